@@ -35,7 +35,7 @@ test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU
 test-libraries: $(READY)  ## the tests with other RL libraries, in separate environments
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
 
-# pyenv starts only the versions that PYENV_VERSION lists.
+# pyenv starts only the versions that PYENV_VERSION lists, here and in bench-peers.
 test-pythons: $(READY)  ## part of the quick tests in newer installed versions of Python
 	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
 	JOBS=$(JOBS) $(BIN)/python -m nox -s pythons $(ARGS)
@@ -61,13 +61,14 @@ format: $(READY)  ## format every file with ruff
 BENCH = mkdir -p out/$@ && $(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-group-by group \
 	--benchmark-columns median,iqr,rounds --benchmark-json out/$@/pytest-benchmark.json
 
-bench: $(READY)  ## throughput compared with other libraries and hardware bounds (10 minutes), in out/bench
+bench: $(READY)  ## throughput compared with other libraries and hardware bounds (13 minutes), in out/bench
 	$(BENCH) $(ARGS)
 
 bench-quick: $(READY)  ## a short run of the benchmarks (1 minute), in out/bench-quick
 	$(BENCH) --quick $(ARGS)
 
 bench-peers: $(READY)  ## install the compared libraries, each in its own environment under out/peers
+	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
 	$(BIN)/python -m benchmarks.peers.install $(ARGS)
 
 # Needs no GPU. ARGS="--only SimpleTag-v0" records some.

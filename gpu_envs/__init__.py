@@ -12,9 +12,21 @@ from gpu_envs.utils.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from gpu_envs.api import make, parallel_env
     from gpu_envs.runtime.factory import make_core
+    from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+    from gpu_envs.runtime.rollout.trace import RolloutTrace
     from gpu_envs.testing.env_checker import check_env
 
-__all__ = ["check_env", "errors", "list_envs", "make", "make_core", "parallel_env", "register"]
+__all__ = [
+    "KernelPolicy",
+    "RolloutTrace",
+    "check_env",
+    "errors",
+    "list_envs",
+    "make",
+    "make_core",
+    "parallel_env",
+    "register",
+]
 __version__ = "0.1.0"  # pyproject.toml reads it; a test compares it with CITATION.cff
 
 __getattr__, __dir__ = lazy_exports(
@@ -23,5 +35,7 @@ __getattr__, __dir__ = lazy_exports(
         **dict.fromkeys(("make", "parallel_env"), "gpu_envs.api"),
         "make_core": "gpu_envs.runtime.factory",
         "check_env": "gpu_envs.testing.env_checker",
+        "KernelPolicy": "gpu_envs.runtime.rollout.kernel_policy",
+        "RolloutTrace": "gpu_envs.runtime.rollout.trace",
     },
 )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trainers.models.policy import Policy
     from trainers.runner.collector import Collector
     from trainers.runner.learner_group import LearnerGroup
+    from trainers.runner.multi_seed import MultiSeedTrainer, train_seeds
     from trainers.runner.train_result import TrainResult
     from trainers.runner.trainer import Trainer, train
     from trainers.storage.checkpoint import load as load_checkpoint
@@ -55,6 +56,7 @@ __all__ = [
     "LearnerGroup",
     "MADDPGConfig",
     "MASACConfig",
+    "MultiSeedTrainer",
     "PPOConfig",
     "Policy",
     "QMIXConfig",
@@ -70,6 +72,7 @@ __all__ = [
     "load_policy",
     "preset",
     "train",
+    "train_seeds",
     "zoo",
 ]
 
@@ -82,6 +85,7 @@ __getattr__, __dir__ = lazy_exports(
         **dict.fromkeys(("DQN", "DQNConfig"), "trainers.algorithms.off_policy.dqn"),
         "Learner": "trainers.algorithms.learner",
         "LearnerGroup": "trainers.runner.learner_group",
+        **dict.fromkeys(("MultiSeedTrainer", "train_seeds"), "trainers.runner.multi_seed"),
         **dict.fromkeys(("MADDPG", "MADDPGConfig"), "trainers.algorithms.off_policy.maddpg"),
         **dict.fromkeys(("MASAC", "MASACConfig"), "trainers.algorithms.off_policy.masac"),
         **dict.fromkeys(("PPO", "PPOConfig"), "trainers.algorithms.on_policy.ppo"),

@@ -8,8 +8,10 @@ The trajectory of a world does not depend on batch size, schedule or shard, and 
 import warp as wp
 
 __all__ = [
+    "MATCHUP",
     "MAX_AGENTS",
     "MAX_DRAWS",
+    "POLICY",
     "RANGE",
     "RESET",
     "SAMPLE",
@@ -27,6 +29,8 @@ RESET = wp.constant(0)
 STEP = wp.constant(1)
 SAMPLE = wp.constant(2)
 RANGE = wp.constant(3)
+POLICY = wp.constant(4)  # actions of policies, with the key of the policy
+MATCHUP = wp.constant(5)  # policies of an episode, with the key of their sampler
 
 # Bits of the last counter word: 20 agent, 4 purpose, 8 draw.
 MAX_AGENTS = 1 << 20

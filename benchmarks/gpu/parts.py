@@ -26,6 +26,16 @@ Rows = Iterator[dict[str, Any]]
 MILLION = 1 << 20
 
 
+IN_KERNELS = "training in kernels"
+"""Mode of trainings with policies and gradients in kernels."""
+TRAINING_MODES: dict[str, dict[str, Any]] = {
+    "training": {"cuda_graph": True, "engine": "torch"},
+    "training without graphs": {"cuda_graph": False, "engine": "torch"},
+    IN_KERNELS: {"cuda_graph": True, "engine": "kernel"},
+}
+"""Settings of a training by its mode."""
+
+
 @dataclass(frozen=True)
 class Scale:
     """Sizes of the measurements."""
@@ -37,7 +47,7 @@ class Scale:
     rows: int = 2_000_000  # total agents of a batch with many agents
     tag: tuple[int, int] = (1000, 2000)  # agents and worlds of WarpDrive's published figure
     seconds: float = 0.12  # of a timing
-    training: float = 10.0  # seconds of a training
+    training: float = 5.0  # seconds of a training
     training_worlds: int | None = None  # None: the preset's
 
 
@@ -121,36 +131,44 @@ def many_agents(device: torch.device, scale: Scale) -> Rows:
 
 
 def training(device: torch.device, scale: Scale) -> Rows:
-    """Yield the speed of the trainer with its preset, updates included, with CUDA graphs and without."""
+    """Yield the speed of the trainer, updates included: with CUDA graphs, without, and with policies in kernels."""
+    env_ids = ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1")
+    for env_id, mode in itertools.product(env_ids, TRAINING_MODES):
+        yield from _training(env_id, mode, scale.training_worlds, device, scale)
+    for worlds, mode in itertools.product(() if scale is TINY else scale.headline, ("training", IN_KERNELS)):
+        yield from _training("SimpleTag-v0", mode, worlds, device, scale)
+
+
+def _training(env_id: str, mode: str, num_envs: int | None, device: torch.device, scale: Scale) -> Rows:
+    """Yield the speed of a training with a preset; ``num_envs`` replaces its number of worlds."""
     from trainers.config.presets import preset
     from trainers.runner.trainer import Trainer
 
-    env_ids = ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1")
-    for env_id, captured in itertools.product(env_ids, (True, False)):
-        about = {"env": env_id, "mode": "training" if captured else "training without graphs", "unit": "env-steps/s"}
-        try:
-            config = dataclasses.replace(preset(env_id, str(device)), cuda_graph=captured)
-            worlds = scale.training_worlds or config.num_envs
-            never = {"checkpoint_interval": 10**9, "total_steps": 10**12, "eval_episodes": 0, "num_envs": worlds}
-            with tempfile.TemporaryDirectory() as folder:
-                trainer = Trainer(dataclasses.replace(config, **never), Path(folder) / "run")
-                for _ in range(2):  # kernels are compiled and loaded, memory is taken
-                    trainer.iterate()
-                _wait(device)
-                begun, before = time.perf_counter(), trainer.steps
-                while time.perf_counter() - begun < scale.training / 2:
-                    trainer.iterate()
-                _wait(device)
-                lasted = time.perf_counter() - begun
-                trainer.log.close()
-                phases = _phases(Path(folder) / "run" / "metrics.csv")
-            value = (trainer.steps - before) / lasted
-            about |= {"worlds": worlds, "agents": trainer.core.num_agents, "value": value, "note": phases}
-            del trainer
-        except Exception as error:  # noqa: BLE001  # reported; the next environment is trained
-            about |= failed(error)
-        yield about
-        free(device)
+    about = {"env": env_id, "mode": mode, "unit": "env-steps/s"}
+    settings = TRAINING_MODES[mode]
+    try:
+        config = dataclasses.replace(preset(env_id, str(device)), **settings)
+        worlds = num_envs or config.num_envs
+        never = {"checkpoint_interval": 10**9, "total_steps": 10**12, "eval_episodes": 0, "num_envs": worlds}
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = Trainer(dataclasses.replace(config, **never), Path(folder) / "run")
+            for _ in range(2):  # kernels are compiled and loaded, memory is taken
+                trainer.iterate()
+            _wait(device)
+            begun, before = time.perf_counter(), trainer.steps
+            while time.perf_counter() - begun < scale.training / 2:
+                trainer.iterate()
+            _wait(device)
+            lasted = time.perf_counter() - begun
+            trainer.log.close()
+            phases = _phases(Path(folder) / "run" / "metrics.csv")
+        value = (trainer.steps - before) / lasted
+        about |= {"worlds": worlds, "agents": trainer.core.num_agents, "value": value, "note": phases}
+        del trainer
+    except Exception as error:  # noqa: BLE001  # reported; the next training follows
+        about |= failed(error)
+    yield about
+    free(device)
 
 
 def _phases(metrics: Path) -> str:

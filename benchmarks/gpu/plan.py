@@ -26,13 +26,13 @@ class ReportSection:
 PLAN = (
     ReportSection("machine", "driver, torch, Warp, memory and its bandwidth", 60, capped=True),
     ReportSection("smoke", "smoke tests", 60, ("pytest",), capped=True),
-    ReportSection("kernels", "kernels compiled beforehand", 70),
+    ReportSection("kernels", "kernels compiled beforehand", 60),
     ReportSection("goals", "SimpleTag by the million, and the many agents of WarpDrive's figure", 45),
     ReportSection("jaxmarl", "peer: JaxMARL's simple_tag", 40),
     ReportSection("tests", "tests marked gpu", 75, ("pytest",)),
     ReportSection("sweep", "one world to a million, schedules and layouts, captured and eager", 40),
-    ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 30),
-    ReportSection("training", "training, learning included", 30, requirements.TRAINING),
+    ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 25),
+    ReportSection("training", "training, learning included", 45, requirements.TRAINING),
     ReportSection("gymnax", "peer: gymnax's CartPole", 10),
     ReportSection("vmas", "peer: VMAS's simple_tag", 10),
 )

@@ -11,9 +11,10 @@ from typing import Any
 from benchmarks.hardware.provenance import ROOT
 
 ROOMS = (
-    ("kernels", ("gpu_envs/runtime/launcher.py", "warp/", "warp_kernels/")),
+    ("kernels", ("gpu_envs/runtime/launcher.py", "gpu_envs/runtime/item_launch.py", "warp/", "warp_kernels/")),
     ("the view", ("gpu_envs/views/", "gpu_envs/utils/agent_rows.py")),
     ("the core", ("gpu_envs/",)),
+    ("the trainer", ("trainers/",)),
     ("the library", ("torchrl/", "tensordict/", "stable_baselines3/", "skrl/")),
     ("torch", ("torch/",)),
     ("NumPy", ("numpy/",)),

@@ -1,7 +1,7 @@
 """Record the resources of all kernels and write docs/kernels.md; `make kernels` runs this with ptxas installed.
 
 - `python -m benchmarks.kernels`: compile all kernels, write the record and the page.
-- `... --only SimpleTag-v0`: compile these environments again and replace them in the record.
+- `... --only SimpleTag-v0`: compile these environments and networks again and replace them in the record.
 - `... --check`: compile, and fail if a kernel spills or exceeds the record; nothing is written.
 - `... --page`: write the page from the record.
 """
@@ -12,6 +12,7 @@ import sys
 from benchmarks.hardware.provenance import ROOT, THREADS
 from benchmarks.kernels import budgets, measurement, page
 from benchmarks.kernels.assembler import AssemblerError
+from benchmarks.kernels.networks import networks
 from benchmarks.kernels.programs import subjects
 
 
@@ -20,8 +21,8 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernels", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    names = list(subjects())
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help="compile these environments only")
+    names = [*subjects(), *networks()]
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help="compile these subjects only")
     parser.add_argument("--check", action="store_true", help="compare with the record and write nothing")
     parser.add_argument("--page", action="store_true", help="write the page from the record and compile nothing")
     parser.add_argument("--processes", type=int, default=THREADS, help="number of processes (default: one per core)")
@@ -40,8 +41,11 @@ def main(argv: list[str]) -> int:
         if given.only and record["versions"] != measured["versions"]:
             print(f"--only: expected {record['versions']}, got {measured['versions']}; record all", file=sys.stderr)
             return 1
-        environments = record["environments"] | measured["environments"]
-        record = {**measured, "environments": {name: environments[name] for name in names if name in environments}}
+        merged = {"versions": measured["versions"]}
+        for section in ("environments", "networks"):
+            both = record[section] | measured[section]
+            merged[section] = {name: both[name] for name in names if name in both}
+        record = merged
         budgets.RECORD.write_text(budgets.dumps(record), encoding="utf-8")
         page.write(record)
         print(f"written: {budgets.RECORD.relative_to(ROOT)}, {page.PAGE.relative_to(ROOT)}")

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.kernels.measurement import FIGURES, Record, Usages
@@ -24,12 +25,12 @@ def violations(recorded: Record, measured: Record) -> list[str]:
 
     Args:
         recorded: The budgets.
-        measured: Kernels to check. Other environments, schedules and architectures are not compared.
+        measured: Kernels to check. Other environments, networks, schedules and architectures are not compared.
     """
     lines = []
-    for name, environment in measured["environments"].items():
-        known = recorded["environments"].get(name, {"kernels": {}})["kernels"]
-        for schedule, kernels in environment["kernels"].items():
+    for name, subject in _subjects(measured).items():
+        known = _subjects(recorded).get(name, {"kernels": {}})["kernels"]
+        for schedule, kernels in subject["kernels"].items():
             may_spill = (name, schedule) in KNOWN_SPILLS
             compiled = {architecture for usage in kernels.values() for architecture in usage}
             budget, found = (_flat(each, compiled) for each in (known.get(schedule, {}), kernels))
@@ -39,6 +40,11 @@ def violations(recorded: Record, measured: Record) -> list[str]:
     if lines and recorded["versions"] != measured["versions"]:
         lines.append(f"The budgets are those of {recorded['versions']}, the kernels of {measured['versions']}.")
     return lines
+
+
+def _subjects(record: Record) -> dict[str, Any]:
+    """Return the environments and networks of a record."""
+    return record["environments"] | record["networks"]
 
 
 def _flat(kernels: Usages, compiled: set[str]) -> dict[str, dict[str, int]]:

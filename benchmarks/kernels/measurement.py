@@ -1,4 +1,4 @@
-"""Resources of the kernels of all environments, measured by compiling them."""
+"""Resources of the kernels of all environments and of typical networks, measured by compiling them."""
 
 import importlib.metadata
 import multiprocessing
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from benchmarks.hardware.provenance import THREADS
 from benchmarks.kernels import assembler
 from benchmarks.kernels.assembler import Assembler, AssemblerError, KernelUsage
+from benchmarks.kernels.networks import LEARNING, network_usages, networks
 from benchmarks.kernels.occupancy import ARCHITECTURES, Architecture
 from benchmarks.kernels.programs import ENTRY, SCHEDULES, compile_ptx, default_schedule, kernel_names, subjects
 from benchmarks.throughput.roofline import traffic
@@ -21,7 +22,7 @@ FIGURES = tuple(field.name for field in fields(KernelUsage))
 ESSENTIAL = "sm_90"
 """Architecture for which ``essential_jobs`` compile all kernels."""
 Record = dict[str, Any]
-"""Versions, and by environment: agents, schedule on a GPU, bytes of a step, and kernels by schedule."""
+"""Versions; by environment, agents, schedule on a GPU, bytes of a step, and kernels by schedule; kernels by network."""
 Usages = dict[str, dict[str, list[int]]]
 """FIGURES of kernels by name and architecture."""
 
@@ -30,23 +31,28 @@ class KernelJob(NamedTuple):
     """Kernels to compile."""
 
     name: str
-    """Environment, of ``subjects()``."""
+    """Environment, of ``subjects()``, or network, of ``networks()``."""
     schedule: str
-    """Entry of ``SCHEDULES``."""
+    """Entry of ``SCHEDULES``, or LEARNING."""
     architectures: tuple[Architecture, ...] = ARCHITECTURES
     """Architectures."""
 
 
 def all_jobs(names: Iterable[str]) -> list[KernelJob]:
-    """Return all kernels of environments for all architectures."""
-    return [KernelJob(name, schedule) for name in names for schedule in SCHEDULES]
+    """Return all kernels of environments and networks for all architectures."""
+    sets = {name: (LEARNING,) if name in networks() else SCHEDULES for name in names}
+    return [KernelJob(name, schedule) for name, schedules in sets.items() for schedule in schedules]
 
 
 def essential_jobs(names: Iterable[str]) -> list[KernelJob]:
-    """Return all kernels for one architecture, and for the others those of the schedule that a GPU uses."""
+    """Return all kernels for one architecture, and for the others those that a GPU uses by default."""
     one = tuple(each for each in ARCHITECTURES if each.name == ESSENTIAL)
     jobs = all_jobs(names)
-    return [job if describe(job.name)["schedule"] == job.schedule else job._replace(architectures=one) for job in jobs]
+    return [job if _used_by_default(job) else job._replace(architectures=one) for job in jobs]
+
+
+def _used_by_default(job: KernelJob) -> bool:
+    return job.schedule == LEARNING or describe(job.name)["schedule"] == job.schedule
 
 
 def measure(
@@ -64,7 +70,7 @@ def measure(
         AssemblerError: Ptxas is missing or too old, or refuses a kernel.
     """
     ptxas, jobs = assembler.find(), list(jobs)
-    names = list(dict.fromkeys(job.name for job in jobs))
+    names = list(dict.fromkeys(job.name for job in jobs if job.schedule != LEARNING))
     environments = {name: describe(name) for name in names}
     found: dict[tuple[str, str], Any] = {}
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_hide_gpus) as pool:
@@ -81,7 +87,9 @@ def measure(
         if with_bytes:
             environment["bytes"] = found[name, "bytes"]
         environment["kernels"] = {job.schedule: found[name, job.schedule] for job in jobs if job.name == name}
-    return {"versions": versions(ptxas), "environments": environments}
+    learning = [job.name for job in jobs if job.schedule == LEARNING]
+    found_networks = {name: {"kernels": {LEARNING: found[name, LEARNING]}} for name in learning}
+    return {"versions": versions(ptxas), "environments": environments, "networks": found_networks}
 
 
 def _hide_gpus() -> None:
@@ -111,6 +119,11 @@ def usages(job: KernelJob, ptxas: Assembler) -> Usages:
     Raises:
         AssemblerError: Ptxas refuses a kernel.
     """
+    if job.schedule == LEARNING:
+        measured: Usages = {label: {} for label in networks()[job.name].kernels(job.architectures[0])}
+        for label, architecture, usage in network_usages(job.name, job.architectures, ptxas):
+            measured[label][architecture] = list(astuple(usage))
+        return measured
     rules = subjects()[job.name].definition().rules
     called = kernel_names(rules, job.schedule)
     found: Usages = {label: {} for label in called.values()}

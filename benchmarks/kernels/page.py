@@ -7,11 +7,14 @@ from benchmarks.gpu.page import number, table
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.kernels.budgets import COMMAND, RECORD, SPILLS
 from benchmarks.kernels.measurement import ESSENTIAL, FIGURES, Record
+from benchmarks.kernels.networks import LEARNING, ROLLOUT, networks
 from benchmarks.kernels.occupancy import ARCHITECTURES, Architecture, occupancy
 
 PAGE = ROOT / "docs" / "kernels.md"
 BLOCK_DIM = 256
 """Threads of a block for the occupancy: Warp's default."""
+TILE_BLOCK_DIM = 128
+"""Threads of a block of the kernels of learning."""
 NAMES = " / ".join(architecture.name for architecture in ARCHITECTURES)
 
 HEAD = """\
@@ -19,8 +22,8 @@ HEAD = """\
 
 Generated from `{record}` by `{command}`; do not edit.
 
-This page lists the resources of the GPU kernels of every environment with its default settings. Warp {warp} compiles
-the kernels to PTX, and ptxas {ptxas} assembles them for {names}.
+This page lists the resources of the GPU kernels of every environment with its default settings, and of
+[learning](#learning). Warp {warp} compiles the kernels to PTX, and ptxas {ptxas} assembles them for {names}.
 Neither needs a GPU. Cells with several values are in this order of architectures; a single value holds for all.
 
 The figures are also budgets. `make test-libraries ARGS="-s ptxas"` compiles the kernels again: all for {essential}, and
@@ -54,6 +57,16 @@ or shared memory than recorded. After an intended change, `{command}` records th
 - Other settings, such as other numbers of agents, give other kernels.
 
 [Performance](performance.md) has measured throughput, and [`make gpu-report`](guides/gpu.md) measures it on a GPU.
+"""
+NETWORKS = """\
+## Learning
+
+Kernels of PPO with dense networks of 18 inputs, two hidden layers, and 5 masked discrete actions. A block of {block}
+threads computes a tile of rows. It keeps their values in shared memory, through which matrices pass in slices. Shared
+memory decides about the number of rows of a tile, see
+[`warp_kernels/networks/tile_memory.py`](../warp_kernels/networks/tile_memory.py). In a rollout, "policy outputs" is
+followed by "act", in which a thread per world and agent samples an action, and by the step and "store".
+
 """
 SPILLING = (
     "With over 128 agents, the phases of a fused kernel are separate functions, to which State and IO are copied.",
@@ -93,6 +106,18 @@ def text(record: Record) -> str:
     for name, environment in environments.items():
         head = ["schedule", "kernel", "threads", f"registers, {NAMES}", "stack", "spills", "occupancy"]
         lines += [f"## {name}", "", *table(head, list(_details(environment)))]
+    lines += NETWORKS.format(block=TILE_BLOCK_DIM).splitlines()
+    for name, network in record["networks"].items():
+        head = [
+            "kernel",
+            f"registers, {NAMES}",
+            "stack",
+            "spills",
+            "shared memory [bytes]",
+            "tile rows",
+            "occupancy",
+        ]
+        lines += [f"### {name}", "", *table(head, list(_learning(name, network)))]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -114,7 +139,7 @@ def _spilling(environments: dict[str, Any]) -> list[str]:
 def _shared(environments: dict[str, Any]) -> str:
     found = {_figure(usage, "shared", each) for usage in _kernels(environments) for each in ARCHITECTURES}
     if len(found) == 1:
-        return f"Every kernel has {found.pop():,} bytes of shared memory per block, which Warp reserves."
+        return f"Kernels of environments have {found.pop():,} bytes of shared memory per block, which Warp reserves."
     return f"Shared memory is {min(found):,} to {max(found):,} bytes per block."
 
 
@@ -132,9 +157,9 @@ def _spills(usage: dict[str, list[int]], architecture: Architecture) -> int:
     return sum(_figure(usage, figure, architecture) for figure in SPILLS)
 
 
-def _occupancy(usage: dict[str, list[int]], architecture: Architecture) -> float:
+def _occupancy(usage: dict[str, list[int]], architecture: Architecture, block_dim: int = BLOCK_DIM) -> float:
     registers, shared = (_figure(usage, figure, architecture) for figure in ("registers", "shared"))
-    return occupancy(architecture, registers, shared, BLOCK_DIM)
+    return occupancy(architecture, registers, shared, block_dim)
 
 
 def _overview(name: str, environment: dict[str, Any]) -> list[str]:
@@ -169,6 +194,24 @@ def _details(environment: dict[str, Any]) -> Iterator[list[str]]:
                 _joined(_spills(usage, each) for each in ARCHITECTURES),
                 _percent(_occupancy(usage, each) for each in ARCHITECTURES),
             ]
+
+
+def _learning(name: str, network: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the rows of the kernels of a network."""
+    subject = networks()[name]
+    for label, usage in network["kernels"][LEARNING].items():
+        in_tiles = label not in ROLLOUT
+        tiles = [str((in_tiles and subject.tile_rows(each)) or "") for each in ARCHITECTURES]
+        block_dim = TILE_BLOCK_DIM if in_tiles else BLOCK_DIM
+        yield [
+            label,
+            _joined(_figure(usage, "registers", each) for each in ARCHITECTURES),
+            _joined(_figure(usage, "stack", each) for each in ARCHITECTURES),
+            _joined(_spills(usage, each) for each in ARCHITECTURES),
+            _joined(_figure(usage, "shared", each) for each in ARCHITECTURES),
+            tiles[0] if len(set(tiles)) == 1 else " / ".join(tiles),
+            _percent(_occupancy(usage, each, block_dim) for each in ARCHITECTURES),
+        ]
 
 
 def _anchor(name: str) -> str:

@@ -67,7 +67,8 @@ def _about(name: str, result: Mapping[str, Any]) -> list[str]:
     machine = result["machine"]
     where = (
         f"Commit {result['commit']}, {result['date']}, {machine['cpu'].split(' (')[0]}, {machine['cores']} cores, "
-        f"{result['threads']} of them used, torch {machine['torch']}; {result['minutes']:.1f} minutes in all."
+        f"{result['threads']} of them used by PyTorch, torch {machine['torch']}; {result['minutes']:.1f} minutes in "
+        "all."
     )
     section = _curves if "lines" in result else _cells if "rows" in result else _sides
     return [
@@ -86,18 +87,20 @@ def _cells(result: Mapping[str, Any]) -> list[str]:
     """Return the table of milliseconds per payoff cell."""
     lines = [
         "Milliseconds per payoff cell of 1,000 games: medians of alternating samples, and the median of their ratios. "
-        f"gpu-envs simulates {result['side']} x {result['side']} cells of learned networks in one batch. OpenSpiel's "
-        "psro_v2 simulates tabular policies, without networks, one episode at a time.",
+        f"gpu-envs plays single cells, or all {result['side']} x {result['side']} cells of a table at once, of learned "
+        "networks, on all cores where that is faster. OpenSpiel's psro_v2 plays tabular policies, without networks, "
+        "one episode at a time.",
         "",
-        "| game | gpu-envs | OpenSpiel | ratio | CPU time: gpu-envs | OpenSpiel | ratio |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| game | cells at once | gpu-envs | OpenSpiel | ratio | CPU time: gpu-envs | OpenSpiel | ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in result["rows"]:
         own, openspiel, own_cpu, openspiel_cpu = (
             statistics.median(row[name]) for name in ("gpu_envs", "openspiel", "gpu_envs_cpu", "openspiel_cpu")
         )
+        count = result["side"] ** 2 if row["batch"] == "table" else 1
         lines.append(
-            f"| {row['env_id']} | {own:.2f} | {openspiel:.0f} | {row['ratio']:.1f} | {own_cpu:.2f} | "
+            f"| {row['env_id']} | {count} | {own:.2f} | {openspiel:.0f} | {row['ratio']:.1f} | {own_cpu:.2f} | "
             f"{openspiel_cpu:.0f} | {row['ratio_cpu']:.1f} |"
         )
     return lines

@@ -4,6 +4,8 @@
 - `... --only simple-tag`: measure these groups again and replace them in the result file.
 - `... --take out/bench/bench.json`: replace the groups that `make bench` has measured.
 - `... --from benchmarks/results/NAME.json`: write the page from a result file, without a measurement.
+
+A group of another machine is on the page if it has more of the compared libraries, or of the figures with a target.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from typing import Any
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import performance_page, picture
+from benchmarks.pages import performance_page, picture, sources
 from benchmarks.pages.targets import TARGETS as OWN
 from benchmarks.throughput import rounds
 from benchmarks.throughput.cases import available
@@ -41,7 +43,8 @@ def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, An
         for figure in target.measure(effort):
             figures.append(figure)
             value = performance_page.number(figure.value)
-            print(f"    {figure.what}: {value} {figure.unit} {performance_page.verdict(figure)}", flush=True)
+            remark = " ".join(filter(None, (performance_page.verdict(figure), figure.note if figure.value else "")))
+            print(f"    {figure.what}: {value} {figure.unit} {remark}", flush=True)
         yield (
             target.id,
             group(target.title, f"python -m benchmarks.pages.report --only {target.id}", effort, load, figures),
@@ -68,10 +71,16 @@ def write(path: Path, machine: dict[str, Any], groups: dict[str, Any]) -> None:
     path.write_text(json.dumps({"machine": machine, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
 
 
-def _gpus() -> list[dict[str, Any]]:
-    """Return the reports of GPUs in the folder of the result files."""
+def _recorded(part: str) -> list[dict[str, Any]]:
+    """Return the files in the folder of the result files with a part: "groups" or, of a GPU, "parts"."""
     files = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
-    return [file for file in files if "parts" in file]
+    return [file for file in files if part in file]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the contents of a result file, with groups of other machines that have more contenders or figures."""
+    promised = {target.id: [figure.what for figure in target.promised] for target in OWN}
+    return sources.combined(json.loads(path.read_text()), _recorded("groups"), promised)
 
 
 def _file_name(machine: dict[str, Any]) -> str:
@@ -85,7 +94,7 @@ def take(path: Path) -> Path:
     Groups that are measured no more are left out of it.
 
     Raises:
-        ValueError: A group was not measured by `make bench`, or its commit is unknown.
+        ValueError: A group was not measured by `make bench`, or in part, or its commit is unknown.
     """
     taken = json.loads(path.read_text())
     for id, group in taken["groups"].items():
@@ -93,6 +102,8 @@ def take(path: Path) -> Path:
             raise ValueError(f"{path}: {id} is of `{group['command']}`, in shorter or fewer turns; take `make bench`")
         if group["commit"] == provenance.UNKNOWN or group["commit"].endswith(provenance.CHANGED):
             raise ValueError(f"{path}: {id} is of commit {group['commit']}; commit first, then measure")
+        if rounds_left := sources.unplayed(id, group):
+            raise ValueError(f"{path}: {id} lacks {', '.join(rounds_left)}; take `make bench ARGS='-k {id}'`")
     target = RESULTS / f"{_file_name(taken['machine'])}.json"
     write(target, taken["machine"], _measured(target) | taken["groups"])
     return target
@@ -144,9 +155,9 @@ def main(argv: list[str]) -> None:
     written = target.with_suffix(".md") if given.quick else PAGE
     written.parent.mkdir(parents=True, exist_ok=True)
     source = target.resolve()
-    result = json.loads(target.read_text())
+    result = json.loads(target.read_text()) if given.quick else read(target)
     source_name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
-    written.write_text(performance_page.text(result, source_name, TARGETS, _gpus()))
+    written.write_text(performance_page.text(result, source_name, TARGETS, _recorded("parts")))
     for id, group in result["groups"].items():
         if curves := performance_page.curves(group):
             picture.draw(curves, group["title"], written.parent / performance_page.picture_of(id), curves[0].along)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.pages import sources
 from benchmarks.peers.published import PUBLISHED
 from benchmarks.throughput.timing import QUIET
 
@@ -12,7 +13,8 @@ HEAD = """\
 Each row is one alternating run. A ratio is the median of the ratios of its samples; without quartiles it is a quotient
 of two medians. The best library is the fastest one that was installed and does the same work, observations included.
 The C step is the same work in C. The memory bound is the number of bytes that a step must move over the copy bandwidth
-of this machine. A share above 1 means that the worlds stay in the caches.
+of this machine. A share above 1 means that the worlds stay in the caches. A row names its processor if it is not the
+one at the top of this page.
 
 | | unit | gpu-envs | best library | ratio | share of the C step | share of the memory bound |
 |---|---|---|---|---|---|---|
@@ -36,18 +38,19 @@ def number(value: float | None) -> str:
 
 def section(result: dict[str, Any]) -> list[str]:
     """Return the section as lines of Markdown; no lines if the file has no comparison."""
-    lines, absent = [], []
+    lines = []
     for group in result["groups"].values():
+        where = sources.elsewhere(group, result.get("machine", {}))
         rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
         for round_ in dict.fromkeys(row["round"] for row in rows):
             there = [row for row in rows if row["round"] == round_]
-            absent += [row["name"] for row in there if row["kind"] == "absent"]
             if any(row["kind"] == "interface" for row in there):
                 continue
-            lines += _lines(group["title"], round_, there)
+            lines += _lines(group["title"] + (f" ({where})" if where else ""), round_, there)
     if not lines:
         return []
-    missing = [f"Not installed when this was measured: {', '.join(dict.fromkeys(absent))}.", ""] if absent else []
+    without = sources.unmeasured(result["groups"])
+    missing = [without, ""] if without else []
     published = [f"| {one.name} | {one.what} | {one.figure} | {one.device} | {one.source} |" for one in PUBLISHED]
     return [*HEAD.splitlines(), *lines, "", *missing, *ELSEWHERE.splitlines(), *published, ""]
 

@@ -6,11 +6,15 @@ from statistics import median
 from typing import Any
 
 import gpu_envs
+from benchmarks.hardware import hotspots
 from benchmarks.hardware.provenance import THREADS
 from benchmarks.throughput import isolated
 from benchmarks.throughput.cases import AGENT_COUNTS, available, build, many_agents
+from benchmarks.throughput.contenders import PPOSubject
 from benchmarks.throughput.target import NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.throughput.timing import AlternatingSamples, Spread, alternate, undisturbed
+from benchmarks.throughput.training_comparisons import JAXMARL, SB3
+from benchmarks.training import runs
 
 
 def _promised(unit: str, target: str, *whats: str) -> tuple[Figure, ...]:
@@ -85,25 +89,56 @@ def _memory(effort: Effort) -> Iterator[Figure]:
         yield Figure(what, "MiB growth", growth, target="<= 1", note=f"{seen['after_mib']:.0f} MiB resident at the end")
 
 
-OUTSIDE = "outside of policy, environment and learning"
+OUTSIDE, KERNELS = "outside of policy, environment and learning", "kernels on the calling thread"
+IN_PHASES = ("rollout", "inference", "env_step", "update")
+PHASED = (
+    ("TagContinuous-v0", PPOSubject("TagContinuous-v0", None, None, THREADS)),
+    ("SimpleSpread-v0, 16 worlds, 1 thread", PPOSubject("SimpleSpread-v0", 16, JAXMARL, engine="kernel")),
+    ("CartPole-v1, 8 worlds, 1 thread", PPOSubject("CartPole-v1", 8, SB3, engine="kernel")),
+    ("SimpleSpread-v0, 16 worlds, 1 thread, PyTorch", PPOSubject("SimpleSpread-v0", 16, JAXMARL, engine="torch")),
+)
+"""Trainings whose time is divided: the main task, and those that are compared with other libraries."""
 
 
 def _training_time(effort: Effort) -> Iterator[Figure]:
-    """Yield the time of trainings by phase from their logs: the main task and one with JaxMARL's settings."""
-    from benchmarks.throughput.library_comparisons import JAXMARL
+    """Yield the time of trainings by phase from their logs, and the share of kernels from a profile."""
     from benchmarks.training.ppo import PPOTraining
 
-    for env_id, worlds, settings in (("TagContinuous-v0", None, None), ("SimpleSpread-v0", 128, JAXMARL)):
-        training = PPOTraining(env_id, worlds, THREADS, settings)
+    for title, what in PHASED:
+        training = PPOTraining(what.env_id, what.worlds, what.threads, what.ppo, what.engine)
         shares = [training.shares(turn=effort.seconds) for _ in range(1 + effort.repeats // 2)][
             1:
         ]  # the first warms up
+        profile = hotspots.shares(partial(training.turn, 1), effort.seconds) if training.uses_kernels else {}
         training.close()
         for phase in (*shares[0], OUTSIDE):
-            seen = [sum(one.get(name, 0.0) for name in ("inference", "env_step", "update")) for one in shares]
+            seen = [sum(one.get(name, 0.0) for name in IN_PHASES) for one in shares]
             values = [1 - share for share in seen] if phase == OUTSIDE else [one[phase] for one in shares]
             target = "<= 15" if phase == OUTSIDE else ""
-            yield _figure(f"{env_id}, {phase}", "% of the time", Spread.of(values), 100, target=target)
+            yield _figure(f"{title}, {phase}", "% of the time", Spread.of(values), 100, target=target)
+        if profile:
+            note = hotspots.format_shares({room: share for room, share in profile.items() if room != "kernels"}, 0.01)
+            yield Figure(f"{title}, {KERNELS}", "% of the time", 100 * profile["kernels"], note=note)
+
+
+RUNS = (
+    ("gpu-envs train CartPole-v1 --until-return 475, from process start", runs.UNTIL_RETURN, "<= 3.5"),
+    ("make train, training", runs.MAKE_TRAIN, "<= 20"),
+)
+"""Title, run and target [s] of whole trainings; the target is that of kernels, and of the automatic choice."""
+RUN_ENGINES = ("auto", "kernel", "torch")
+
+
+def _training_runs(effort: Effort) -> Iterator[Figure]:
+    """Yield the seconds of whole trainings in processes of their own; a sample is a seed, and engines take turns."""
+    for what, run, limit in RUNS:
+        runs.fill_cache(run)
+        (noise, results), *_ = undisturbed(partial(runs.alternate, run, RUN_ENGINES, effort.compiles), 1)
+        for engine, seeds in results.items():
+            seconds, target = [one.seconds for one in seeds], "" if engine == "torch" else limit
+            title, note = f"{what}, engine {engine}", ". ".join(one.result for one in seeds)
+            yield Figure(title, "s", median(seconds), min(seconds), max(seconds), target, note)
+        yield _noise([noise])
 
 
 STARTS = {"cold compile": "<= 5", "from the cache": "<= 0.3"}
@@ -154,7 +189,19 @@ TARGETS = (
         "Training time of PPO by phase",
         "SimpleSpread-v0",
         _training_time,
-        _promised("% of the time", "<= 15", *(f"{id}, {OUTSIDE}" for id in ("TagContinuous-v0", "SimpleSpread-v0"))),
+        _promised("% of the time", "<= 15", *(f"{title}, {OUTSIDE}" for title, _ in PHASED)),
+    ),
+    PerformanceTarget(
+        "training-runs",
+        "Whole trainings, kernel caches filled",
+        "CartPole-v1",
+        _training_runs,
+        tuple(
+            figure
+            for what, _, target in RUNS
+            for engine in RUN_ENGINES[:2]
+            for figure in _promised("s", target, f"{what}, engine {engine}")
+        ),
     ),
     PerformanceTarget(
         "memory", "Memory", "SimpleTag-v0", _memory, _promised("MiB growth", "<= 1", *_memory_rows(Effort()))

@@ -3,6 +3,7 @@
 Installed environments are not changed. A library that fails to install is reported, and the others continue.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,27 @@ HERE = Path(__file__).parent
 NAMES = tuple(sorted(path.stem for path in HERE.glob("*.txt")))
 ALONE = "# without dependencies: "
 """Prefix of a line in a requirement file whose package is installed without its own requirements."""
+
+NEWER = re.compile(r"# python: 3\.(\d+) or newer$", re.MULTILINE)
+"""Line of a requirement file that asks for a newer Python, which is used if one is installed."""
+NEWEST = 14
+"""Largest minor version of Python to search for."""
+
+
+def interpreter(wanted: str) -> str:
+    """Return the Python for a library: the oldest one that its requirement file asks for, or the running one.
+
+    The running one is used if the file asks for none, or if none is installed.
+    """
+    newer = NEWER.search(wanted)
+    if newer is None or sys.version_info >= (3, int(newer[1])):
+        return sys.executable
+    for minor in range(int(newer[1]), NEWEST + 1):
+        found = shutil.which(f"python3.{minor}")
+        # A shim of pyenv exists for versions that are not selected, too, and fails.
+        if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return found
+    return sys.executable
 
 
 def install(peer: str) -> str:
@@ -32,7 +54,7 @@ def install(peer: str) -> str:
     alone = [line.removeprefix(ALONE) for line in wanted.splitlines() if line.startswith(ALONE)]
     pip = [str(python(peer)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     commands = [
-        [sys.executable, "-m", "venv", str(folder)],
+        [interpreter(wanted), "-m", "venv", str(folder)],
         [*pip, "-r", str(HERE / f"{peer}.txt")],
         *([*pip, "--no-deps", requirement] for requirement in alone),
     ]

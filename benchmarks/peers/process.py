@@ -112,7 +112,13 @@ class Peer:
         except BrokenPipeError:
             raise self._failed("ended") from None
         answer = self._answer()
+        self.note = answer["note"]
         return answer["seconds"] / answer["steps"]
+
+    def describe(self) -> str:
+        """Return the versions of its packages and its note of the last turn."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return "; ".join(filter(None, [versions, self.note]))
 
     def close(self) -> None:
         """End the child."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 import gpu_envs
@@ -123,10 +124,19 @@ def build(case: Case) -> Callable[[], Any]:
 
 
 def random_actions(core: Core) -> list[torch.Tensor]:
-    """Return batches of uniform discrete actions (E, A[, K]), for environments with equal choices of all agents."""
+    """Return batches of uniform actions: int64 (E, A) or (E, A, K), or float32 (E, A, K) within the spaces."""
     seeded = torch.Generator(core.device).manual_seed(0)
-    size, batches = (core.num_envs, core.num_agents), []
-    for _ in range(ACTION_BATCHES):
-        columns = [torch.randint(0, int(n), size, generator=seeded, device=core.device) for n in core.num_choices[0]]
-        batches.append(columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1))
-    return batches
+    if core.action_kind == "continuous":
+        spaces = [core.action_spaces[agent] for agent in core.possible_agents]
+        low, high = (torch.as_tensor(np.stack([getattr(s, end) for s in spaces])) for end in ("low", "high"))
+        low, size = low.to(core.device), (high - low).to(core.device)
+        drawn = [_uniform(core, size.shape[1], seeded) for _ in range(ACTION_BATCHES)]
+        return [low + size * batch for batch in drawn]
+    choices = core.num_choices.to(core.device)
+    drawn = [_uniform(core, choices.shape[1], seeded) for _ in range(ACTION_BATCHES)]
+    batches = [(choices * batch).long() for batch in drawn]
+    return [batch[:, :, 0] for batch in batches] if core.action_kind == "discrete" else batches
+
+
+def _uniform(core: Core, components: int, seeded: torch.Generator) -> torch.Tensor:
+    return torch.rand((core.num_envs, core.num_agents, components), generator=seeded, device=core.device)

@@ -24,6 +24,8 @@ class Round:
     """Unit of the comparison or ``MICROSECONDS`` -> target of the first contender."""
     quick: bool = False
     """True: the round is part of ``make bench-quick``."""
+    busy_cores: int = 0
+    """Number of cores that another program keeps busy meanwhile; it does not count as a disturbance."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,24 @@ def core_contenders(case: Case, bound: bool = False) -> tuple[Contender, ...]:
 def peer(name: str, library: str, game: str, worlds: int = 1, **more: Any) -> Contender:
     """Return a contender of another library, with at most one thread per world."""
     return Contender(name, "peer", PeerTask(library, game, worlds, **{"threads": min(THREADS, worlds), **more}))
+
+
+def envpool(game: str, worlds: int) -> Contender:
+    """Return a game of EnvPool in its fastest mode: all worlds at once, or those that are ready first."""
+    return peer("EnvPool", "envpool", game, worlds)
+
+
+def envpool_mpe(scenario: str, worlds: int) -> Contender:
+    """Return a scenario of MPE in EnvPool with the episode length of gpu-envs; it has them since 1.2.8."""
+    task = PeerTask(
+        "envpool_mpe",
+        scenario,
+        worlds,
+        {"max_episode_steps": 25},
+        "benchmarks.peers.inside.envpool",
+        min(THREADS, worlds),
+    )
+    return Contender("EnvPool", "peer", task)
 
 
 def world_count(count: int) -> str:

@@ -1,7 +1,7 @@
 """Contenders of a comparison: interfaces of gpu-envs, the C step, trainings, and processes of other libraries."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,9 +33,25 @@ class PPOSubject:
     ppo: dict[str, Any] | None
     threads: int = 1
     """Number of threads, equal to that of the compared library."""
+    engine: str = "auto"
+    """Engine of the learner: "auto", "torch" or "kernel"."""
+    env: Mapping[str, Any] | None = None
+    """Settings of the environment; None for those of the preset."""
 
 
-Workload: TypeAlias = cases.Case | Batch | PPOSubject | PeerTask
+@dataclass(frozen=True)
+class RolloutSubject:
+    """Rollouts with policies; see :func:`benchmarks.training.rollouts.make_rollout`."""
+
+    env_id: str
+    worlds: int
+    interface: str
+    """"kernels", "torch" or "collector"."""
+    threads: int = THREADS
+    torch_threads: int = 1
+
+
+Workload: TypeAlias = cases.Case | Batch | PPOSubject | RolloutSubject | PeerTask
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,6 @@ class ContenderSlot:
     agents: int
     units: Callable[[], float]
     """Function that returns the units of one step after the run: environment steps or games."""
-    note: str = ""
 
     def describe(self) -> dict[str, Any]:
         """Return environment, worlds, agents, schedule, device, interface and threads, if known."""
@@ -78,12 +93,12 @@ class ContenderSlot:
                 [what.module or what.peer, *(f"{name}={value}" for name, value in what.options.items())]
             )
             return row | {"env_id": what.game, "device": what.device, "interface": interface, "threads": what.threads}
-        return row | {
-            "env_id": what.env_id,
-            "device": "cpu",
-            "interface": "training" if isinstance(what, PPOSubject) else "games",
-            "threads": what.threads if isinstance(what, PPOSubject) else THREADS,
-        }
+        interface, threads = "games", THREADS
+        if isinstance(what, PPOSubject):
+            interface, threads = "training" + ("" if what.engine == "auto" else f", {what.engine}"), what.threads
+        elif isinstance(what, RolloutSubject):
+            interface, threads = f"rollout, {what.interface}", what.threads
+        return row | {"env_id": what.env_id, "device": "cpu", "interface": interface, "threads": threads}
 
 
 @contextlib.contextmanager
@@ -131,17 +146,21 @@ def _open(contender: Contender, peer: Peer | None, stack: contextlib.ExitStack) 
     if isinstance(what, PeerTask):
         assert peer is not None
         peer.ready()
-        note = "; ".join(filter(None, [", ".join(f"{name} {v}" for name, v in peer.versions.items()), peer.note]))
-        return ContenderSlot(contender, peer, what.worlds, peer.agents, lambda: float(what.worlds), note)
+        return ContenderSlot(contender, peer, what.worlds, peer.agents, lambda: float(what.worlds))
     if isinstance(what, Batch):
         batch = random_games.GameBatch(what.env_id, what.worlds, what.fused)
         return ContenderSlot(contender, batch.play, what.worlds, batch.core.num_agents, batch.games_per_call)
     if isinstance(what, PPOSubject):
         from benchmarks.training.ppo import PPOTraining
 
-        training: Any = PPOTraining(what.env_id, what.worlds, what.threads, what.ppo)
+        training: Any = PPOTraining(what.env_id, what.worlds, what.threads, what.ppo, what.engine, what.env)
         stack.callback(training.close)
         return ContenderSlot(contender, training, training.num_envs, training.agents, lambda: float(training.num_envs))
+    if isinstance(what, RolloutSubject):
+        from benchmarks.training.rollouts import LENGTH, make_rollout
+
+        play, core = make_rollout(what.env_id, what.worlds, what.interface, what.threads, what.torch_threads)
+        return ContenderSlot(contender, play, what.worlds, core.num_agents, lambda: float(what.worlds * LENGTH))
     return ContenderSlot(
         contender, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs * what.steps)
     )

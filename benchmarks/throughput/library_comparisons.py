@@ -1,6 +1,5 @@
 """Comparisons with other libraries and bounds as data."""
 
-from benchmarks.hardware.provenance import THREADS
 from benchmarks.throughput.cases import Case, many_agents
 from benchmarks.throughput.comparisons import (
     GAMES,
@@ -9,31 +8,38 @@ from benchmarks.throughput.comparisons import (
     ComparisonGroup,
     Round,
     core_contenders,
+    envpool,
+    envpool_mpe,
     mpe2,
     peer,
     warpdrive_tag,
     world_count,
 )
-from benchmarks.throughput.contenders import Batch, Contender, PPOSubject
+from benchmarks.throughput.contenders import Batch, Contender
 from benchmarks.throughput.interface_comparisons import INTERFACE_COMPARISONS
 from benchmarks.throughput.random_games import SPIEL
+from benchmarks.throughput.training_comparisons import TRAINING_COMPARISONS
 
 
 def _simple_tag(worlds: int) -> Round:
-    peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_tag_v3", worlds)]
+    peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_tag_v3", worlds), envpool_mpe("simple_tag", worlds)]
     if worlds == 1:
         peers.append(mpe2("mpe2", "simple_tag_v3"))
     if worlds >= 64:
         peers.append(peer("VMAS as shipped", "vmas", "simple_tag", worlds))
         peers.append(peer("VMAS, 1 substep", "vmas", "simple_tag", worlds, options={"substeps": 1}))
-    goals = {"the C step": ">= 0.45", "JaxMARL": ">= 20", "VMAS as shipped": ">= 100"} if worlds == 16384 else {}
+    goals = (
+        {"the C step": ">= 0.45", "JaxMARL": ">= 20", "VMAS as shipped": ">= 100", "EnvPool": ">= 1"}
+        if worlds == 16384
+        else {}
+    )
     alone = {MICROSECONDS: "<= 15"} if worlds == 1 else {}
     mine = core_contenders(Case("SimpleTag-v0", worlds), bound=True)
     return Round(world_count(worlds), (*mine, *peers), goals, alone, quick=worlds == 1024)
 
 
 def _simple_spread(worlds: int) -> Round:
-    peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_spread_v3", worlds)]
+    peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_spread_v3", worlds), envpool_mpe("simple_spread", worlds)]
     if worlds == 1:
         peers.append(mpe2("mpe2", "simple_spread_v3"))
     alone = {STEPS: ">= 1e7"} if worlds == 16384 else {}
@@ -45,12 +51,41 @@ def _cartpole(worlds: int) -> Round:
     peers = (
         peer(gymnasium, "gymnasium", "CartPole-v1", worlds),
         peer(gymnax, "gymnax", "CartPole-v1", worlds),
+        envpool("CartPole-v1", worlds),
     )
     goals = {gymnasium: ">= 1.8" if worlds == 4096 else ">= 1"}
+    goals |= {"EnvPool": ">= 1"}
     goals |= {gymnax: ">= 1"} if worlds > 1 else {}  # a call for each step of one world: see peers-rolled
     alone = {STEPS: ">= 3.5e7"} if worlds == 4096 else {}
     mine = core_contenders(Case("CartPole-v1", worlds))
     return Round(world_count(worlds), (*mine, *peers), goals, alone, quick=worlds == 4096)
+
+
+CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0")
+"""Environments of Gymnasium with equal rules in EnvPool, besides CartPole; its Pendulum exceeds the largest speed."""
+
+
+def _classic(env_id: str, worlds: int = 4096) -> Round:
+    peers = (peer("gymnax", "gymnax", env_id, worlds), envpool(env_id, worlds))
+    goals = {"gymnax": ">= 1", "EnvPool": ">= 1"}
+    return Round(f"{env_id}, {world_count(worlds)}", (*core_contenders(Case(env_id, worlds)), *peers), goals)
+
+
+SCENARIOS = {
+    "Simple-v0": "simple",
+    "SimpleAdversary-v0": "simple_adversary",
+    "SimpleCrypto-v0": "simple_crypto",
+    "SimplePush-v0": "simple_push",
+    "SimpleReference-v0": "simple_reference",
+    "SimpleSpeakerListener-v0": "simple_speaker_listener",
+    "SimpleWorldComm-v0": "simple_world_comm",
+}
+"""Scenarios of MPE, besides those with groups of their own."""
+
+
+def _mpe(env_id: str, worlds: int = 4096) -> Round:
+    contenders = (*core_contenders(Case(env_id, worlds)), envpool_mpe(SCENARIOS[env_id], worlds))
+    return Round(f"{env_id}, {world_count(worlds)}", contenders, {"EnvPool": ">= 1"})
 
 
 def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Round:
@@ -93,44 +128,6 @@ def _game(env_id: str) -> tuple[Round, Round]:
         Round(f"{env_id}, observed", (observed, observed_spiel), {reads: ">= 10"}, quick=quick),
         Round(f"{env_id}, bare", (bare, *theirs), {"pyspiel loop": ">= 50"}),
     )
-
-
-SB3 = {"rollout_length": 2048, "num_epochs": 10, "num_minibatches": 256, "learning_rate": 3e-4, "gamma": 0.99}
-"""Stable-Baselines3's defaults: 8 worlds of 2048 steps in minibatches of 64."""
-JAXMARL = {"rollout_length": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-3, "gamma": 0.99}
-"""JaxMARL's published settings of IPPO for MPE."""
-
-SPREAD, JAX_IPPO, SPREAD_WORLDS = "MPE_simple_spread_v3", "IPPO in JAX on JaxMARL", 512
-
-_LEARNING = (
-    Round(
-        "CartPole-v1, 8 worlds, 1 thread",
-        (
-            Contender("PPO with SB3's settings", "gpu_envs", PPOSubject("CartPole-v1", 8, SB3)),
-            Contender("PPO with its preset, 64 worlds", "gpu_envs", PPOSubject("CartPole-v1", None, None)),
-            peer("Stable-Baselines3 PPO", "sb3", "CartPole-v1", 8, threads=1),
-        ),
-    ),
-    Round(
-        "SimpleSpread-v0, 16 worlds, 1 thread",
-        (
-            Contender("PPO with JaxMARL's settings", "gpu_envs", PPOSubject("SimpleSpread-v0", 16, JAXMARL)),
-            peer(JAX_IPPO, "jaxmarl", SPREAD, 16, module="benchmarks.peers.inside.jaxmarl_training", threads=1),
-        ),
-    ),
-    Round(
-        f"SimpleSpread-v0, all cores, gpu-envs with {SPREAD_WORLDS} worlds",
-        (
-            Contender(
-                f"PPO with JaxMARL's network, epochs and minibatches, {SPREAD_WORLDS} worlds",
-                "gpu_envs",
-                PPOSubject("SimpleSpread-v0", SPREAD_WORLDS, JAXMARL, THREADS),
-            ),
-            peer(f"{JAX_IPPO}, 16 worlds", "jaxmarl", SPREAD, 16, module="benchmarks.peers.inside.jaxmarl_training"),
-        ),
-        {f"{JAX_IPPO}, 16 worlds": ">= 1"},
-    ),
-)
 
 
 COMPARISONS = (
@@ -176,6 +173,18 @@ COMPARISONS = (
         along="worlds",
     ),
     ComparisonGroup(
+        "peers-classic",
+        "Classic control compared with other libraries",
+        "Acrobot-v1",
+        tuple(map(_classic, CLASSIC)),
+    ),
+    ComparisonGroup(
+        "peers-mpe",
+        "Other MPE scenarios compared with EnvPool",
+        "Simple-v0",
+        tuple(map(_mpe, SCENARIOS)),
+    ),
+    ComparisonGroup(
         "peers-rolled",
         "Rollouts without Python between steps, compared with compiled JAX loops",
         "CartPole-v1",
@@ -195,6 +204,6 @@ COMPARISONS = (
         tuple(round_ for env_id in SPIEL for round_ in _game(env_id)),
         unit=GAMES,
     ),
-    ComparisonGroup("peers-training", "PPO training, updates included", "CartPole-v1", _LEARNING, repeats=3, turn=5.0),
+    *TRAINING_COMPARISONS,
     *INTERFACE_COMPARISONS,
 )

@@ -1,12 +1,15 @@
 """Run the rounds of a comparison and convert the results to figures and rows."""
 
+import contextlib
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from benchmarks.hardware import hotspots
-from benchmarks.peers.process import PeerTask
+from benchmarks.peers.process import Peer, PeerTask
 from benchmarks.throughput.cases import Case
 from benchmarks.throughput.comparisons import MICROSECONDS, STEPS, ComparisonGroup, Round
 from benchmarks.throughput.contenders import ContenderSlot, open_contenders
@@ -42,19 +45,31 @@ class Played:
 
 def play(comparison: ComparisonGroup, round_: Round, effort: Effort) -> Played:
     """Run a round with all available contenders in alternation."""
-    with open_contenders(round_.contenders) as (seats, absent):
+    with open_contenders(round_.contenders) as (seats, absent), busy_processes(round_.busy_cores) as busy:
         subjects = {seat.contender.name: seat.subject for seat in seats}
         wanted = min(effort.repeats, comparison.repeats or effort.repeats)
-        rounds = alternate(subjects, wanted, effort.seconds, effort.seconds, effort.patience)
+        rounds = alternate(subjects, wanted, effort.seconds, effort.seconds, effort.patience, busy)
         kept = [(seat, rounds.seconds[seat.contender.name]) for seat in seats if seat.contender.name not in rounds.lost]
         results = [Result(seat, seconds, seat.units(), _note(seat, round_)) for seat, seconds in kept]
     return Played(round_, results, rounds, absent | rounds.lost)
 
 
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[list[int]]:
+    """Run processes that each keep a core busy within the block, and return their ids."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield [process.pid for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def _note(seat: ContenderSlot, round_: Round) -> str:
     """Return the versions of another library, or the profile of an interface."""
-    if seat.note:
-        return seat.note
+    if isinstance(seat.subject, Peer):
+        return seat.subject.describe()
     compared = any(contender.kind == "interface" for contender in round_.contenders)
     if not compared or isinstance(seat.subject, TimedSubject):
         return ""
@@ -162,7 +177,15 @@ def planned(played: Iterable[tuple[ComparisonGroup, Round]], effort: Effort, cor
     return seconds
 
 
-STARTS = {"jaxmarl": 18.0, "gymnax": 8.0, "vmas": 6.0, "sb3": 8.0, "interfaces": 8.0}
+STARTS = {
+    "jaxmarl": 18.0,
+    "gymnax": 8.0,
+    "vmas": 6.0,
+    "sb3": 8.0,
+    "interfaces": 8.0,
+    "envpool": 6.0,
+    "envpool_mpe": 6.0,
+}
 """Approximate start-up of other libraries [core s]: imports and compilation; 2 without an entry."""
 WARM_UPS = 2
 """Approximate number of turns of a warm-up."""

@@ -73,6 +73,7 @@ def alternate(
     seconds: float = 0.5,
     warm_up: float = 0.3,
     patience: float = PATIENCE,
+    pids: Iterable[int] = (),
 ) -> AlternatingSamples:
     """Time subjects in alternation.
 
@@ -82,6 +83,7 @@ def alternate(
         seconds: Length of a turn [s].
         warm_up: Length of the untimed first turn [s], which also measures the number of steps per turn.
         patience: Maximum number of samples on a busy machine, as a multiple of those wanted.
+        pids: Processes that belong to the measurement, besides those of the subjects.
 
     Returns:
         The quiet samples, or the least disturbed ones if there are too few. A subject that fails is dropped, and the
@@ -107,8 +109,8 @@ def alternate(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        pids = [subject.pid for subject in subjects.values() if isinstance(subject, TimedSubject) and subject.pid]
-        kept = undisturbed(play, rounds, patience, pids)
+        own = [subject.pid for subject in subjects.values() if isinstance(subject, TimedSubject) and subject.pid]
+        kept = undisturbed(play, rounds, patience, [*own, *pids])
     finally:
         if collecting:
             gc.enable()
@@ -140,11 +142,12 @@ def undisturbed(
 
 
 def _warm(subject: Subject, seconds: float) -> float:
-    """Run untimed for a duration and return the seconds per step of the last call."""
-    begin, count = time.perf_counter(), 1
+    """Run untimed for a duration after the first step, and return the seconds per step of the last call."""
+    _time(subject, 1)  # may compile, or try settings
+    begin, count = time.perf_counter(), 2
     while True:
         lasted = _time(subject, count)
-        if count > 1 and time.perf_counter() - begin >= seconds:  # a first step may compile
+        if time.perf_counter() - begin >= seconds:
             return lasted
         count *= 2
 

@@ -157,12 +157,16 @@ class EnvBuffers:
             "illegal_loses": int(illegal_actions == "loss"),
             "saturates": int(d.saturates and illegal_actions == "saturate"),
         }
-        ios = [
-            struct_buffers.fill(
-                episode.IO, self.io | {"params": self.params, "error": self.io["error"][slot : slot + 1]}, settings
-            )
-            for slot in range(len(self.io["error"]))
-        ]
+        first = struct_buffers.fill(
+            episode.IO, self.io | {"params": self.params, "error": self.io["error"][:1]}, settings
+        )
+        ios = [first]
+        for slot in range(1, len(self.io["error"])):  # equal views are shared, as making them takes long
+            io = episode.IO()
+            for name in episode.IO.vars:
+                setattr(io, name, getattr(first, name))
+            io.error = struct_buffers.view("error", self.io["error"][slot : slot + 1], wp.int64, 1)
+            ios.append(io)
         return (
             struct_buffers.view("params", self.params, d.rules.params, 1),
             struct_buffers.fill(d.rules.state, self.state),

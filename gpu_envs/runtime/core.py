@@ -1,15 +1,18 @@
 """The stacked-tensor environment that every view wraps: E worlds, A agents, one device, one call per step."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
 from gpu_envs.errors import CaptureError, ConfigError, ResetNeededError, shown
-from gpu_envs.runtime import cuda_graph, state_validation
+from gpu_envs.runtime import cuda_graph
 from gpu_envs.runtime.cuda_graph import CapturedFunction
-from gpu_envs.runtime.env_batch import EnvBatch
-from gpu_envs.runtime.episode_recorder import Episode, EpisodeRecorder
+from gpu_envs.runtime.env_batch import REUSE, EnvBatch
+from gpu_envs.runtime.episode_recorder import EpisodeRecorder
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
+from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.runtime.seeding import seed_keys, write_keys
 from gpu_envs.runtime.validation import check_elapsed
 from gpu_envs.utils.settings import MAX_INT, check_value
@@ -17,8 +20,6 @@ from gpu_envs.utils.tensor_checks import check_tensor, check_worlds
 from warp_kernels import episode
 
 __all__ = ["Core", "StepResult"]
-
-_REUSE = "a step allocates its results; make(..., reuse_buffers=True) to put it into a CUDA graph"
 
 StepResult = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 """Observations (E, A, D), rewards, terminated and truncated (E, A), and ``info``."""
@@ -51,8 +52,8 @@ class Core(EnvBatch):
             environments use "loss".
         schedule: "fused" (one thread per world), "phased" (one kernel per phase) or None to choose by agents and
             device.
-        threads: Maximum number of CPU threads; None chooses by the size of the batch. Steps of a few microseconds use
-            one thread.
+        threads: Maximum number of CPU threads; None chooses by the size of the batch, and all cores for rollouts with
+            policies. Steps of a few microseconds use one thread.
         block_dim: Threads per block of GPU kernels: 32, 64, 128 or 256. None chooses by the size of each launch and the
             number of multiprocessors. Ignored on a CPU; it does not change results.
         fuse_fp: Allow the compiler to contract multiply-adds. None allows it on a GPU only, so that CPU schedules agree
@@ -62,8 +63,6 @@ class Core(EnvBatch):
             name -> (lowest, highest), such as {"good_max_speed": (1.0, 1.6)}. The samples come from the world's own
             random stream.
     """
-
-    _recorders: Sequence[EpisodeRecorder] = ()
 
     def reset(
         self,
@@ -202,12 +201,55 @@ class Core(EnvBatch):
         """
         num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
         self._prepare_step()
-        if self._open_recorders():
+        if self.is_recording:
             for _ in range(num_steps - 1):
                 self.step(self.sample_actions())
         elif num_steps > 1:
             self._launcher.play(num_steps - 1)
         return self.step(self.sample_actions())
+
+    def rollout(
+        self,
+        policies: Mapping[str, KernelPolicy | None] | PolicyRollout,
+        num_steps: int,
+        trace: RolloutTrace | None = None,
+        greedy: bool = False,
+    ) -> RolloutTrace:
+        """Play steps in which policies act inside the kernels, without returning to Python.
+
+        The random streams of the worlds do not change, and a world acts the same in batches of any size. While
+        episodes are recorded, every step returns to Python.
+
+        Args:
+            policies: Policy of each group or agent by its name; agents without one take random legal actions. Or
+                prepared launches.
+            num_steps: Number of steps T, at least 1.
+            trace: Buffers of at least T steps to fill; None allocates some. Pass the same buffers and policies again to
+                keep the recorded launches.
+            greedy: Take the most probable actions instead of samples.
+
+        Returns:
+            The filled buffers; those of prepared launches.
+
+        Raises:
+            ConfigError: ``num_steps`` is out of range, or a policy or the buffers do not fit.
+            ResetNeededError, ActionError: See :meth:`step`.
+        """
+        self._prepare_step()
+        num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
+        plan = PolicyRollout.of(self, policies, num_steps, trace, self._last_rollout)
+        self._last_rollout = self._last_rollout if trace is None else plan
+        if self.is_recording:
+            for t in range(num_steps):
+                plan.run(1, t, greedy)
+                self._record_step()
+        else:
+            plan.run(num_steps, 0, greedy)
+        if self._on_gpu:
+            self._illegal.copy_to_host(wait=False)
+        else:
+            self.raise_pending_errors()
+        return cast(RolloutTrace, plan.trace)
 
     def sample_actions(self) -> torch.Tensor:
         """Sample a uniformly random legal action for every agent, (E, A) or (E, A, K), from the worlds' own streams.
@@ -254,7 +296,7 @@ class Core(EnvBatch):
         if not self._started:
             raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
         if not self.reuse_buffers:
-            raise CaptureError(f"{self.id}: {_REUSE}")
+            raise CaptureError(f"{self.id}: {REUSE}")
         graph = None
         if self._on_gpu:
             graph = cuda_graph.capture(
@@ -290,14 +332,6 @@ class Core(EnvBatch):
         self._recorders = [*self._open_recorders(), recorder]
         return recorder
 
-    def check_episode(self, recorded: Episode) -> None:
-        """Raise an error if a recorded episode, such as one read from a file, does not fit this environment.
-
-        Raises:
-            CheckpointError: An entry is missing, unknown, or has a wrong shape, dtype or value.
-        """
-        state_validation.check_episode(self.id, self._buffers, recorded.tensors(), len(recorded))
-
     # ---------------------------------------------------------------- private
 
     def _open_recorders(self) -> Sequence[EpisodeRecorder]:
@@ -312,19 +346,3 @@ class Core(EnvBatch):
             raise CaptureError(f"{self.id}: recording allocates; close the recorder before a CUDA graph is captured")
         for recorder in recorders:
             recorder.after_step()
-
-    def _returned(self, buffer: torch.Tensor) -> torch.Tensor:
-        """Return a buffer, or a clone of it unless buffers are reused."""
-        return buffer if self.reuse_buffers else buffer.clone()
-
-    def _look_for_errors(self) -> None:
-        """Raise the error of an illegal action that was reported so far, without waiting for the device."""
-        if self._on_gpu and self._is_capturing():
-            if not self.reuse_buffers:
-                raise CaptureError(f"{self.id}: {_REUSE}")
-        elif min(self._error_slots) != episode.NO_ERROR:
-            self._illegal.raise_error(None)
-
-    def _is_capturing(self) -> bool:
-        with torch.cuda.device(self.device):  # torch asks the stream of the current device
-            return torch.cuda.is_current_stream_capturing()

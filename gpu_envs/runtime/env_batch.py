@@ -9,11 +9,12 @@ import torch
 
 import warp_kernels
 from gpu_envs.definition.environment import EnvDefinition
-from gpu_envs.errors import CheckpointError, ConfigError, ResetNeededError
+from gpu_envs.errors import CaptureError, CheckpointError, ConfigError, ResetNeededError
 from gpu_envs.runtime import parameters, state_validation
 from gpu_envs.runtime.buffers import EnvBuffers
+from gpu_envs.runtime.episode_recorder import Episode, EpisodeRecorder
 from gpu_envs.runtime.illegal_actions import IllegalActions
-from gpu_envs.runtime.kernels import choose_schedule, choose_threads
+from gpu_envs.runtime.kernels import available_cores, choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.seeding import seed_keys, write_keys
 from gpu_envs.runtime.validation import changed_numbers, check_core_settings
@@ -22,11 +23,17 @@ from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
 
-__all__ = ["EnvBatch"]
+__all__ = ["REUSE", "EnvBatch"]
+
+REUSE = "a step allocates its results; make(..., reuse_buffers=True) to put it into a CUDA graph"
+"""Reason of a `CaptureError`."""
 
 
 class EnvBatch:
     """Everything of a :class:`~gpu_envs.runtime.core.Core` except for stepping; see there for the arguments."""
+
+    _recorders: Sequence[EpisodeRecorder] = ()
+    _last_rollout: Any = None
 
     @torch.inference_mode(False)  # tensors created in inference mode could not be written outside of it
     def __init__(
@@ -76,9 +83,12 @@ class EnvBatch:
         self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
         self.threads = min(self.threads, num_envs)
         self.block_dim = block_dim
-        fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
-        self._launcher = KernelLauncher(rules, self.schedule, fuse, num_envs, self.threads, device, block_dim)
-        slots, ranges = len(self._launcher.shards), self.domain_randomization
+        self.fuse_fp = fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
+        rollout_threads = (threads or available_cores()) if device.type == "cpu" else 1
+        self._launcher = KernelLauncher(
+            rules, self.schedule, fuse, num_envs, self.threads, rollout_threads, device, block_dim
+        )
+        slots, ranges = self._launcher.num_slots, self.domain_randomization
         try:
             buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, env_contiguous, ranges)
         except ConfigError as error:
@@ -141,6 +151,19 @@ class EnvBatch:
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
         """Raise the CheckpointError that :meth:`set_state` would raise, see there for the state; change nothing."""
         state_validation.check(self.id, self._buffers, self.config, state)
+
+    def check_episode(self, recorded: Episode) -> None:
+        """Raise an error if a recorded episode, such as one read from a file, does not fit this environment.
+
+        Raises:
+            CheckpointError: An entry is missing, unknown, or has a wrong shape, dtype or value.
+        """
+        state_validation.check_episode(self.id, self._buffers, recorded.tensors(), len(recorded))
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether episodes are recorded, so that every step returns to Python."""
+        return any(not recorder.closed for recorder in self._recorders)
 
     def _load_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy a state that has been checked."""
@@ -259,3 +282,19 @@ class EnvBatch:
     def _check_open(self) -> None:
         if self._closed:
             raise ResetNeededError(f"{self.id}: this environment is closed; make a new one")
+
+    def _returned(self, buffer: torch.Tensor) -> torch.Tensor:
+        """Return a buffer, or a clone of it unless buffers are reused."""
+        return buffer if self.reuse_buffers else buffer.clone()
+
+    def _look_for_errors(self) -> None:
+        """Raise the error of an illegal action that was reported so far, without waiting for the device."""
+        if self._on_gpu and self._is_capturing():
+            if not self.reuse_buffers:
+                raise CaptureError(f"{self.id}: {REUSE}")
+        elif min(self._error_slots) != episode.NO_ERROR:
+            self._illegal.raise_error(None)
+
+    def _is_capturing(self) -> bool:
+        with torch.cuda.device(self.device):  # torch asks the stream of the current device
+            return torch.cuda.is_current_stream_capturing()

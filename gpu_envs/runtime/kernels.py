@@ -1,6 +1,9 @@
 """Kernels, built once per process, and the choice of schedule, threads and threads per block."""
 
+import contextlib
 import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -15,11 +18,14 @@ __all__ = [
     "MAX_FUSED_AGENTS",
     "MIN_ROWS_PER_SHARD",
     "MIN_ROWS_PER_THREAD",
+    "MIN_WORLDS_PER_ROLLOUT_SHARD",
     "SHARDS_PER_THREAD",
+    "available_cores",
     "choose_block_dim",
     "choose_schedule",
     "choose_threads",
     "kernel_program",
+    "limited_cores",
     "rollout_kernel",
 ]
 
@@ -31,6 +37,9 @@ MIN_ROWS_PER_THREAD = 4096
 
 MIN_ROWS_PER_SHARD = 1024
 """Fewest agent rows of a shard, the unit of work of a CPU thread."""
+
+MIN_WORLDS_PER_ROLLOUT_SHARD = 8
+"""Fewest worlds of a shard of rollouts with policies; some worlds act together."""
 
 SHARDS_PER_THREAD = 8
 """Most shards per CPU thread; a late thread runs fewer of them."""
@@ -73,9 +82,27 @@ def choose_block_dim(num_threads: int, num_multiprocessors: int) -> int:
     return max((size for size in BLOCK_DIMS if num_threads >= size * enough), default=BLOCK_DIMS[0])
 
 
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
+
+
+@contextlib.contextmanager
+def limited_cores(limit: int) -> Iterator[None]:
+    """Limit `available_cores` in this thread within the block, for several works that share the cores."""
+    before = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(before)
+
+
+def available_cores() -> int:
+    """Return the number of CPU cores that this process may use, at most as many as `limited_cores` allows."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _limit.get() or cores)
+
+
 def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
     """Return the number of CPU threads that the batch can occupy, at most the cores available to this process."""
     if device.type != "cpu":
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, num_envs, num_envs * num_agents // MIN_ROWS_PER_THREAD))
+    return max(1, min(available_cores(), num_envs, num_envs * num_agents // MIN_ROWS_PER_THREAD))

@@ -1,9 +1,8 @@
 """Recorded launches: kernels, the worlds they run over, and the threads or stream they run on."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from time import perf_counter
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +11,13 @@ import warp as wp
 import warp_kernels
 from gpu_envs.runtime.kernels import (
     MIN_ROWS_PER_SHARD,
+    MIN_WORLDS_PER_ROLLOUT_SHARD,
     SHARDS_PER_THREAD,
     choose_block_dim,
     kernel_program,
     rollout_kernel,
 )
-from gpu_envs.runtime.thread_pool import ThreadingHeuristic, acquire_workers, release_workers
+from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.schedules import FUSED, LaunchStage
@@ -51,6 +51,7 @@ class KernelLauncher:
         fuse_fp: Allow contracted multiply-adds.
         num_envs: Number of worlds E.
         threads: Maximum number of CPU threads. Shorter runs use one thread.
+        rollout_threads: The same for rollouts with policies, which take longer.
         device: Device of the tensors.
         block_dim: Threads per block of every GPU launch; None chooses by launch and GPU.
 
@@ -58,6 +59,7 @@ class KernelLauncher:
         arguments: Params, State and IO structs of all launches; they keep the memory of their arrays.
         shards: First and last world of every launch. Shard 0 is the whole batch; the others are parts of it for
             several threads.
+        rollout_shards: Parts of the batch for several threads in rollouts with policies.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class KernelLauncher:
         fuse_fp: bool,
         num_envs: int,
         threads: int,
+        rollout_threads: int,
         device: torch.device,
         block_dim: int | None = None,
     ) -> None:
@@ -85,6 +88,8 @@ class KernelLauncher:
         self.shards = [(0, num_envs)]
         if count > 1:
             self.shards += split_worlds(num_envs, count)
+        self.rollout_threads = rollout_threads
+        self.rollout_shards = _rollout_shards(num_envs, rollout_threads)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
@@ -98,7 +103,7 @@ class KernelLauncher:
         Args:
             params: Warp array of the rules' Params, (1,) or (E,).
             state: State of the rules.
-            ios: One IO per shard, equal except for the error slot.
+            ios: One IO per error slot, equal except for it.
         """
         self.arguments = (params, state, ios)
         self.launches = _LazyValues(self._record)
@@ -134,7 +139,7 @@ class KernelLauncher:
     def _record_stages(self, stages: Sequence[LaunchStage]) -> list[list[wp.Launch]]:
         params, state, ios = self.arguments
         launches = []
-        for (first, end), io in zip(self.shards, ios, strict=True):
+        for (first, end), io in zip(self.shards, ios, strict=False):
             commands = []
             for kernel, over, more in stages:
                 count = end - first
@@ -161,7 +166,7 @@ class KernelLauncher:
         """
         if self.device.is_cuda:
             with current_device_kept(self._torch_device):
-                stream = self._stream()
+                stream = self.stream()
                 for command in self.launches[name][0]:
                     command.launch(stream)
             return
@@ -170,8 +175,8 @@ class KernelLauncher:
             for command in launches[0]:
                 command.launch()
         else:
-            with _ThreadedRun(self, f"{name} {steps.bit_length()}", launches) as run:
-                run.work(run.queue.popleft, 0)
+            with _WorldsRun(self, f"{name} {steps.bit_length()}", launches) as run:
+                run.work()
 
     def play(self, steps: int) -> None:
         """Sample actions and step, ``steps`` times. Observations are undefined until the step that must follow."""
@@ -183,6 +188,11 @@ class KernelLauncher:
         for (command,) in self.launches["play"]:
             command.set_param_at_index(3, steps)
         self.run("play", steps)
+
+    @property
+    def num_slots(self) -> int:
+        """Number of error slots, one for every shard."""
+        return max(len(self.shards), 1 + len(self.rollout_shards))
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
         """Set the buffer that kernels read actions from, (E, A[, K]), and the results of a step, (E, ...) each."""
@@ -216,11 +226,11 @@ class KernelLauncher:
         clones = [] if reuse else [np.empty_like(array) for array in self._result_arrays]
         inputs = [] if source is None else [(self._buffer_array, source)]
         outputs = list(zip(clones, self._result_arrays, strict=False))
-        with _ThreadedRun(self, "step", launches, inputs, outputs) as run:
-            run.work(run.queue.popleft, 0)
+        with _WorldsRun(self, "step", launches, inputs, outputs) as run:
+            run.work()
         return self._results if reuse else [torch.from_numpy(clone) for clone in clones]
 
-    def _stream(self) -> wp.Stream:
+    def stream(self) -> wp.Stream:
         """Return torch's current stream as Warp's, wrapped once."""
         current = torch.cuda.current_stream(self._torch_device)
         stream = self._streams.get(current.cuda_stream)
@@ -232,11 +242,14 @@ class KernelLauncher:
 Copies = Sequence[tuple[np.ndarray, np.ndarray]]  # target and source, each led by the worlds
 
 
-class _ThreadedRun:
-    """One run over all worlds: by this thread alone, or by several threads that share a queue of shards.
+def _rollout_shards(num_envs: int, threads: int) -> list[tuple[int, int]]:
+    """Return first and last world of the shards of rollouts; [] for one thread."""
+    count = min(num_envs // MIN_WORLDS_PER_ROLLOUT_SHARD, SHARDS_PER_THREAD * threads)
+    return split_worlds(num_envs, count) if threads > 1 and count > 1 else []
 
-    This thread takes shards from the front of the queue, the others take them from the end. A late or slow thread does
-    less, and a world mostly stays in the cache of the same core.
+
+class _WorldsRun(ThreadedRun):
+    """One run over all worlds, whose parts are shards.
 
     Args:
         launcher: Its shards, and the times of its earlier runs.
@@ -254,46 +267,15 @@ class _ThreadedRun:
         inputs: Copies = (),
         outputs: Copies = (),
     ) -> None:
+        super().__init__(len(launches) - 1, launcher.threads, launcher.heuristics[name])
         self._launcher, self._launches, self._inputs, self._outputs = launcher, launches, inputs, outputs
-        self._heuristic = launcher.heuristics[name]
-        self._errors: list[BaseException] = []
-        self._workers: list[Any] = []
 
-    def __enter__(self) -> Self:
-        self._parallel = self._heuristic.parallel()
-        self._start = perf_counter()
-        self.queue = queue = deque(range(1, len(self._launches)) if self._parallel else (0,))
-        if self._parallel:
-            threads = self._launcher.threads
-            # The last of many short shards is quicker run here than waited for.
-            reserved = 1 if len(queue) > 3 * threads else 0
-            self._workers = acquire_workers(threads - 1)
-            for worker in self._workers:
-                worker.start(lambda: self.work(queue.pop, reserved))
-        return self
-
-    def work(self, take: Callable[[], int], reserved: int) -> None:
-        """Run shards until at most ``reserved`` are left in the queue; ``take`` removes one from it."""
-        while len(self.queue) > reserved:
-            try:
-                shard = take()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                first, end = self._launcher.shards[shard]
-                for target, source in self._inputs:
-                    target[first:end] = source[first:end]
-                for command in self._launches[shard]:
-                    command.launch()
-                for target, source in self._outputs:
-                    target[first:end] = source[first:end]
-            except BaseException as error:  # noqa: BLE001  # raised by __exit__
-                self._errors.append(error)
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self._workers:
-            worker.finish()
-        release_workers(self._workers)
-        if self._errors:
-            raise self._errors[0]
-        self._heuristic.record(perf_counter() - self._start, self._parallel)
+    def perform(self, part: int) -> None:
+        """Run a shard."""
+        first, end = self._launcher.shards[part]
+        for target, source in self._inputs:
+            target[first:end] = source[first:end]
+        for command in self._launches[part]:
+            command.launch()
+        for target, source in self._outputs:
+            target[first:end] = source[first:end]

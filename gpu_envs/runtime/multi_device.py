@@ -50,6 +50,8 @@ SHARED = (
     "env_offset",
     "schedule",
     "threads",
+    "fuse_fp",
+    "is_recording",
     "block_dim",
     "block_dims",
     "render_fps",
@@ -153,6 +155,10 @@ class MultiDeviceCore:
     def capture(self, *_: Any, **__: Any) -> NoReturn:
         """Raise a CaptureError: gathering allocates, and a CUDA graph belongs to one device."""
         raise CaptureError(f"{self.id}: a sharded core cannot be captured; capture each of its .shards")
+
+    def rollout(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise a ConfigError: rollouts with policies run on one device."""
+        raise ConfigError(f"{self.id}: a sharded core plays no rollouts with policies; roll out each of its .shards")
 
     def record_episodes(self, *_: Any, **__: Any) -> NoReturn:
         """Raise a ConfigError: an episode recorder works on one device."""

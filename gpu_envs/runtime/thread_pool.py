@@ -2,14 +2,20 @@
 
 import os
 from _thread import allocate_lock
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import perf_counter
+from typing import Any, Self
 
 __all__ = [
+    "MAX_TRIAL_INTERVAL",
     "MIN_PARALLEL_SECONDS",
     "TRIAL_INTERVAL",
+    "TRIAL_RUNS",
     "ThreadWorker",
+    "ThreadedRun",
     "ThreadingHeuristic",
     "acquire_workers",
     "release_workers",
@@ -19,7 +25,16 @@ MIN_PARALLEL_SECONDS = 50e-6
 """Shortest single-threaded run [s] worth sharing; waking another thread takes about 30 µs."""
 
 TRIAL_INTERVAL = 64
-"""Runs between trials of the slower mode, in case it has become the faster one."""
+"""Runs before the first trial of the slower mode, in case it has become the faster one."""
+
+MAX_TRIAL_INTERVAL = 4096
+"""Most runs between two trials; the interval doubles with every trial that confirms the choice."""
+
+TRIAL_RUNS = 8
+"""Runs of a trial. A run that takes much longer than those of the other mode counts as four."""
+
+WEIGHT = 0.05
+"""Weight of a run in the average time of its mode."""
 
 
 class ThreadWorker:
@@ -82,21 +97,98 @@ class ThreadingHeuristic:
 
     def __init__(self) -> None:
         self._single = self._parallel = 0.0  # [s]; 0 before the first run
-        self._runs = 0
+        self._runs, self._interval, self._trial = 0, TRIAL_INTERVAL, 0
+        self._choice = False
 
     def parallel(self) -> bool:
         """Return whether the next run is to use several threads."""
-        self._runs += 1
         if self._single < MIN_PARALLEL_SECONDS:
             return False
-        return (self._parallel < self._single) != (self._runs % TRIAL_INTERVAL == 0)
+        better = self._parallel < self._single
+        if better != self._choice:
+            self._choice, self._runs, self._interval, self._trial = better, 0, TRIAL_INTERVAL, 0
+        if not self._trial:
+            self._runs += 1
+            if self._runs < self._interval:
+                return better
+            self._runs, self._interval = 0, min(2 * self._interval, MAX_TRIAL_INTERVAL)
+            self._trial = TRIAL_RUNS
+        self._trial -= 1
+        return not better
 
     def record(self, seconds: float, parallel: bool) -> None:
-        """Record the time of a run. A single slow run raises the recorded time by 10 % at most."""
+        """Record the time of a run.
+
+        The average of several runs decides: beside another program, the time on several threads varies from run to
+        run, because a worker may wait for its core.
+        """
+        if parallel != self._choice and seconds > 1.25 * (self._parallel if self._choice else self._single):
+            self._trial = max(self._trial - 3, 0)
         usual = self._parallel if parallel else self._single
         if usual:
-            seconds = min(seconds, 1.1 * usual)
+            seconds = usual + WEIGHT * (min(seconds, 2.0 * usual) - usual)
         if parallel:
             self._parallel = seconds
         else:
             self._single = seconds
+
+
+class ThreadedRun:
+    """One run of some work: by this thread alone, or by several threads that share a queue of its parts.
+
+    Part 0 is the whole work; the other parts make it up. This thread takes parts from the front of the queue, the
+    others take them from the end. A late or slow thread does less, and a part mostly stays in the cache of the same
+    core. Use it as a context, call :meth:`work` inside, and define :meth:`perform`.
+
+    Args:
+        num_parts: Number of parts besides the whole.
+        threads: Number of threads.
+        heuristic: Times of the earlier runs of this work.
+        parallel: Use several threads; None asks the heuristic.
+    """
+
+    def __init__(
+        self, num_parts: int, threads: int, heuristic: ThreadingHeuristic, parallel: bool | None = None
+    ) -> None:
+        self._num_parts, self._threads, self._heuristic = num_parts, threads, heuristic
+        self._forced = parallel
+        self._errors: list[BaseException] = []
+        self._workers: list[Any] = []
+
+    def perform(self, part: int) -> None:
+        """Do a part of the work, in any thread."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        chosen = self._heuristic.parallel() if self._forced is None else self._forced
+        self._parallel = self._threads > 1 and chosen
+        self._start = perf_counter()
+        self._queue = queue = deque(range(1, self._num_parts + 1) if self._parallel else (0,))
+        if self._parallel:
+            # The last of many short parts is quicker run here than waited for.
+            reserved = 1 if len(queue) > 3 * self._threads else 0
+            self._workers = acquire_workers(self._threads - 1)
+            for worker in self._workers:
+                worker.start(lambda: self.work(queue.pop, reserved))
+        return self
+
+    def work(self, take: Callable[[], int] | None = None, reserved: int = 0) -> None:
+        """Perform parts until ``reserved`` are left in the queue; ``take`` removes one, by default the first."""
+        take = take or self._queue.popleft
+        while len(self._queue) > reserved:
+            try:
+                part = take()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                self.perform(part)
+            except BaseException as error:  # noqa: BLE001  # raised by __exit__
+                self._errors.append(error)
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.finish()
+        release_workers(self._workers)
+        if self._errors:
+            raise self._errors[0]
+        self._heuristic.record(perf_counter() - self._start, self._parallel)

@@ -38,6 +38,9 @@ __all__ = [
     "train_best_response",
 ]
 
+TRAININGS = 10
+"""Number of trainings of a league that are assumed to share compiled kernels."""
+
 Start = Policy | Checkpoint | State
 """Source of a learner's initial weights: a policy, a checkpoint of a training, or a learner's `state_dict`."""
 OPPONENT_STREAM = 1008
@@ -81,7 +84,7 @@ class BestResponseTraining:
         )
         if not self.opponents.learners:
             raise ConfigError(f"{game.env_id}: expected {LEARNER} (the learner) in some matchup, got none")
-        self.learners = LearnerGroup(self.config, self.core, self.opponents.learners)
+        self.learners = LearnerGroup(self.config, self.core, self.opponents.learners, num_trainings=TRAININGS)
         self.collector = Collector(self.config, self.core, self.learners, self.opponents)
         for role, weights in (start or {}).items():
             begin_from(self.learner(role), weights, role)
@@ -103,10 +106,11 @@ class BestResponseTraining:
         Raises:
             GpuEnvsError: Losses, gradients or parameters are not finite.
         """
-        self.collector.collect()
-        self.collector.timer.start()
-        metrics = self.learners.update(self.iteration + 1, lambda: "nothing of this training was kept")
-        self.collector.timer.mark("update")
+        with self.config.in_force(self.learners.use_kernels):
+            self.collector.collect()
+            self.collector.timer.start()
+            metrics = self.learners.update(self.iteration + 1, lambda: "nothing of this training was kept")
+            self.collector.timer.mark("update")
         self.collector.raise_pending_errors()
         self.iteration, self.steps = self.iteration + 1, self.steps + self.config.rollout_steps
         tally = self.opponents.read()

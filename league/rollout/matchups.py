@@ -6,9 +6,8 @@ Every world has its own random stream, so the estimates of two matchups are inde
 
 from __future__ import annotations
 
-import functools
 import itertools
-import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,17 +16,21 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.runtime.core import Core
 from league.game import Game
+from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameters, plays_in_kernels
+from league.rollout.lineups import Lineups
 from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
+from trainers.base.learner_spec import ENGINES
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["MAX_ENVS", "STEP", "MatchupResults", "scores", "simulate_matchups"]
+__all__ = ["MAX_ENVS", "STEP", "MatchupResults", "SeatMatchups", "scores", "simulate_matchups"]
 
 MAX_ENVS = 16_384
 """Default of the largest number of simultaneous worlds."""
 STEP = 1024
 """Batch sizes are multiples of this number, so that few different batches have to be built."""
+MIN_MATCHUP_OPERATIONS = 10**7
+"""Fewest operations of the networks, if every seat decided once per episode, for which kernels are compiled."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,12 @@ def simulate_matchups(
     draw_margin: float = 0.0,
     max_steps: int = 100_000,
     budget: int = BUDGET,
+    engine: str = "auto",
 ) -> MatchupResults:
     """Simulate episodes of matchups and return the sums of their returns.
+
+    Matchups of dense networks, random policies and mixtures of them are played inside the kernels, see `engine`: all
+    matchups of a batch are one launch.
 
     In a game with a shared population the policies of a matchup take the seats in every order, one order per episode
     in turn. With more than five seats only the cyclic orders are used. A return is credited to the policy that earned
@@ -80,86 +87,181 @@ def simulate_matchups(
         greedy: Take the most probable actions instead of samples.
         draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
         max_steps: Largest number of steps of an episode.
-        budget: Weights of each seat's policies on the device [bytes], see `SeatPolicies`.
+        budget: Weights of each seat's policies on the device [bytes], see `SeatPolicies`; without kernels only.
+        engine: "kernel" plays inside the kernels wherever they support all policies of a matchup, "torch" never, and
+            "auto" where so many episodes are worth the compilation, on a GPU only with networks up to 32 wide.
 
     Raises:
-        ConfigError: A policy of a matchup does not exist, or an entry of `episodes` is not an integer >= 0.
+        ConfigError: A policy of a matchup does not exist or does not fit its seat, or an entry of `episodes` is not an
+            integer >= 0.
         GpuEnvsError: An episode has more than `max_steps` steps.
     """
-    who, worlds = _check(game, policies, matchups, episodes)
+    if engine not in ENGINES:
+        raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+    who, count = _check(game, policies, matchups, episodes)
     results = _zeros(len(who), len(game.seats))
-    if not len(worlds):
+    if not count.any():
         return results
-    passes = -(-len(worlds) // max_envs)
-    size = -(-len(worlds) // passes)  # of a pass
-    size = min(-(-size // STEP) * STEP, max_envs)
-    streams = np.random.SeedSequence(seed).generate_state(passes + len(game.seats), np.uint64).tolist()
-    core = _core(json.dumps(game.to_json()), size, device)
-    used = [who[:, place].unique() for place in range(len(game.seats))]  # indices of the policies that play
-    if game.shared:
-        used = [who.unique()] * len(game.seats)
+    loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
+    in_kernels = _in_kernels(game, who, loaded, int(count.sum()), engine, torch.device(device))
     with torch.no_grad():
-        seats = [
-            SeatPolicies([policies[seat.role][index] for index in used[place].tolist()], core, seat, budget)
-            for place, seat in enumerate(game.seats)
-        ]
-        for seat, stream in zip(seats, streams[passes:], strict=True):
-            seat.seed(stream)
-        chosen = torch.stack(
-            [torch.searchsorted(each, who[:, place].contiguous()) for place, each in enumerate(used)], 1
-        )
-        orders = _orders(game)
-        first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(worlds, minlength=len(who)).cumsum(0)])
-        number = torch.arange(len(worlds)) - first[worlds]  # of an episode among those of its matchup
-        for index in range(passes):
-            part = slice(index * size, (index + 1) * size)
-            matchup, order = worlds[part], orders[number[part] % len(orders)]
-            assigned = torch.full((size, len(game.seats)), NO_POLICY)  # surplus worlds of the last pass stay empty
-            assigned[: len(matchup)] = chosen[matchup].gather(1, order)
-            for place, seat in enumerate(seats):
-                seat.assign(assigned[:, place])
-            earned = _simulate_batch(core, seats, len(matchup), streams[index], greedy, max_steps)
-            earned = torch.empty_like(earned).scatter_(1, order, earned)  # from seats back to the matchup's policies
-            _credit(results, matchup, earned, draw_margin)
+        for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
+            if not (total := int(count[chosen].sum())):
+                continue
+            lineups = Lineups.of(game, who, count * chosen)
+            passes = -(-total // max_envs)
+            size = -(-total // passes)  # of a pass
+            size = min(-(-size // STEP) * STEP, max_envs)
+            # matchups in kernels and others have different random streams
+            entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
+            seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
+            playing = {
+                role: {index: loaded[role][index] for index in indices}
+                for role, indices in _used(game, who[chosen]).items()
+            }
+            simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
+            for number in range(passes):
+                part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
+                _credit(results, part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
     return results
 
 
-@functools.lru_cache(maxsize=4)
-def _core(game: str, size: int, device: str) -> Core:
+_CACHE: OrderedDict[tuple[object, ...], Worlds] = OrderedDict()
+"""Worlds of the last games and sizes."""
+MAX_CACHED = 4
+"""Largest number of cached worlds."""
+
+
+def _worlds(game: Game, size: int, device: str) -> Worlds:
     """Return worlds without autoreset, cached because building them takes longer than an episode of Kuhn poker."""
-    return Game.from_json(json.loads(game), "game").core(size, device, autoreset="disabled")
+    key = (game.env_id, game.seats, repr(sorted(game.env.items())), size, device)
+    if key not in _CACHE:
+        _CACHE[key] = Worlds(game.core(size, device, autoreset="disabled"))
+    _CACHE.move_to_end(key)
+    while len(_CACHE) > MAX_CACHED:
+        _CACHE.popitem(last=False)
+    return _CACHE[key]
 
 
-def _simulate_batch(
-    core: Core, seats: Sequence[SeatPolicies], count: int, seed: int, greedy: bool, max_steps: int
+def _used(game: Game, who: Tensor) -> dict[str, list[int]]:
+    """Return the indices of the policies in matchups (K, S) by role, ascending."""
+    columns = who.T.tolist()
+    return {role: sorted({*itertools.chain(*(columns[i] for i in game.seats_of(role)))}) for role in game.roles}
+
+
+def _in_kernels(
+    game: Game,
+    who: Tensor,
+    policies: Mapping[str, Mapping[int, PolicyProtocol]],
+    episodes: int,
+    engine: str,
+    device: torch.device,
 ) -> Tensor:
-    """Simulate one episode in the first `count` worlds; return the returns (count, S) float64 on the host."""
-    obs, info = core.reset(seed=seed)
-    action = torch.zeros_like(core.action_buffer)
-    every = 1 if core.device.type == "cpu" else 16  # steps between two synchronizations with the device
-    for step in range(1, max_steps + 1):
-        if count < core.num_envs:
-            action = core.sample_actions()  # of worlds without policies
-        for seat in seats:
-            seat.act(obs, info, greedy, into=action)
-        obs, _, _, _, info = core.step(action)
-        if step % every == 0 and not bool(info["alive"][:count].any()):
-            break
-    else:
-        if unfinished := int(info["alive"][:count].any(1).sum()):
-            raise GpuEnvsError(
-                f"{core.id}: {unfinished} of {count} episodes lasted over {max_steps} steps; raise max_steps"
-            )
-    returns = info["episode_return"][:count].double()
-    return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in seats], 1).cpu()
+    """Return whether matchups (K, S) are played inside the kernels, (K,) bool."""
+    known = {
+        role: {index: plays_in_kernels(policy, device, engine) for index, policy in own.items()}
+        for role, own in policies.items()
+    }
+    found = torch.ones(len(who), dtype=torch.bool)
+    for place, seat in enumerate(game.seats):
+        found &= torch.tensor([known[seat.role][index] for index in who[:, place].tolist()])
+    networks = [
+        num_parameters(policy) for role, own in policies.items() for index, policy in own.items() if known[role][index]
+    ]
+    steps = 2 * max(networks, default=0) * episodes * len(game.seats)
+    if engine == "torch" or not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
+        found[:] = False
+    return found
 
 
-def _credit(results: MatchupResults, matchup: Tensor, earned: Tensor, draw_margin: float) -> None:
-    """Add the returns (W, S) of worlds with the matchups (W,) to the results."""
-    results.count.index_add_(0, matchup, torch.ones_like(matchup))
-    results.total.index_add_(0, matchup, earned)
-    results.square.index_add_(0, matchup, earned.square())
-    results.score.index_add_(0, matchup, scores(earned, draw_margin))
+class SeatMatchups:
+    """Policies of a game's seats that act between steps, and what plays their matchups."""
+
+    def __init__(
+        self,
+        game: Game,
+        worlds: Worlds,
+        policies: Mapping[str, Mapping[int, PolicyProtocol]],
+        seeds: Sequence[int],
+        budget: int,
+    ) -> None:
+        """Copy the policies.
+
+        Args:
+            game: Game to play.
+            worlds: Worlds that play the matchups.
+            policies: Policies by role and index.
+            seeds: Random seeds of the seats' policies.
+            budget: Weights of each seat's policies on the device [bytes], see `SeatPolicies`.
+
+        Raises:
+            ConfigError: A policy does not fit its seat.
+        """
+        self.core = worlds.core
+        self._places = [_places(policies[seat.role]) for seat in game.seats]
+        self._seats = [SeatPolicies([*policies[seat.role].values()], self.core, seat, budget) for seat in game.seats]
+        for seat, seed in zip(self._seats, seeds, strict=True):
+            seat.seed(seed)
+
+    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> Tensor:
+        """Play the episodes of lineups, one in each of the first W worlds.
+
+        Args:
+            lineups: Policies of the seats, and numbers of episodes.
+            seed: Random seed of the environments.
+            greedy: Take the most probable actions instead of samples.
+            max_steps: Largest number of steps of an episode.
+
+        Returns:
+            (W, S) float64, return of every seat, on the host.
+
+        Raises:
+            GpuEnvsError: An episode has more than `max_steps` steps.
+        """
+        core, assigned = self.core, lineups.policies[lineups.of_worlds()]
+        count = len(assigned)
+        for place, (seat, places) in enumerate(zip(self._seats, self._places, strict=True)):
+            who = torch.full((core.num_envs,), NO_POLICY)  # surplus worlds stay empty
+            who[:count] = places[assigned[:, place]]
+            seat.assign(who)
+        obs, info = core.reset(seed=seed)
+        action = torch.zeros_like(core.action_buffer)
+        every = 1 if core.device.type == "cpu" else 16  # steps between two synchronizations with the device
+        for step in range(1, max_steps + 1):
+            if count < core.num_envs:
+                action = core.sample_actions()  # of worlds without policies
+            for seat in self._seats:
+                seat.act(obs, info, greedy, into=action)
+            obs, _, _, _, info = core.step(action)
+            if step % every == 0 and not bool(info["alive"][:count].any()):
+                break
+        else:
+            if unfinished := int(info["alive"][:count].any(1).sum()):
+                raise GpuEnvsError(
+                    f"{core.id}: {unfinished} of {count} episodes lasted over {max_steps} steps; raise max_steps"
+                )
+        returns = info["episode_return"][:count].double()
+        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats], 1).cpu()
+
+
+def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
+    """Return the place of every index among the given ones."""
+    places = torch.full((max(policies) + 1,), NO_POLICY)
+    places[list(policies)] = torch.arange(len(policies))
+    return places
+
+
+def _credit(results: MatchupResults, lineups: Lineups, earned: Tensor, draw_margin: float) -> None:
+    """Add the returns of every seat (W, S) in the worlds of lineups to the results."""
+    lineup = lineups.of_worlds()
+    if lineups.order is not None:  # from seats back to the policies
+        earned = torch.empty_like(earned).scatter_(1, lineups.order[lineup], earned)
+    columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
+    sums = torch.zeros((len(results.count), columns.shape[1]), dtype=torch.float64)
+    sums.index_add_(0, lineups.matchup[lineup], columns)
+    results.count.index_add_(0, lineups.matchup, lineups.count)
+    for total, each in zip((results.total, results.square, results.score), sums.chunk(3, 1), strict=True):
+        total += each
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -178,16 +280,6 @@ def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
     return 0.5 + 0.5 * beaten / max(seats - 1, 1)
 
 
-def _orders(game: Game) -> Tensor:
-    """Return the permutations of a matchup's policies over the seats, (orders, S)."""
-    seats = range(len(game.seats))
-    if not game.shared:
-        return torch.tensor([list(seats)])
-    if len(seats) <= 5:
-        return torch.tensor(list(itertools.permutations(seats)))
-    return torch.tensor([[(seat + by) % len(seats) for seat in seats] for by in seats])
-
-
 def _zeros(matchups: int, seats: int) -> MatchupResults:
     return MatchupResults(
         torch.zeros(matchups, dtype=torch.int64),
@@ -201,7 +293,7 @@ def _check(
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """Return the matchups (K, S) and the matchup of each world (W,), ascending."""
+    """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
     who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, len(game.seats))
     for place, seat in enumerate(game.seats):
         size = len(populations.get(seat.role, ()))
@@ -222,4 +314,4 @@ def _check(
         raise ConfigError(
             f"{game.env_id}: episodes: expected an int >= 0 or one for each matchup, got {episodes!r:.100}"
         )
-    return who, torch.repeat_interleave(torch.arange(len(who)), count.long().expand(len(who)))
+    return who, count.long().expand(len(who))

@@ -10,8 +10,11 @@ from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.rollout.policy_rollout import MatchupDraw
+from gpu_envs.runtime.rollout.trace import RolloutTrace
 from league.game import Game
 from league.rollout.episode_tally import EpisodeTally
+from league.rollout.kernel_opponents import opponent_table
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution, filled
 from league.rollout.matchups import scores
 from league.rollout.seat_policies import SeatPolicies
@@ -19,8 +22,12 @@ from trainers.base.agent_group import agent_rows_of
 from trainers.base.seeding import derive_seed
 from trainers.base.state import State, restore_generator, select_prefix
 from trainers.models.policy import PolicyProtocol
+from trainers.runner.opponents import OpponentTable
 
 __all__ = ["OpponentSampler"]
+
+DRAW_STREAM = 1007
+"""Index of the random stream of matchups in kernels, see `derive_seed`; those of seats have the first indices."""
 
 
 class OpponentSampler:
@@ -74,6 +81,8 @@ class OpponentSampler:
         self.learns = torch.zeros(shape, dtype=torch.bool, device=device)
         self.rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}  # by matchup and learning seats
         self.stale = True  # the seats' policies are not assigned yet
+        self.kernel_version, self._action_seed = 0, seed
+        self._draw_seed = torch.tensor([derive_seed(seed, DRAW_STREAM)], device=device)
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
         self.seat_policies: dict[int, SeatPolicies] = {}
         self.playing: dict[int, list[PolicyProtocol]] = {}  # the pools of `seat_policies`
@@ -131,6 +140,20 @@ class OpponentSampler:
         torch.index_select(self.learning, 0, self.drawn, out=self.learns)
         self.stale = True
 
+    def store(self, trace: RolloutTrace, matchup: Tensor) -> Tensor:
+        """Count the episodes of a rollout in kernels, see `trainers.runner.opponents`."""
+        ended, shape = trace.restarted.unsqueeze(-1), (*trace.restarted.shape, len(self.game.seats))
+        earned = trace.episode_return.new_zeros(shape, dtype=torch.float64)
+        earned.index_add_(2, self.side, trace.episode_return.double())
+        found = torch.cat([ended, earned, earned.square(), scores(earned, self.draw_margin)], -1)
+        played = trace.matchup.long()
+        self.sums[:, 1:].index_add_(0, played.flatten(), found.masked_fill_(~ended, 0.0).flatten(0, 1))
+        self.drawn.copy_(matchup)
+        begun = torch.cat([played[1:], self.drawn.unsqueeze(0)])
+        self.sums[:, 0].index_add_(0, begun.flatten(), trace.restarted.flatten().double())
+        self._update_assigned()
+        return self.learning[played]
+
     # ---------------------------------------------------------------- between rollouts
 
     def replace(
@@ -162,6 +185,7 @@ class OpponentSampler:
         for seat, each in enumerate(self.game.seats):
             self._update_seat(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
         self.pools = pools
+        self.kernel_version += 1
         if draw_margin is not None:
             self.draw_margin.fill_(draw_margin)
 
@@ -169,6 +193,14 @@ class OpponentSampler:
         """Seed the random streams of the policies' actions, not that of the matchups."""
         for seat, policies in self.seat_policies.items():
             policies.seed(derive_seed(seed, 1 + seat))
+        self._action_seed = seed
+        self.kernel_version += 1
+
+    def kernel_table(self, learners: Sequence[str]) -> OpponentTable | None:
+        """Return the opponents for rollouts in kernels, see `trainers.runner.opponents`."""
+        return opponent_table(
+            self.game, self.core, self.matchups, self.pools, learners, self.drawn, self.draw, self._action_seed
+        )
 
     def read(self) -> EpisodeTally:
         """Return and clear the sums since the last call; this is a host synchronization."""
@@ -225,6 +257,7 @@ class OpponentSampler:
         for seat, each in enumerate(self.game.seats):
             self._update_seat(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
         self._update_assigned()
+        self.kernel_version += 1
         for seat, policies in self.seat_policies.items():
             _copy_state(policies, select_prefix(state, f"ensemble.{seat}."))
 
@@ -243,6 +276,7 @@ class OpponentSampler:
             self.cumulative = torch.ones(capacity, dtype=torch.float64, device=device)
             self.sums = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
             self.sums[: len(before)].copy_(before)
+            self.draw = MatchupDraw(self.cumulative, self._draw_seed)
             self.version += 1
         matchups, learns = self._table()
         self.matchups[: len(matchups)].copy_(matchups)

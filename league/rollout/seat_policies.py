@@ -25,7 +25,7 @@ from trainers.models.action_heads import spec_like
 from trainers.models.batched_policies import BatchedPolicies, can_batch
 from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["BUDGET", "NO_POLICY", "SeatPolicies"]
+__all__ = ["BUDGET", "NO_POLICY", "SeatPolicies", "check_seat_policy"]
 
 NO_POLICY = -1
 """Index of a seat without a policy."""
@@ -58,7 +58,7 @@ class SeatPolicies:
         self._generator = torch.Generator(core.device)
         groups: list[list[int]] = []
         for index, policy in enumerate(policies):
-            _check(policy, index, core, seat, self.agents, count)
+            check_seat_policy(policy, index, core, seat, self.agents, count)
             for group in groups:
                 if can_batch(policies[group[0]], policy):
                     group.append(index)
@@ -178,7 +178,9 @@ def _any_agent(flags: Tensor) -> Tensor:
     return flags[:, 0] if flags.shape[1] == 1 else flags.any(1)
 
 
-def _check(policy: PolicyProtocol, index: int, core: Core, seat: Seat, agents: AgentGroup, count: int) -> None:
+def check_seat_policy(
+    policy: PolicyProtocol, index: int, core: Core, seat: Seat, agents: AgentGroup, count: int
+) -> None:
     """Raise ConfigError if a network has other observations, actions or agents than the seat."""
     if not isinstance(policy, Policy):
         return

@@ -5,10 +5,11 @@ import json
 
 import pytest
 
-from benchmarks.kernels import assembler, budgets, measurement, page, programs
+from benchmarks.kernels import assembler, budgets, measurement, networks, page, programs
 from benchmarks.kernels.assembler import AssemblerError, KernelUsage
 from benchmarks.kernels.occupancy import ARCHITECTURES, occupancy
 from gpu_envs.definition.registry import list_envs
+from warp_kernels.networks.tile_memory import SHARED_MEMORY, shared_bytes
 
 RECORDED = budgets.load()
 NAMES = list(programs.subjects())
@@ -43,6 +44,27 @@ def test_record_has_the_kernels_of_the_rules(name):
 @EVERY_NAME
 def test_recorded_bytes_are_those_of_a_step(name):
     assert measurement.bytes_moved(name) == RECORDED["environments"][name]["bytes"]
+
+
+@pytest.mark.parametrize("name", networks.networks())
+def test_record_has_the_kernels_of_learning(name):
+    """Kernels are built and not compiled. After a change of their names, run `make kernels`."""
+    (kernels,) = RECORDED["networks"][name]["kernels"].values()
+    for architecture in ARCHITECTURES:
+        assert sorted(kernels) == sorted(networks.networks()[name].kernels(architecture))
+    for usage in kernels.values():
+        assert list(usage) == [architecture.name for architecture in ARCHITECTURES]
+
+
+def test_tiles_of_recorded_gradients_fit_the_shared_memory_of_a_block():
+    """Warp reserves some besides the tiles, and the record has what the compiled kernel needs."""
+    for name, subject in networks.networks().items():
+        for architecture in ARCHITECTURES if subject.width else ():
+            rows = subject.tile_rows(architecture)
+            usage = RECORDED["networks"][name]["kernels"]["learning"]["policy gradient"][architecture.name]
+            shared = usage[measurement.FIGURES.index("shared")]
+            assert 0 <= shared - shared_bytes(subject.policy, rows) <= 1024
+            assert shared <= SHARED_MEMORY[architecture.compute_capability] << 10
 
 
 # ---------------------------------------------------------------- comparison
@@ -100,6 +122,14 @@ def test_spill_is_found_even_if_recorded(figure):
     for recorded in (RECORDED, spilled):
         (line,) = budgets.violations(recorded, spilled)
         assert line.startswith(f"SimpleTag-v0, fused, sample, per world, sm_90: {figure}: expected 0 bytes, got 8;")
+
+
+def test_growth_of_a_kernel_of_learning_is_found():
+    measured = copy.deepcopy(RECORDED)
+    measured["environments"] = {}
+    measured["networks"]["Networks 18-64-64"]["kernels"]["learning"]["values"]["sm_80"][0] += 1
+    (line,) = budgets.violations(RECORDED, measured)
+    assert line.startswith("Networks 18-64-64, learning, values, sm_80: registers: expected at most ")
 
 
 def test_other_kernels_are_found():

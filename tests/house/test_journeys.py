@@ -72,15 +72,15 @@ def test_environment_step_reaches_the_launch_in_6_calls(threads):
     actions = {agent: torch.zeros(256, dtype=torch.int64) for agent in env.agents}
     env.step(actions)  # records the launches
     stacks = journeys(lambda: env.step(actions), ("gpu_envs/views/batched.py", {"step"}), wp.Launch.launch)
-    check(stacks, calls=6, files=3)
+    check(stacks, calls=6, files=4 if threads > 1 else 3)
 
 
-def test_train_command_reaches_the_gradient_in_7_calls(tmp_path, monkeypatch):
+def test_train_command_reaches_the_gradient_in_8_calls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     argv = ["train", "SimpleTag-v0", "--algorithm", "ppo", "--num-envs", "4", "--total-steps", "400"]
     argv += ["--eval-episodes", "0", "--device", "cpu"]
     start = ("trainers/cli/train.py", {"train_command"})
-    check(journeys(lambda: main(argv), start, torch.Tensor.backward), calls=7, files=6)
+    check(journeys(lambda: main(argv), start, torch.Tensor.backward), calls=8, files=7)
 
 
 def test_league_command_reaches_a_payoff_cell_in_9_calls(tmp_path, monkeypatch):

@@ -93,6 +93,7 @@ def test_wheel_has_packages_and_metadata(built):
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert "gpu_envs/cli/templates/rules.py.txt" in names
     assert "trainers/zoo/cartpole-ppo/manifest.json" in names
+    assert "trainers/algorithms/on_policy/engine_table.json" in names
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= names
     assert (about["Version"], about["License-Expression"]) == (gpu_envs.__version__, "Apache-2.0")
     assert about.get_payload().startswith("# gpu-envs")

@@ -52,7 +52,8 @@ def configuration(env_id: str, algorithm: str, device: str, learner: Mapping[str
     on_policy = registry.find(algorithm).module.startswith("on_policy")
     if algorithm == "a2c" and settings.get("cuda_graph", True):
         learner = {"optimizer": "adam", **learner}  # the form of RMSprop that can be captured rounds differently
-    settings = {"num_envs": 8, "total_steps": 10**6, "seed": 3, "num_threads": 1, "eval_episodes": 4, **settings}
+    own = {"num_envs": 8, "total_steps": 10**6, "seed": 3, "num_threads": 1, "eval_episodes": 4, "engine": "torch"}
+    settings = {**own, **settings}
     return TrainConfig(
         env_id,
         ENV_SETTINGS.get(env_id, {}),

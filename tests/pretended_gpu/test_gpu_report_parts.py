@@ -36,7 +36,7 @@ def test_parts_run_on_a_gpu(capsys, name):
     assert rows
     assert all(row["value"] > 0 for row in rows)
     for row in rows:
-        if row.get("mode") not in ("bytes", "training", "training without graphs"):
+        if row.get("mode") not in ("bytes", *parts.TRAINING_MODES):
             sizes = row["block_dims"]["step"]
             assert set(sizes) == {32}  # the batches are tiny
             assert len(sizes) == 1 or row["schedule"] == "phased"

@@ -38,6 +38,7 @@ class Launch:
 
     def __init__(self, gpu: GPUState, command: Any, device: wp.Device, block_dim: int | None) -> None:
         self._gpu, self._command, self.device, self.block_dim = gpu, command, device, block_dim
+        self._is_tiled = block_dim is not None
         self.kernel, self.bounds = command.kernel, command.bounds
         self._torch_device = torch.device("cuda", device.ordinal)
         arrays = [array for argument in command.fwd_args for array in arrays_in(argument)]
@@ -52,6 +53,10 @@ class Launch:
     def set_param_at_index(self, index: int, value: Any) -> None:
         """Set an argument of later launches."""
         self._command.set_param_at_index(index, value)
+
+    def set_dim(self, dim: Any) -> None:
+        """Set the number of threads of later launches."""
+        self._command.set_dim(one_thread_per_block(dim) if self._is_tiled else dim)
 
     def launch(self, stream: Any = None) -> None:
         """Run the kernel, or record it if a graph is captured. Like Warp, make the GPU of the launch the current one.
@@ -81,6 +86,11 @@ class Launch:
             recorded.launch()
 
         gpu.capture.record_host_function(run)
+
+
+def one_thread_per_block(dim: Any) -> Any:
+    """Return the dimensions of a launch of blocks for the CPU, where one thread computes a tile."""
+    return (*tuple(dim)[:-1], 1)
 
 
 def check_memory(kernel: str, memory: list[StorageWeakRef]) -> None:
@@ -122,6 +132,8 @@ def launch_function(gpu: GPUState) -> Any:
         if target.is_cpu:
             settings |= {"stream": stream, "record_cmd": record_cmd, "block_dim": block_dim}
             return real(kernel, dim, **arguments, device=target, **settings)
+        if block_dim is not None:
+            dim = one_thread_per_block(dim)
         command = real(kernel, dim, **arguments, device="cpu", record_cmd=True, **settings)
         recorded = Launch(gpu, command, target, block_dim)
         return recorded if record_cmd else recorded.launch(stream)

@@ -87,7 +87,7 @@ def train(run, out, shard, resume=None, stop_at=0):
                 first[name] = {part: getattr(rollout, part).clone() for part in ("obs", "action", "reward")}
             first[name].setdefault("counts", []).append(rollout.valid.sum((1, 2)))
         if iteration == stop_at and shard.rank == shard.ranks - 1:
-            trainer._stop(signal.SIGTERM)
+            trainer.stop(signal.SIGTERM)
         return update(iteration, last_saved)
 
     trainer.learners.update = watched

@@ -1,4 +1,6 @@
-"""Every kernel of every environment and schedule compiles for CUDA, with or without a GPU on this machine."""
+"""Every kernel of environments and of networks compiles for CUDA, with or without a GPU on this machine."""
+
+import json
 
 import pytest
 import torch
@@ -6,11 +8,20 @@ import toy
 import turns
 import warp as wp
 from conftest import SMALL, SPECIAL
+from network_cases import NETWORKS
 
 import warp_kernels
 from gpu_envs.definition.registry import find
 from gpu_envs.runtime.kernels import choose_schedule, kernel_program, rollout_kernel
 from gpu_envs.utils.settings import build_config
+from warp_kernels.framework.policies import Acting, PolicyKind
+from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
+from warp_kernels.framework.tile_acting import build_tile_outputs
+from warp_kernels.networks.advantages import build_advantages
+from warp_kernels.networks.mlp import Mlp
+from warp_kernels.networks.optimizer import build_optimizer
+from warp_kernels.networks.tile_memory import shared_bytes
+from warp_kernels.networks.tiles import build_tile_forward, build_tile_gradient
 
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 H100 = 90
@@ -59,6 +70,72 @@ def test_compiles_for_cuda(env_id, tmp_path):
 def test_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
     """The slow tests below compile all kernels for it."""
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kind"),
+    [
+        ("KuhnPoker-v0", PolicyKind(Mlp(7, (32,), 3, extra=1), "values", (2,), explores=True)),
+        ("Pendulum-v1", PolicyKind(Mlp(3, (32,), 1, extra=2), "tanh", (1,), True, explores=True)),
+    ],
+)
+def test_rollouts_with_exploration_compile_for_cuda(env_id, kind, tmp_path):
+    rules = rules_of(env_id, {})
+    kernel = build_rollout(rules, Acting((kind,), ((0,),) * rules.num_agents, True), 1, True)
+    assert_compiles(kernel.module, tmp_path, [H100])
+
+
+def learning_kernels(network, tile_rows):
+    """Return the kernels of a network that run on a GPU."""
+    gradient = build_tile_gradient(network.mlp, network.head, network.key, tile_rows)
+    return [gradient, build_tile_forward(network.mlp, tile_rows, True)]
+
+
+@pytest.mark.parametrize(("name", "tile_rows"), [("categorical", 64), ("tanh_gaussian", 32)])
+def test_gradients_compile_for_cuda_with_the_expected_shared_memory(name, tile_rows, tmp_path):
+    """Warp adds up the tiles while it generates code."""
+    network = NETWORKS[name]
+    gradient, _ = learning_kernels(network, tile_rows)
+    assert_compiles(gradient.module, tmp_path, [H100])
+    (meta,) = tmp_path.rglob("*.meta")
+    assert list(json.loads(meta.read_text()).values()) == [shared_bytes(network.mlp, tile_rows)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_compile_for_cuda(name, architectures, tmp_path):
+    for number, kernel in enumerate(learning_kernels(NETWORKS[name], 32)):
+        assert_compiles(kernel.module, tmp_path / str(number), architectures)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "hidden", "tile_rows", "shared"),
+    [
+        pytest.param("SimpleTag-v0", (64, 64), 64, True, id="shared"),
+        pytest.param("TicTacToe-v0", (128, 128), 32, False, marks=pytest.mark.slow, id="matchups"),
+    ],
+)
+def test_acting_in_tiles_compiles_for_cuda(env_id, hidden, tile_rows, shared, architectures, tmp_path):
+    """Tiles and the phases around them; the block fits the memory that the choice of tiles assumes."""
+    rules = rules_of(env_id, {})
+    mlp = Mlp(18, hidden, rules.num_choices if rules.masked else 5)
+    kinds = (PolicyKind(mlp, "categorical", (mlp.outputs,)),)
+    acting = Acting(kinds, ((0,),) * rules.num_agents, shared, tile_rows=(tile_rows,))
+    kernel = build_tile_outputs(mlp, tile_rows, shared, rules.turn_based)
+    assert_compiles(kernel.module, tmp_path / "tiles", architectures)
+    (meta,) = (tmp_path / "tiles").rglob("*.meta")
+    assert 0 < max(json.loads(meta.read_text()).values()) <= shared_bytes(mlp, tile_rows)
+    stages = build_phased_rollout(rules, acting, True)
+    assert_compiles(stages[0].kernel.module, tmp_path / "stages", [H100])
+
+
+@pytest.mark.parametrize("by_turns", [False, True])
+def test_advantages_compile_for_cuda(by_turns, tmp_path):
+    assert_compiles(build_advantages(by_turns).module, tmp_path, [H100])
+
+
+def test_optimizer_compiles_for_cuda(tmp_path):
+    assert_compiles(build_optimizer()[0].module, tmp_path, [H100])
 
 
 @pytest.mark.slow

@@ -24,6 +24,9 @@ class Learner(Protocol):
 
     The trainer calls `act` and `observe` alternately, once per step of a rollout, and then `update`. Neither `act` nor
     `observe` may read from the device.
+
+    If a learner has a method `kernel_policy()` that returns a `KernelPolicy` with its present weights, and all others
+    in the environments have one too, rollouts are played in kernels and stored by `RolloutBuffer.load_trace` instead.
     """
 
     central_input: CentralInput

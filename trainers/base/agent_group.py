@@ -27,12 +27,16 @@ class AgentGroup:
     space: spaces.Space
     """Action space of one agent."""
 
+    @property
+    def choices(self) -> int | None:
+        """Number of choices of Discrete actions; None for other actions."""
+        return int(self.space.n) if isinstance(self.space, spaces.Discrete) else None
+
     def mask(self, mask: Tensor | None) -> Tensor | None:
         """Return the group's part (E, n, choices) of all agents' action masks (E, A, widest); None for None."""
         if mask is None:
             return None
-        assert isinstance(self.space, spaces.Discrete)  # checked by `make_agent_group`
-        return mask[:, self.rows, : int(self.space.n)]
+        return mask[:, self.rows, : self.choices]
 
     def scatter_actions(self, action: Tensor, into: Tensor) -> None:
         """Write the group's actions (E, n[, k]) into those of all agents (E, A[, K]); padding stays unchanged."""

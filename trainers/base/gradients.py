@@ -69,7 +69,7 @@ class GradientReducer:
     def step(
         self,
         optimizer: torch.optim.Optimizer,
-        loss: Tensor,
+        loss: Tensor | None,
         max_norm: float | None = None,
         active: Tensor | None = None,
     ) -> Tensor:
@@ -77,15 +77,16 @@ class GradientReducer:
 
         Args:
             optimizer: One of the learner's `optimizers`.
-            loss: Scalar.
+            loss: Scalar; None: the gradients are in the parameters already.
             max_norm: Largest global norm of the gradient, applied after averaging over ranks; None: no clipping.
             active: Flag on the device, a scalar bool: take the step only if it is set. None: take the step.
 
         Returns:
             The gradient's norm before clipping, a scalar.
         """
-        optimizer.zero_grad(set_to_none=True)
-        self._backward(loss)
+        if loss is not None:
+            optimizer.zero_grad(set_to_none=True)
+            self._backward(loss)
         parameters = list(parameters_of(optimizer))
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         self._all_reduce(gradients)

@@ -10,7 +10,10 @@ from gymnasium import spaces
 
 from trainers.base.shard import Shard
 
-__all__ = ["AgentSpec", "LearnerSpec"]
+__all__ = ["ENGINES", "AgentSpec", "LearnerSpec"]
+
+ENGINES = ("auto", "torch", "kernel")
+"""Values of `engine`: kernels where they pay, never, or wherever they support the policy."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,10 @@ class LearnerSpec:
     """Name of the policy to train, as in `agents`."""
     cuda_graph: bool = False
     """Capture updates as CUDA graphs; has an effect on a GPU only."""
+    engine: str = "auto"
+    """Engine of rollouts and gradients, see `TrainConfig.engine`."""
+    num_trainings: int = 1
+    """Number of trainings that share compiled kernels, such as those of a league; see `engine`."""
     shard: Shard | None = None
     """Position of these E worlds among those of all processes; None: a single process."""
 

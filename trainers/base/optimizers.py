@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,18 @@ from torch import Tensor, nn
 from trainers.base.state import parameters_of
 
 __all__ = ["learning_rate_of", "make_adam", "make_rmsprop", "set_learning_rate", "step_where"]
+
+
+class _Adam(torch.optim.Adam):
+    """Adam that is created without the import of `torch._dynamo`, which takes 1.6 s; its first step imports it.
+
+    Kernels take their steps without it.
+    """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters."""
+        add = torch.optim.Optimizer.add_param_group
+        getattr(add, "__wrapped__", add)(self, param_group)  # versions of PyTorch differ in whether they wrap it
 
 
 def make_adam(
@@ -25,7 +38,7 @@ def make_adam(
     """
     parameters = list(parameters)
     rate = _rate(parameters, learning_rate, captured)
-    return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True, capturable=captured)
+    return _Adam(parameters, lr=rate, eps=eps, fused=True, capturable=captured)
 
 
 def make_rmsprop(

@@ -9,8 +9,8 @@ import torch
 
 __all__ = ["PHASES", "PhaseTimer"]
 
-PHASES = ("inference", "env_step", "storage", "update", "evaluation", "logging", "checkpoint")
-"""Phases of an iteration; their times add up to its duration."""
+PHASES = ("rollout", "inference", "env_step", "storage", "update", "evaluation", "logging", "checkpoint")
+"""Phases of an iteration; their times add up to its duration. Kernels that act and step are one phase, "rollout"."""
 
 
 class PhaseTimer:

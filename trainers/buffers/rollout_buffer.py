@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.runtime.rollout.trace import RolloutTrace
 from trainers.base.transition import Transition
 
 __all__ = ["NO_FINAL_STATE", "BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
@@ -24,18 +25,18 @@ class RolloutOverflowError(GpuEnvsError, RuntimeError):
 
 
 def final_obs_capacity(length: int, time_limit: int, agents: int, per_agent: float | None = None) -> int:
-    """Return the number of rows for final observations of truncated agents, at most T * E * n.
+    """Return the number of rows for final observations of truncated agents, equally many per agent, at most T.
 
     Args:
         length: Steps per rollout, T.
         time_limit: Largest episode length [steps]; 0: no limit.
         agents: Number of agents in all worlds, E * n.
-        per_agent: Mean number of truncations per agent and rollout to reserve rows for; None: one more than the limit
-            causes.
+        per_agent: Mean number of truncations per agent and rollout to reserve rows for, rounded up; None: one more than
+            the limit causes.
     """
     if per_agent is None:  # the limit cuts an agent at most ceil(T / limit) times; rules may cut more often
         per_agent = math.ceil(length / (time_limit or length)) + 1
-    return math.ceil(min(per_agent, length) * agents)
+    return min(math.ceil(per_agent), length) * agents
 
 
 class RolloutBuffer:
@@ -65,7 +66,7 @@ class RolloutBuffer:
             obs_width: Observation width D.
             action_shape: () or (K,), shape of one agent's action.
             action_dtype: int64 or float32.
-            capacity: Largest number of truncated rows per rollout, at most T * E * n.
+            capacity: Largest number of truncated rows per rollout, at most T * E * n, see `final_obs_capacity`.
             device: Device of the buffers.
         """
         steps = (length, *shape)
@@ -130,6 +131,57 @@ class RolloutBuffer:
             self._keep("to_move", self.t, transition.next_to_move)
             self._keep("state", self.t, transition.next_state)
             self._keep("mask", self.t, transition.next_mask)
+
+    def load_trace(self, trace: RolloutTrace, rows: slice | Tensor, choices: int | None = None) -> None:
+        """Take the results of a whole rollout in kernels; those of all agents are not copied.
+
+        Final observations have rows for every agent, see `RolloutTrace.final_obs`.
+
+        Args:
+            trace: The rollout.
+            rows: Rows of this policy's agents.
+            choices: Number of their choices, if actions are masked.
+        """
+        width = self.all_obs.shape[-1]
+        whole = trace.valid[0, 0, rows].numel() == trace.valid.shape[2] and isinstance(rows, slice)
+        per_step = {name: getattr(trace, name) for name in ("log_prob", "reward", "terminated", "truncated", "valid")}
+        per_step |= {"all_obs": trace.obs[..., :width], "final_slot": trace.final_slot}
+        per_step["action"] = trace.action[..., : self.action.shape[3]] if self.action.dim() > 3 else trace.action
+        if self.action.dim() == 3 and trace.action.dim() == 4:
+            per_step["action"] = trace.action[..., 0]
+        per_step |= {"mask": None if trace.mask is None else trace.mask[..., :choices], "to_move": trace.to_move}
+        agents, slots = trace.valid.shape[1] * trace.valid.shape[2], len(trace.final_obs) - 1
+        each = slots // agents
+        final = trace.final_obs[:, :width]
+        if not whole:
+            place = trace.final_slot[:, :, rows]
+            count = place.shape[1] * place.shape[2]
+            own = torch.arange(count, device=self.device).view(place.shape[1:]) * each
+            used = place < slots
+            per_step = {name: None if value is None else value[:, :, rows] for name, value in per_step.items()}
+            if each:
+                per_step["final_slot"] = torch.where(used, own + place % each, count * each)
+            last = final[:slots].view(*trace.valid.shape[1:], each, width)[:, rows].reshape(-1, width)
+            final = torch.cat([last, final[-1:]])
+        for name, tensor in {**per_step, "final_obs": final}.items():
+            self._take(name, tensor, whole)
+        self.capacity = len(final) - 1
+        truncations = trace.final_count[:, rows]
+        self.final_count.copy_(truncations.any() * self.capacity)  # rows have gaps: all are used, or none
+        self.largest_final_count.copy_(
+            torch.maximum(self.largest_final_count, (truncations.max() > each) * (self.capacity + 1))
+        )
+        self.t = self.length
+
+    def _take(self, name: str, tensor: Tensor | None, whole: bool) -> None:
+        """Use a tensor as buffer if it holds all agents, else copy it; recorded launches need buffers in one place."""
+        own = getattr(self, name)
+        if tensor is None or (whole and tensor.is_contiguous()):
+            setattr(self, name, tensor)
+        elif own is not None and own.shape == tensor.shape:
+            own.copy_(tensor)
+        else:
+            setattr(self, name, tensor.contiguous())
 
     def _keep_final(self, slot: Tensor, final_obs: Tensor) -> None:
         """Copy final observations (E, n, D) to rows (E * n)."""

@@ -28,11 +28,13 @@ from gpu_envs.definition.id_modules import NAMESPACE, allow_import, split_id
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.devices import resolve_device
+from gpu_envs.utils.settings import setting
 from trainers.algorithms import registry
 from trainers.config.presets import preset
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig
-from trainers.storage import checkpoint
+from trainers.storage import checkpoint, seeds_folder
 from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.seeds_folder import SeedsRecord
 
 if TYPE_CHECKING:
     from trainers.storage.recording_files import Recording
@@ -83,7 +85,10 @@ class TrainOptions(ImportOptions, TrainConfig):
     run_dir: OptionalPath = None
     """Folder of the run. Default: out/<id>-<time>, or the folder of the run with --resume."""
     resume: OptionalPath = None
-    """Run folder or checkpoint to continue with its recorded settings."""
+    """Run folder or checkpoint to continue with its recorded settings, or the folder of several seeds."""
+    num_seeds: OptionalInt = setting(None, ge=1)
+    """Number of independent runs with the seeds --seed, --seed + 1, ..., at once in this process. Each is an ordinary
+    run in the folder."""
     num_workers: OptionalInt = None
     """Number of Ray workers that share the environments of one training. The result is that of one process."""
     ray_address: OptionalStr = None
@@ -112,14 +117,16 @@ def with_learner(kind: type[T], algorithm: str) -> type[T]:
     return with_field(kind, "learner", settings, settings)
 
 
-def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | None]:
-    """Parse the options of `gpu-envs train` and load the checkpoint to resume.
+def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRecord | None]:
+    """Parse the options of `gpu-envs train`, and load the checkpoint or the record of several seeds to resume.
 
     The defaults are the preset of the environment and the device, or the settings of the run to resume.
+
+    Raises:
+        ConfigError: A wrong option or value, or options that exclude each other.
     """
     words = split_command_line(TrainOptions, argv)
-    path = words.last("resume")
-    resume = checkpoint.load(Path(path)) if path else None
+    resume = _load_resumed(words)
     algorithm = words.last("algorithm") or "ppo"
     if resume is not None:
         algorithm = str(resume.config.get("algorithm", "ppo"))
@@ -148,14 +155,42 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | None]:
     ), resume
 
 
-def _defaults(words: CommandLine, algorithm: str, resume: Checkpoint | None) -> TrainConfig | None:
+def _load_resumed(words: CommandLine) -> Checkpoint | SeedsRecord | None:
+    """Return what --resume names, after the check of the options that exclude each other."""
+    path, count = words.last("resume"), words.last("num_seeds")
+    several = path is not None and seeds_folder.is_seeds_folder(Path(path))
+    if count is not None or several:
+        for name, instead in (
+            ("num_workers", "train in this process"),
+            ("ray_address", "train in this process"),
+            ("video", "use gpu-envs render with one of the runs"),
+        ):
+            if name in words.values or f"--{name}" in words.argv:
+                option = f"--{name.replace('_', '-')}"
+                raise ConfigError(f"{option}: expected a training with one seed, got several; {instead}")
+    if path is None:
+        return None
+    if several:
+        if words.last("run_dir") is not None:
+            raise ConfigError("--run-dir: expected none, because several seeds continue in their folder; leave it out")
+        return seeds_folder.read_seeds(Path(path))
+    if count is not None:
+        raise ConfigError(
+            f"--num-seeds: expected the folder of several seeds after --resume, got the single run {path}; "
+            "leave --num-seeds out"
+        )
+    return checkpoint.load(Path(path))
+
+
+def _defaults(words: CommandLine, algorithm: str, resume: Checkpoint | SeedsRecord | None) -> TrainConfig | None:
     """Return the settings that hold where the command line names no others; None without an environment."""
     device, workers = words.last("device"), {"num_workers", "ray_address"} & words.values.keys()
     if resume is not None:
         if words.positional:
             canonical_id(words.positional)
-        base = TrainConfig.of(resume)
-        check_id(resume, base.env_id, words.positional)
+        file = checkpoint.SEEDS if isinstance(resume, SeedsRecord) else "manifest.json"
+        base = TrainConfig.from_json(resume.config, str(resume.path / file))
+        check_id(resume, base.env_id, words.positional, file)
         return dataclasses.replace(base, device=_device(device, bool(workers))) if device else base
     if not words.positional:
         return None
@@ -189,20 +224,23 @@ def device_of_cluster(device: str | None) -> str:
     return device if device == "cuda" else str(resolve_device(device)).partition(":")[0]
 
 
-def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None) -> None:
+def check_id(
+    saved: Checkpoint | Recording | SeedsRecord, recorded: str, given: str | None, file: str = "manifest.json"
+) -> None:
     """Check the environment of a checkpoint or recording.
 
     Args:
-        saved: Checkpoint or recording.
+        saved: Checkpoint, recording or record of several seeds.
         recorded: Its environment id.
         given: Id on the command line, with or without its module; None for any environment.
+        file: Name of the file that records the environment.
 
     Raises:
         CheckpointError: The environment is another one.
     """
     given = (given or "").removeprefix(NAMESPACE)
     if given and given not in (recorded, split_id(recorded)[1]) and split_id(given)[1] != recorded:
-        raise CheckpointError(f"{saved.path / 'manifest.json'}: env_id: expected {given}, got {recorded}")
+        raise CheckpointError(f"{saved.path / file}: env_id: expected {given}, got {recorded}")
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from trainers.cli.options import (
     parse_train,
     policy_names,
 )
+from trainers.cli.train_seeds import engine_text, train_several
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig, make_eval_core
 from trainers.evaluation.cross_play import as_json, play_and_print
 from trainers.evaluation.policy_evaluation import by_member
@@ -32,6 +33,7 @@ from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.learning_curves import plot_curves
+from trainers.storage.seeds_folder import SeedsRecord
 
 __all__ = ["FINAL_EPISODES", "report_training", "train_command"]
 
@@ -42,10 +44,13 @@ FINAL_EPISODES = 256
 def train_command(argv: list[str]) -> int:
     """Train policies by reinforcement learning, one policy per group of agents.
 
-    The exit code is 0, 1 if the goal of --until-return was not reached, or 128 + n if signal n ended the run.
+    The exit code is 0, 1 if the goal of --until-return was not reached, or 128 + n if signal n ended the run. With
+    several seeds, each run has to reach the goal.
     """
     args, resume = parse_train(argv)
     config = _config(args)
+    if isinstance(resume, SeedsRecord) or (resume is None and args.num_seeds is not None):
+        return train_several(config, args.num_seeds, args.run_dir, resume)
     with config.in_force():  # for the evaluation at the end too
         if args.num_workers is not None or args.ray_address is not None:
             result = _train_on_cluster(config, args, resume)
@@ -63,7 +68,7 @@ def _print_start(trainer: Trainer) -> None:
     if trainer.archived is not None:
         print(f"what came after iteration {trainer.iteration} is now in {trainer.archived}/")
     config, policies = trainer.config, ", ".join(trainer.assignments)
-    where = f"{config.num_envs} worlds on {trainer.core.device}, {trainer.run_dir}/"
+    where = f"{config.num_envs} worlds on {trainer.core.device}, {engine_text(trainer.engines)}, {trainer.run_dir}/"
     print(f"training {policies} on {config.env_id}: {where}", flush=True)
 
 

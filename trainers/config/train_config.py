@@ -18,6 +18,7 @@ from gpu_envs.runtime.factory import check_played
 from gpu_envs.utils.settings import Bounds, check_settings, completed, has_default, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.algorithms import registry
+from trainers.base.learner_spec import ENGINES
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_fields
 
@@ -85,9 +86,15 @@ class TrainConfig:
     """Precision of float32 matrix products, see `torch.set_float32_matmul_precision`; "high" uses TF32 on a GPU.
     None: leave PyTorch's setting as it is."""
     num_threads: int = setting(0, ge=0)
-    """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default."""
+    """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default, or 1 if gradients are kernels.
+    Kernels of a single run use all cores of the process whatever this number is; `taskset` limits them. With several
+    seeds at once it is the number of cores of each run, for PyTorch and kernels, see `trainers.train_seeds`."""
     cuda_graph: bool = True
     """Capture rollouts and updates as CUDA graphs and replay them; has an effect on a GPU only."""
+    engine: str = setting("auto", choices=ENGINES)
+    """Engine of rollouts and gradients: "torch", or "kernel" for policies and gradients inside Warp kernels. Those of
+    DQN, TD3 and SAC act in kernels only. "auto" takes the faster one for the device and the networks. Algorithms or
+    networks without kernels use "torch"."""
     algorithm: str = "ppo"
     """Learning algorithm, see `trainers.algorithms.registry`."""
     learner: Any = None
@@ -155,10 +162,14 @@ class TrainConfig:
         """Number of rollouts to collect."""
         return -(-self.total_steps // self.rollout_steps)
 
-    def apply_num_threads(self) -> None:
-        """Set the number of PyTorch threads, limited to the number of cores."""
-        if self.num_threads:
-            torch.set_num_threads(min(self.num_threads, os.cpu_count() or 1))
+    def apply_num_threads(self, kernels: bool = False) -> None:
+        """Set the number of PyTorch threads, limited to the number of cores.
+
+        Args:
+            kernels: Learners use kernels, and waiting threads of PyTorch would keep their cores busy.
+        """
+        if self.num_threads or kernels:
+            torch.set_num_threads(min(self.num_threads or 1, os.cpu_count() or 1))
 
     def prepare(self) -> None:
         """Make cuBLAS deterministic if `deterministic` is set; this must happen before CUDA starts in a process.
@@ -175,12 +186,16 @@ class TrainConfig:
         os.environ[CUBLAS] = ":4096:8"
 
     @contextlib.contextmanager
-    def in_force(self) -> Iterator[None]:
-        """Apply the number of threads, the determinism and `matmul_precision` to PyTorch within the block."""
+    def in_force(self, kernels: bool = False) -> Iterator[None]:
+        """Apply the number of threads, the determinism and `matmul_precision` to PyTorch within the block.
+
+        Args:
+            kernels: See `apply_num_threads`.
+        """
         threads = torch.get_num_threads()
         strict = torch.are_deterministic_algorithms_enabled()
         warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-        self.apply_num_threads()
+        self.apply_num_threads(kernels)
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
         try:
@@ -188,7 +203,8 @@ class TrainConfig:
                 yield
         finally:
             torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+            if self.deterministic:  # the call imports torch._inductor, which takes seconds
+                torch.use_deterministic_algorithms(strict, warn_only=warn_only)
 
 
 @contextlib.contextmanager

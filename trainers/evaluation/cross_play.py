@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress, ProgressBar
+from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import EvaluationResult, by_member, evaluate_policies
 from trainers.evaluation.policy_runner import Players
 from trainers.models.policy import Policy, PolicyProtocol
@@ -41,6 +42,7 @@ def cross_play(
     """
     results = []
     pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
+    kernels = KernelPlayers(core, [pools["trained"], pools["other"]])
     for matchup in matchups(list(sides), against is not None):
         players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
         before = len(results) * core.num_envs
@@ -50,7 +52,9 @@ def cross_play(
             if progress is not None:
                 progress(before + episodes, text)
 
-        results.append((matchup, evaluate_policies(core, players, seed, greedy, finished_so_far=report)))
+        results.append(
+            (matchup, evaluate_policies(core, players, seed, greedy, finished_so_far=report, kernels=kernels))
+        )
     return results
 
 

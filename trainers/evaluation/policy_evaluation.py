@@ -19,6 +19,7 @@ from gpu_envs.errors import CheckpointError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.seeding import SEEDS
+from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_runner import Players, PolicyRunner
 from trainers.models.action_heads import spec_like
 from trainers.models.policy import Policy, PolicyProtocol
@@ -115,6 +116,8 @@ def evaluate_policies(
     greedy: bool = False,
     max_steps: int = 100_000,
     finished_so_far: Callable[[int], None] | None = None,
+    engine: str = "auto",
+    kernels: KernelPlayers | None = None,
 ) -> EvaluationResult:
     """Play one episode in every environment.
 
@@ -126,9 +129,42 @@ def evaluate_policies(
         greedy: Take the most probable actions instead of samples.
         max_steps: Largest number of steps.
         finished_so_far: Called regularly with the number of completed episodes.
+        engine: "kernel" plays inside the kernels if they support all policies and no episodes are recorded, "torch"
+            never, and "auto" if so many episodes are worth the compilation.
+        kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
 
     Raises:
         GpuEnvsError: An episode has not ended after `max_steps`.
+    """
+    kernels = kernels or KernelPlayers(core)
+    if kernels.chosen(players, engine):
+        found = kernels.play(players, seed, greedy, max_steps, finished_so_far)
+        length = found.episode_length.amax(1)
+        total, died, left = found.episode_return, found.terminated, found.episode_length < length.unsqueeze(1)
+    else:
+        total, length, died, left = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far)
+    agents = {group: make_agent_group(core, [group]) for group in core.groups}
+    return EvaluationResult(
+        episodes=core.num_envs,
+        length=estimate(length),
+        returns={group: estimate(total[:, agents[group].rows].sum(1)) for group in core.groups},
+        survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
+        leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
+    )
+
+
+def _play_in_steps(
+    core: Core,
+    players: Players,
+    seed: int,
+    greedy: bool,
+    max_steps: int,
+    finished_so_far: Callable[[int], None] | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Play one episode in every environment with policies that act between steps, see `evaluate_policies`.
+
+    Returns:
+        Returns (E, A), lengths (E,), whether an agent was terminated, and whether it left before the end (E, A) bool.
     """
     obs, info = core.reset(seed=seed)
     shape = (core.num_envs, core.num_agents)
@@ -137,7 +173,6 @@ def evaluate_policies(
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
     died, left = torch.zeros_like(finished), torch.zeros_like(finished)
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
-    agents = {group: make_agent_group(core, [group]) for group in core.groups}
     runner = PolicyRunner(core, players)
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
         policy.seed((seed + index) % SEEDS)
@@ -163,13 +198,7 @@ def evaluate_policies(
         raise GpuEnvsError(
             f"{core.id}: {count} episodes lasted over {max_steps} steps; cut them with max_episode_steps"
         )
-    return EvaluationResult(
-        episodes=core.num_envs,
-        length=estimate(length),
-        returns={group: estimate(total[:, agents[group].rows].sum(1)) for group in core.groups},
-        survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
-        leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
-    )
+    return total, length, died, left
 
 
 Team = tuple[list[str], dict[str, list[str]]]

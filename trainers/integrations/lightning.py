@@ -172,7 +172,7 @@ class LearnerModule(LightningModule):
     def on_fit_start(self) -> None:
         """Apply the number of threads and the determinism of the configuration."""
         self.torch_settings = ExitStack()
-        self.torch_settings.enter_context(self.config.in_force())
+        self.torch_settings.enter_context(self.config.in_force(self.learners.use_kernels))
         self.last_step_end = time.perf_counter()
 
     def on_fit_end(self) -> None:
@@ -289,7 +289,7 @@ class LightningReducer(AllReduceReducer):
     def step(
         self,
         optimizer: torch.optim.Optimizer,
-        loss: Tensor,
+        loss: Tensor | None,
         max_norm: float | None = None,
         active: Tensor | None = None,
     ) -> Tensor:

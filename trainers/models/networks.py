@@ -87,7 +87,7 @@ class Network(nn.Module):
                 (self.cell.weight_ih, self.cell.bias_ih),
                 (self.cell.weight_hh, self.cell.bias_hh),
             ):
-                nn.init.orthogonal_(weight, generator=generator)
+                _draw_orthogonal(weight, 1.0, generator)
                 bias.data.zero_()
             self.out = mlp([hidden[-1], outputs], activation, out_gain, generator)
         else:
@@ -107,7 +107,7 @@ class Network(nn.Module):
         channels = picture[0]
         for count in filters:
             layer = nn.Conv2d(channels, count, 3, padding=1)
-            nn.init.orthogonal_(layer.weight, math.sqrt(2.0), generator=generator)
+            _draw_orthogonal(layer.weight, math.sqrt(2.0), generator)
             nn.init.zeros_(layer.get_parameter("bias"))
             layers += [layer, ACTIVATIONS[activation]()]
             channels = count
@@ -207,10 +207,20 @@ def mlp(
     last = len(sizes) - 2
     for i, (width_in, width_out) in enumerate(itertools.pairwise(sizes)):
         linear = nn.Linear(width_in, width_out)
-        nn.init.orthogonal_(linear.weight, out_gain if i == last else math.sqrt(2.0), generator=generator)
+        _draw_orthogonal(linear.weight, out_gain if i == last else math.sqrt(2.0), generator)
         nn.init.zeros_(linear.bias)
         layers += [linear] if i == last else [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers)
+
+
+def _draw_orthogonal(weight: Tensor, gain: float, generator: torch.Generator | None) -> None:
+    """Draw orthogonal weights with one thread: LAPACK computes other bits with several."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        nn.init.orthogonal_(weight, gain, generator)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @torch.no_grad()

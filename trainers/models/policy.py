@@ -218,10 +218,9 @@ class Policy:
         net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head})
         given = check_tensors(weights_from, weights, net.state_dict())
         check_finite(weights_from, given)
-        for part in (normalizer, actor):
-            part.to_empty(device="cpu")
+        # assigned, because `to_empty` of a meta tensor imports half of PyTorch's compiler (1 s)
+        net.load_state_dict({name: tensor.clone() for name, tensor in given.items()}, assign=True)
         policy = cls(spec, normalizer, actor, head, seed)
-        policy.net.load_state_dict(given)
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)
         return policy

@@ -147,7 +147,12 @@ def _columns(core: Core) -> Tensor | None:
 
 
 def assign_policies(
-    config: TrainConfig, core: Core, learning: Collection[str] | None = None, shard: Shard | None = None
+    config: TrainConfig,
+    core: Core,
+    learning: Collection[str] | None = None,
+    shard: Shard | None = None,
+    num_trainings: int = 1,
+    engines: Mapping[str, str] | None = None,
 ) -> dict[str, PolicyAssignment]:
     """Create the learner of every policy, in the order of the environment's groups.
 
@@ -156,11 +161,15 @@ def assign_policies(
         core: The environments.
         learning: Policies that get a learner; None: all.
         shard: Share of the environments that `core` holds, if several processes train together.
+        num_trainings: Number of trainings that share compiled kernels.
+        engines: Engines of learners by policy, which replace `config.engine`.
 
     Raises:
         ConfigError: The critics need a learner of every policy, and `learning` leaves some out.
     """
     make = registry.find(config.algorithm).learner_type
+    if config.engine == "kernel":
+        _check_kernels(config, make)
     central_input: CentralInput = getattr(config.learner, "central_input", None) or getattr(make, "central_input", None)
     sides = members_by_policy(config, core)
     whole, players = CriticState(core, central_input), _players(core, sides)
@@ -188,6 +197,8 @@ def assign_policies(
             agents=players,
             policy=name,
             cuda_graph=config.cuda_graph,
+            engine="torch" if config.precision != "float32" else (engines or {}).get(name, config.engine),
+            num_trainings=num_trainings,
             shard=shard,
         )
         assignments[name] = PolicyAssignment(tuple(members), agents, make(config.learner, problem), whole)
@@ -196,6 +207,16 @@ def assign_policies(
         for assignment in assignments.values():
             assignment.learner.set_co_learners(learners)
     return assignments
+
+
+def _check_kernels(config: TrainConfig, learner_type: type) -> None:
+    """Raise ConfigError if an algorithm or a precision has no kernels."""
+    if not hasattr(learner_type, "kernel_policy"):
+        raise ConfigError(
+            f"engine = 'kernel': expected ppo, a2c, dqn, td3 or sac, got {config.algorithm}; use engine = 'auto'"
+        )
+    if config.precision != "float32":
+        raise ConfigError(f"engine = 'kernel': expected precision 'float32', got {config.precision!r}")
 
 
 def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> list[ActingGroup]:

@@ -15,6 +15,7 @@ from trainers.base.state import State, select_prefix
 from trainers.config.train_config import TrainConfig, autocast
 from trainers.runner.agent_assignment import acting_groups
 from trainers.runner.episode_statistics import EpisodeStatistics
+from trainers.runner.kernel_rollout import make_kernel_rollout
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.opponents import Opponents
 
@@ -47,15 +48,24 @@ class Collector:
         self.action: Tensor = core.action_buffer
         self.episodes, self.timer = EpisodeStatistics(core, self.rollout_length), PhaseTimer(core.device)
         self.uses_cuda_graph = config.cuda_graph and core.device.type == "cuda"
+        self.kernels = make_kernel_rollout(config, core, learners.assignments, opponents)
+        if self.kernels is not None:
+            self.kernels.share(self.episodes)
         self._replay: Callable[[], Any] | None = None
-        self._captured_version = 0  # version of the opponents in the captured rollout
+        self._uses_kernels = False
+        self._captured_version = (0, 0)  # versions of the opponents and of the kernels in the captured rollout
 
     def collect(self) -> None:
         """Collect one rollout, without host synchronization if it is replayed; see `raise_pending_errors`."""
-        if not self.uses_cuda_graph or (self.opponents is not None and self.opponents.waits):
+        self._uses_kernels = self.kernels is not None and self.kernels.prepare()
+        waits = self.opponents is not None and not self._uses_kernels and self.opponents.waits
+        if not self.uses_cuda_graph or waits:
             self._rollout()
         else:
-            version = 0 if self.opponents is None else self.opponents.version
+            version = (
+                0 if self.opponents is None else self.opponents.version,
+                0 if self.kernels is None else self.kernels.version,
+            )
             if self._replay is None or self._captured_version != version:
                 self._replay, self._captured_version = self._capture(), version
             self._replay()
@@ -76,6 +86,10 @@ class Collector:
     def _play(self) -> None:
         core, timer, opponents = self.core, self.timer, self.opponents
         timer.start()
+        if self.kernels is not None and self._uses_kernels:
+            self.kernels.play()
+            timer.mark("rollout")
+            return
         for group in self.groups:
             group.start()
         for t in range(self.rollout_length):
@@ -115,6 +129,8 @@ class Collector:
             learner.load_state_dict(before[name])
         if self.opponents is not None:
             self.opponents.load_state_dict(opponents_before)
+        if self.kernels is not None:
+            self.kernels.prepare()  # the matchups that were just restored
         self.timer.read()  # rollouts before the capture do not count
         return replay
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
@@ -35,6 +36,8 @@ class LearnerGroup:
         core: Core,
         policies: Collection[str] | None = None,
         shard: Shard | None = None,
+        num_trainings: int = 1,
+        engines: Mapping[str, str] | None = None,
     ) -> None:
         """Create the learners.
 
@@ -43,18 +46,34 @@ class LearnerGroup:
             core: The environments that the learners act in.
             policies: Policies that get a learner; None: all policies of `config`.
             shard: Share of the environments that `core` holds, if several processes train together.
+            num_trainings: Number of trainings that share compiled kernels.
+            engines: Engines of learners by policy, which replace `config.engine`.
 
         Raises:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
         self.config, self.device = config, core.device
-        self.assignments = assign_policies(config, core, policies, shard)
+        self.assignments = assign_policies(config, core, policies, shard, num_trainings, engines)
         if shard is not None:
             self.set_reducer(reducer_for(shard))
         if self.device.type == "cuda":
             pool = torch.cuda.graph_pool_handle()
             for assignment in self.assignments.values():
                 assignment.learner.updates.pool = pool  # updates run one after another
+
+    @property
+    def use_kernels(self) -> bool:
+        """Whether a learner takes its gradient steps in kernels."""
+        engines = (getattr(assignment.learner, "engine", None) for assignment in self.assignments.values())
+        return any(isinstance(engine, KernelEngine) for engine in engines)
+
+    @property
+    def engines(self) -> dict[str, str]:
+        """Engine of every learner by policy: "kernel" if it acts in kernels, else "torch"."""
+        policies = {
+            name: getattr(each.learner, "kernel_policy", lambda: None) for name, each in self.assignments.items()
+        }
+        return {name: "torch" if make() is None else "kernel" for name, make in policies.items()}
 
     def set_reducer(self, reducer: GradientReducer) -> None:
         """Set the gradient reducer of all learners."""

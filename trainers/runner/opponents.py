@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.policy_rollout import MatchupDraw
+from gpu_envs.runtime.rollout.trace import RolloutTrace
 from trainers.base.state import State
 
-__all__ = ["Opponents"]
+__all__ = ["OpponentTable", "Opponents"]
+
+
+@dataclass(frozen=True)
+class OpponentTable:
+    """Opponents that act inside kernels, and the distribution of their matchups."""
+
+    policies: Sequence[KernelPolicy]
+    """Policies of the opponents."""
+    index: Tensor
+    """(R, A) int64, policy of every agent by matchup: the number of a learner; or the number of learners plus that of
+    an opponent; or -1 for random legal actions."""
+    matchup: Tensor
+    """(E,) int64, matchup of every environment."""
+    draw: MatchupDraw
+    """Distribution from which environments draw the matchup of their next episode."""
 
 
 class Opponents(Protocol):
@@ -39,6 +58,29 @@ class Opponents(Protocol):
     @property
     def generators(self) -> Sequence[torch.Generator]:
         """All random generators of the opponents."""
+        ...
+
+    kernel_version: int
+    """Number that changes when another result of `kernel_table` is due."""
+
+    def kernel_table(self, learners: Sequence[str]) -> OpponentTable | None:
+        """Return the opponents for rollouts in kernels, or None if kernels do not support all of them.
+
+        Args:
+            learners: Names of the policies with a learner, in the order of their numbers.
+        """
+        ...
+
+    def store(self, trace: RolloutTrace, matchup: Tensor) -> Tensor:
+        """Count the episodes of a rollout in kernels.
+
+        Args:
+            trace: The rollout.
+            matchup: (E,), matchup of every environment after the rollout.
+
+        Returns:
+            (T, E, A) bool, agents whose steps are learned from.
+        """
         ...
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
 
-from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
+from trainers.base.state import select_prefix
+from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core, members_by_policy
 from trainers.models.policy import Policy
 from trainers.runner.episode_statistics import mean_returns
 from trainers.storage import checkpoint
+from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["TrainResult", "load_result"]
+__all__ = ["ENGINE", "TrainResult", "load_result", "recorded_engines"]
+
+ENGINE = "trainer.engine."
+"""Prefix of the engines by policy in the state of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class TrainResult:
     """Evaluations after the one with the best score."""
     stopped_by: int | None = None
     """Number of the signal that ended the run; None: no signal."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """Engine of every learner by policy, "kernel" or "torch", see `TrainConfig.engine`."""
 
     @property
     def stopped_early(self) -> bool:
@@ -59,19 +66,20 @@ class TrainResult:
         return checkpoint.best(self.checkpoint.parent)
 
 
-def load_result(path: Path, device: str) -> TrainResult:
-    """Read the result of a training that ran in other processes.
+def load_result(path: Path, device: str, factory: CoreFactory = make_train_core) -> TrainResult:
+    """Read the result of a training that ran in other processes or earlier.
 
     Args:
         path: The last checkpoint.
         device: Device for the policies, and for later evaluations with the result's configuration.
+        factory: Creates the environments.
 
     Raises:
         CheckpointError: The checkpoint cannot be read.
     """
     saved = checkpoint.load(path, replay=False)
     config = dataclasses.replace(TrainConfig.of(saved), device=device)
-    core = make_eval_core(config, 1, config.seed)
+    core = make_eval_core(config, 1, config.seed, factory)
     members = {name: tuple(each) for name, each in members_by_policy(config, core).items()}
     recent = saved.state["episodes.recent"]
     assert isinstance(recent, Tensor)
@@ -85,4 +93,10 @@ def load_result(path: Path, device: str) -> TrainResult:
         seconds=saved.number("trainer.seconds"),
         recent_returns=mean_returns(recent, list(core.groups)),
         evaluations_since_best=int(saved.number("trainer.evaluations_since_best")),
+        engines=recorded_engines(saved),
     )
+
+
+def recorded_engines(saved: Checkpoint) -> dict[str, str]:
+    """Return the engines of a run's learners by policy; {} in checkpoints of earlier versions."""
+    return {name: str(engine) for name, engine in select_prefix(saved.state, ENGINE).items()}

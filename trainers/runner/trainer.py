@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torch
+
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
 from trainers.base.phase_timer import PHASES
@@ -20,7 +22,7 @@ from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.signals import signals
-from trainers.runner.train_result import TrainResult
+from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines
 from trainers.runner.training_evaluator import TrainingEvaluator
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
@@ -81,9 +83,11 @@ class Trainer:
         self.row: dict[str, float] = {}
         if resume is not None:
             _check_resume(config, resume)
+        engines = shard.broadcast_from_rank0(lambda: _kept_engines(config, resume))
         self.core = factory(config, shard.num_envs, config.seed, **shard.core_settings)
-        self.learners = shard.run_on_all(lambda: LearnerGroup(config, self.core, shard=shard))
+        self.learners = shard.run_on_all(lambda: LearnerGroup(config, self.core, shard=shard, engines=engines))
         self.collector = shard.run_on_all(lambda: Collector(config, self.core, self.learners))
+        self.engines = self.learners.engines
         self.assignments, self.episodes = self.learners.assignments, self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
@@ -123,17 +127,25 @@ class Trainer:
             DivergedError: Losses, gradients or parameters are no longer finite. Earlier checkpoints are kept.
         """
         try:
-            with self.config.in_force(), signals(self._stop):
-                while self.iteration < self.config.iterations and not self._should_stop():
+            with self.config.in_force(self.learners.use_kernels), signals(self.stop):
+                while not self.is_done():
                     self.iterate()
-            if self._saved_iteration != self.iteration:
-                self._save(score=None)
+            self.save_last()
         finally:
-            if self.shard.is_rank0:
-                self.log.close()
-            if self.lock is not None:
-                self.lock.release()
+            self.close()
         return checkpoint.find(self.run_dir) if self.shard.is_rank0 else self.run_dir
+
+    def save_last(self) -> None:
+        """Save a checkpoint unless the last iteration has one."""
+        if self._saved_iteration != self.iteration:
+            self._save(score=None)
+
+    def close(self) -> None:
+        """Close the log and release the lock of the folder."""
+        if self.shard.is_rank0:
+            self.log.close()
+        if self.lock is not None:
+            self.lock.release()
 
     def result(self) -> TrainResult:
         """Return the result of the run, after `run`, on rank 0."""
@@ -148,6 +160,7 @@ class Trainer:
             recent_returns=self.episodes.recent_returns(),
             evaluations_since_best=self.early_stopping.evaluations_since_best,
             stopped_by=self.stopped_by,
+            engines=self.engines,
         )
 
     @property
@@ -156,11 +169,15 @@ class Trainer:
         goal, returns = self.config.until_return, self.episodes.recent_returns()
         return goal is not None and bool(returns) and min(returns.values()) >= goal
 
-    def _should_stop(self) -> bool:
+    def is_done(self) -> bool:
+        """Return whether no iteration is left, or the training stops early; all ranks return the same."""
+        if self.iteration >= self.config.iterations:
+            return True
         self.stopped_by = self.shard.all_reduce_max(self.stopped_by or 0) or None
         return self.stopped_by is not None or self.early_stopping.should_stop or self.reached
 
-    def _stop(self, number: int) -> None:
+    def stop(self, number: int) -> None:
+        """Let the training stop after the current iteration because of a signal."""
         self.stopped_by = number
 
     def iterate(self) -> None:
@@ -228,6 +245,7 @@ class Trainer:
             "trainer.seconds": self.seconds,
             "trainer.evaluations_since_best": self.early_stopping.evaluations_since_best,
         }
+        state |= {f"{ENGINE}{name}": engine for name, engine in self.engines.items()}
         if math.isfinite(self.early_stopping.best_score):
             state["trainer.best_score"] = self.early_stopping.best_score
         folder, config = self.run_dir / "checkpoints", dataclasses.asdict(self.config)
@@ -278,6 +296,14 @@ def _check_unlocked(run_dir: Path | None, locked: bool) -> Path | None:
     if run_dir is not None and not locked:
         check_free(run_dir)
     return run_dir
+
+
+def _kept_engines(config: TrainConfig, resume: Checkpoint | None) -> dict[str, str]:
+    """Return the engines of a resumed run by policy, which "auto" keeps on devices of the same type."""
+    if resume is None or config.engine != "auto":
+        return {}
+    kinds = {torch.device(device).type for device in (config.device, resume.config["device"])}
+    return recorded_engines(resume) if len(kinds) == 1 else {}
 
 
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:

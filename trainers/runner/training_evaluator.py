@@ -8,7 +8,8 @@ from pathlib import Path
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core
-from trainers.evaluation.policy_evaluation import Team, evaluate_policies, load_opponents, teams
+from trainers.evaluation.kernel_episodes import KernelPlayers
+from trainers.evaluation.policy_evaluation import Team, by_member, evaluate_policies, load_opponents, teams
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.runner.agent_assignment import PolicyAssignment
 
@@ -43,6 +44,7 @@ class TrainingEvaluator:
         self.config, self.assignments, self.factory = config, assignments, factory
         self.sides = {name: assignment.members for name, assignment in assignments.items()}
         self.core: Core | None = None
+        self.kernels: KernelPlayers | None = None
         self.teams: list[Team] = []
         self.opponents: dict[str, Policy] = {}
         if config.eval_opponents is not None:
@@ -56,12 +58,15 @@ class TrainingEvaluator:
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
             self.teams = teams(self.core, self.sides, EVAL_SEED)
+            own = {name: assignment.learner.policy() for name, assignment in self.assignments.items()}
+            self.kernels = KernelPlayers(self.core, [by_member(self.sides, own), self.opponents])
         row: dict[str, float] = {}
         for names, groups in self.teams:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}
             for name in names:
                 players |= dict.fromkeys(self.sides[name], self.assignments[name].learner.policy())
-            outcome = evaluate_policies(self.core, players, seed=EVAL_SEED)
+            engine = self.config.engine
+            outcome = evaluate_policies(self.core, players, seed=EVAL_SEED, engine=engine, kernels=self.kernels)
             for name in names:
                 row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in groups[name])
                 row[f"eval/{name}/episode_length_mean"] = outcome.length.mean

@@ -47,9 +47,10 @@ from trainers.storage.checkpoint_manifest import (
 )
 from trainers.storage.zoo_entries import ZOO
 
-__all__ = ["IN_REPLAY", "LEAGUE", "Checkpoint", "best", "every", "find", "load", "load_policy", "save"]
+__all__ = ["IN_REPLAY", "LEAGUE", "SEEDS", "Checkpoint", "best", "every", "find", "load", "load_policy", "save"]
 
 LEAGUE = "league.db"  # file of a league's run
+SEEDS = "seeds.json"  # file of several seeds of one training
 IN_REPLAY = ".replay."
 """Part of the names of tensors in `REPLAY`."""
 
@@ -267,6 +268,12 @@ def find(path: Path) -> Path:
         raise CheckpointError(
             f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "
             f"gpu-envs league render {path}, or gpu-envs watch {path}, shows its policies"
+        )
+    if (path / SEEDS).is_file():
+        runs = sorted(run.name for run in path.glob("seed-*"))
+        raise CheckpointError(
+            f"{path}: expected a checkpoint, or a run with checkpoints, got runs of several seeds; "
+            f"name one of them, such as {path / next(iter(runs), 'seed-0')}"
         )
     hint = f"create one with gpu-envs train ID --run-dir {path}"
     raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")

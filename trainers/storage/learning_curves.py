@@ -6,12 +6,21 @@ import csv
 import io
 import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpu_envs.errors import CheckpointError, MissingExtraError
 from trainers.base.serialization import read_bytes
 
-__all__ = ["COUNTERS", "plot_curves", "read_rows"]
+__all__ = ["COUNTERS", "INTERVAL", "NUM_SEEDS", "plot_curves", "read_rows"]
+
+COUNTERS = ("iteration", "env_steps")
+"""Integer columns of every metrics.csv."""
+NUM_SEEDS = "num_seeds"
+"""Column of means over seeds: the number of runs that reached the iteration."""
+INTERVAL = "/ci_half_width"
+"""End of the names of columns with the half-width of the 95 % confidence interval of a mean over seeds."""
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -68,6 +77,9 @@ def _is_finite(cell: str) -> bool:
 def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
     """Plot the learning curves of a metrics.csv: one panel per quantity, one line per policy or group.
 
+    Means over seeds have bands, their 95 % confidence intervals. They end where the first run ended, because the mean
+    of the others is not that of all runs.
+
     Returns:
         `png_path`; None if the file holds no curves yet.
 
@@ -80,10 +92,12 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
         raise MissingExtraError(f"curves need {error.name}: pip install 'gpu-envs[train]'") from None
 
     rows = read_rows(csv_path)
+    if rows and NUM_SEEDS in rows[0]:
+        rows = [row for row in rows if row[NUM_SEEDS] == rows[0][NUM_SEEDS]]
     panels: dict[str, list[str]] = {}
     for column in rows[0] if rows else []:
         owner, _, quantity = column.rpartition("/")
-        if owner and owner != "time":
+        if owner and owner != "time" and not column.endswith(INTERVAL):
             panels.setdefault(("eval " if owner.startswith("eval/") else "") + quantity, []).append(column)
     if not panels:
         return None
@@ -97,6 +111,7 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
             if points:
                 label = column.rpartition("/")[0].removeprefix("eval/")
                 axes.plot(*zip(*points, strict=True), label=label, marker="o" if len(points) < 2 else None)
+                _fill_interval(axes, rows, column)
         axes.set_title(quantity.replace("_", " "), fontsize=10)
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
@@ -112,5 +127,11 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
     return png_path
 
 
-COUNTERS = ("iteration", "env_steps")
-"""Integer columns of every metrics.csv."""
+def _fill_interval(axes: Any, rows: Sequence[Mapping[str, str]], column: str) -> None:
+    """Draw the confidence interval of the last line, if the rows have one."""
+    both = [row for row in rows if row.get(column) and row.get(column + INTERVAL)]
+    steps = [int(row["env_steps"]) for row in both]
+    means, halves = ([float(row[name]) for row in both] for name in (column, column + INTERVAL))
+    low, high = ([m + sign * h for m, h in zip(means, halves, strict=True)] for sign in (-1, 1))
+    if both:
+        axes.fill_between(steps, low, high, color=axes.lines[-1].get_color(), alpha=0.25, linewidth=0)

@@ -29,12 +29,17 @@ __all__ = [
 TRACES = ("checkpoints", "metrics.csv", "config.json")
 """Files that show that a folder holds a training."""
 SEARCH = "search.json"  # file of a search for settings
-KINDS = {"league": (checkpoint.LEAGUE,), "tune": (SEARCH,), "training": TRACES}
+KINDS = {
+    "league": (checkpoint.LEAGUE,),
+    "multi-seed": (checkpoint.SEEDS,),
+    "tune": (SEARCH,),
+    "training": TRACES,
+}
 """Files that show the kind of a run, by kind."""
 
 
 def run_kind(path: Path) -> str | None:
-    """Return what a folder holds: "training", "league", "tune", or None."""
+    """Return what a folder holds: "training", "multi-seed", "league", "tune", or None."""
     return next((kind for kind in KINDS if _holds(path, kind)), None)
 
 

@@ -1,13 +1,10 @@
 """Warp functions that rebuild arrays of IO over the same memory with sizes known at compile time."""
 
-import hashlib
-import linecache
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import warp as wp
-
 from warp_kernels.episode import IO
+from warp_kernels.generated_source import compiled
 
 __all__ = ["dense_io"]
 
@@ -32,25 +29,5 @@ def dense_io(fields: Iterable[str], num_agents: int, sizes: Mapping[str, int]) -
         last = sizes.get(field, f"io.{field}.shape[2]")
         shape = ", ".join(str(axis) for axis in (_WORLDS, _AGENTS, last)[: array.ndim])
         lines.append(f"io.{field} = wp.array(ptr=io.{field}.ptr, shape=({shape},), dtype={field}_type)")
-    return _compiled("dense", lines, {"num_agents": num_agents, **dtypes})
-
-
-def _compiled(name: str, lines: list[str], constants: dict[str, Any]) -> Any:
-    """Make a Warp function ``name(io, n)`` of generated lines; Warp reads its source through ``linecache``."""
-    source = "\n".join(
-        [
-            f"def make({', '.join(constants)}):",
-            "    @wp.func(inline=True)",
-            f"    def {name}(io: IO, n: int):",
-            *(f"        {line}" for line in lines),
-            "        return io",
-            f"    return {name}",
-            "",
-        ]
-    )
-    digest = hashlib.sha256(source.encode()).hexdigest()[:12]  # equal in every process: kernels are cached
-    file = f"<{__name__}.{name} {digest}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace: dict[str, Any] = {"__name__": __name__, "IO": IO, "wp": wp}
-    exec(compile(source, file, "exec"), namespace)  # the source is made of names of IO's fields
-    return namespace["make"](**constants)
+    constants = {"IO": IO, "num_agents": num_agents, **dtypes}
+    return compiled("dense", "io: IO, n: int", [*lines, "return io"], constants)

@@ -19,7 +19,17 @@ from warp_kernels.framework.step import Parts, step_phases
 from warp_kernels.framework.thread_orders import permutation
 from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
 
-__all__ = ["FUSED", "MANY_AGENTS", "LaunchStage", "Program", "build", "build_play"]
+__all__ = [
+    "FUSED",
+    "MANY_AGENTS",
+    "LaunchStage",
+    "Program",
+    "build",
+    "build_play",
+    "module_of",
+    "one_world",
+    "sample_of",
+]
 
 FUSED = "fused"  # all phases of a world
 REORDERED = "reordered"  # the phased schedule with the order of siblings as arguments
@@ -66,7 +76,7 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
 @cache
 def _build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     """Build the kernels of "fused", "phased" or REORDERED."""
-    name = _module(rules, schedule, fuse_fp)
+    name = module_of(rules, schedule, fuse_fp)
     parts = step_phases(rules, in_slots=schedule != "fused")
     phased = partial(_phased, rules, module=name, reorderable=schedule == REORDERED)
     if schedule == "fused":
@@ -75,7 +85,7 @@ def _build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     else:
         step = phased((*parts.play, *parts.start), name="step")
         reset = phased((*parts.renew, *parts.start), name="reset")
-        sample = phased((_sample(rules),), name="sample")
+        sample = phased((sample_of(rules),), name="sample")
     states = (agent_phase(rules.global_state),) if rules.global_state else ()
     return Program(step, reset, sample, phased(states, name="state"), wp.get_module(name))
 
@@ -106,10 +116,10 @@ def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
     Returns:
         The kernel and its module. It is launched like the fused kernels, with the number of steps after ``stride``.
     """
-    name = _module(rules, "play", fuse_fp)
+    name = module_of(rules, "play", fuse_fp)
     Params, State, num_agents, num_choices = rules.params, rules.state, rules.num_agents, rules.num_choices
     parts = step_phases(rules, without_observation=rules.legal is not None)
-    one_world = _one_world(rules, (_sample(rules), *parts.play), parts.start)
+    play_world = one_world(rules, (sample_of(rules), *parts.play), parts.start)
 
     dense_fields = ("final_obs", "action_mask") if num_choices > 0 else ("final_obs",)
     dense = dense_io(dense_fields, num_agents, {"action_mask": num_choices})
@@ -124,16 +134,19 @@ def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
         while world < end:
             step = int(0)
             while step < steps:
-                one_world(params, state, io, world & LAST)
+                play_world(params, state, io, world & LAST)
                 step += 1
             world += stride
 
     return play, wp.get_module(name)
 
 
-def _module(rules: Rules, what: str, fuse_fp: bool) -> str:
-    """Set the options of the Warp module of a specialization; return its name."""
-    digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}".encode()).hexdigest()[:12]
+def module_of(rules: Rules, what: str, fuse_fp: bool, details: str = "") -> str:
+    """Set the options of the Warp module of a specialization, and return its name.
+
+    ``details`` are sizes besides those of the rules.
+    """
+    digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}{details}".encode()).hexdigest()[:12]
     name = f"warp_kernels.{rules.key.split(' ')[0]}.{what}_{digest}"
     wp.set_module_options(
         {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": rules.max_unroll}, module=wp.get_module(name)
@@ -141,7 +154,7 @@ def _module(rules: Rules, what: str, fuse_fp: bool) -> str:
     return name
 
 
-def _sample(rules: Rules) -> Phase:
+def sample_of(rules: Rules) -> Phase:
     """Return the phase that samples random legal actions."""
     return agent_phase(
         episode.sample_phase(
@@ -156,7 +169,7 @@ def _sample(rules: Rules) -> Phase:
     )
 
 
-def _one_world(rules: Rules, play: tuple[Phase, ...], start: tuple[Phase, ...]) -> Any:
+def one_world(rules: Rules, play: tuple[Phase, ...], start: tuple[Phase, ...]) -> Any:
     """Build the function that runs all phases of a world in order; start phases run only where an episode starts."""
     Params, State = rules.params, rules.state
     steps, starts = _chain(rules, play, unroll=True), _chain(rules, start, unroll=False)
@@ -249,7 +262,7 @@ def _fused(rules: Rules, parts: Parts, module: str) -> tuple[tuple[LaunchStage, 
 def _fused_sample(rules: Rules, module: str) -> LaunchStage:
     """Build the kernel that samples actions, with one thread per world."""
     Params, State = rules.params, rules.state
-    sample = _chain(rules, (_sample(rules),), unroll=False)
+    sample = _chain(rules, (sample_of(rules),), unroll=False)
 
     @wp.kernel(module=module, name="sample_fused")
     def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):

@@ -10,8 +10,11 @@ from benchmarks.peers.inside.jaxloop import rounds
 def build(task):
     """``game``: a name of gymnax's, such as "CartPole-v1"."""
     env, params = gymnax.make(task["game"])
-    choices = env.action_space(params).n
-    actions = jax.random.randint(jax.random.PRNGKey(1), (BATCHES, task["worlds"]), 0, choices)
+    space, key, batch = env.action_space(params), jax.random.PRNGKey(1), (BATCHES, task["worlds"])
+    if hasattr(space, "n"):
+        actions = jax.random.randint(key, batch, 0, space.n)
+    else:
+        actions = jax.random.uniform(key, (*batch, *space.shape), minval=space.low, maxval=space.high)
 
     def reset(key):
         return env.reset(key, params)

@@ -1,6 +1,7 @@
 """Threads of the CPU: who works alone and who together, what comes of errors, and forks."""
 
 import os
+import random
 import threading
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from gpu_envs.runtime import thread_pool
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.runtime.kernels import available_cores, limited_cores
 from gpu_envs.runtime.thread_pool import MIN_PARALLEL_SECONDS, ThreadingHeuristic
 
 
@@ -37,6 +39,17 @@ def test_heuristic_chooses_the_faster_mode(single, parallel):
     seconds = {False: parallel * 1e-3, True: single * 1e-3}
     share(10 * thread_pool.TRIAL_INTERVAL)
     assert (share() > 0.9) == (parallel > single)
+
+
+@pytest.mark.parametrize(("share_of_slow_runs", "chosen"), [(0.2, True), (0.6, False)])
+def test_heuristic_chooses_by_the_average_where_times_vary(share_of_slow_runs, chosen):
+    """Beside a busy program, several threads are fast in some runs and slow in others."""
+    heuristic, draw, modes = ThreadingHeuristic(), random.Random(5), []
+    for _ in range(4000):
+        modes.append(heuristic.parallel())
+        slow = draw.random() < share_of_slow_runs
+        heuristic.record((1.6e-3 if slow else 0.6e-3) if modes[-1] else 1e-3, modes[-1])
+    assert abs(sum(modes) / len(modes) - chosen) < 0.2
 
 
 def test_one_slow_run_does_not_change_the_mode():
@@ -150,3 +163,17 @@ def test_forked_process_starts_its_own_workers(parallel):
         finally:
             os._exit(0 if (core.elapsed_steps == 2).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_limit_of_cores_is_that_of_one_thread():
+    whole, elsewhere = available_cores(), []
+    with limited_cores(1):
+        assert available_cores() == 1
+        with limited_cores(1_000_000):
+            assert available_cores() == whole
+        assert available_cores() == 1
+        assert make_core("CartPole-v1", 100_000, "cpu").threads == 1
+        other = threading.Thread(target=lambda: elsewhere.append(available_cores()))
+        other.start()
+        other.join()
+    assert [available_cores(), *elsewhere] == [whole, whole]

@@ -62,6 +62,8 @@ def test_sharded_core_has_the_attributes_of_a_core(env_id, pair):
             getattr(split, name)
     with pytest.raises(errors.CaptureError, match="shards"):
         split.capture(lambda: None)
+    with pytest.raises(errors.ConfigError, match="roll out each"):
+        split.rollout({}, 1)
 
 
 @pytest.mark.parametrize("host", [toy, turns])

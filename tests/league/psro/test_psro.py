@@ -175,6 +175,7 @@ def test_extended_run_equals_long_run(variant, tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_run_killed_anywhere_resumes_to_equal_results(tmp_path):
     memory = Path("/dev/shm")  # flushing to a busy disk takes long, and a kill loses nothing that was written
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:

@@ -47,9 +47,14 @@ def test_episodes_equal_the_reference(continuous):
         {"num_good": 3, "num_adversaries": 4, "num_obstacles": 1, "benchmark_data": True},
         {"num_good": 2, "num_adversaries": 1, "num_obstacles": 0, "continuous_actions": True, "max_cycles": 3},
         {"num_good": 3, "num_agent_neighbors": 2, "num_landmark_neighbors": 1},
-        {"num_good": 2, "num_agent_neighbors": 9, "num_landmark_neighbors": 9, "continuous_actions": True},
-        {"num_obstacles": 0, "num_landmark_neighbors": 2},
-        {"num_agent_neighbors": 1, "max_cycles": 1},
+        *(
+            pytest.param(settings, marks=pytest.mark.slow)
+            for settings in (
+                {"num_good": 2, "num_agent_neighbors": 9, "num_landmark_neighbors": 9, "continuous_actions": True},
+                {"num_obstacles": 0, "num_landmark_neighbors": 2},
+                {"num_agent_neighbors": 1, "max_cycles": 1},
+            )
+        ),
     ],
     ids=str,
 )

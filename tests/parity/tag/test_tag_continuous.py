@@ -101,6 +101,10 @@ CASES = {
 }
 
 
+QUICK = ("tutorial 5", "all gone", "ties")
+"""Cases of the quick tests."""
+
+
 def copy_world(core, world):
     """Return the state of one world of the core for the reference."""
     state = {name: tensor[world].numpy() for name, tensor in core.world_state.items()}
@@ -116,7 +120,9 @@ def copy_world(core, world):
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+)
 def test_transitions_equal_the_reference(case):
     settings, worlds, steps = CASES[case]
     standing = settings.get("max_speed") == 0.0
@@ -183,6 +189,7 @@ def test_first_observation_equals_the_reference(full):
         obs, *_ = core.step(core.sample_actions())
 
 
+@pytest.mark.slow
 def test_initial_states_are_distributed_as_in_the_reference():
     """Starts are random, one fixed layout, or given."""
     small = dict(num_taggers=1, num_runners=2, num_other_agents_observed=2)

@@ -13,6 +13,8 @@ from toy_run import make_corridor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
+from trainers.algorithms.on_policy.engines import TorchEngine
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
@@ -21,6 +23,7 @@ from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.models.policy import Policy
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
+from warp_kernels.networks import losses
 
 SMALL = {"rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 0.01}
 KINDS = {
@@ -411,7 +414,8 @@ def test_a2c_learning_rate_falls_linearly():
     assert learner.optimizer.param_groups[0]["lr"] == 0.002
 
 
-def test_a2c_gradient_step_matches_hand_computation():
+@pytest.mark.parametrize("make_engine", [TorchEngine, lambda *args: KernelEngine(*args, losses.ADVANTAGE, threads=1)])
+def test_a2c_gradient_step_matches_hand_computation(make_engine):
     """One plain gradient step: log-probability times advantage, value error and entropy, each once."""
     core = Corridor(4)
     core.reset()
@@ -419,6 +423,7 @@ def test_a2c_gradient_step_matches_hand_computation():
     learner = learner_for("a2c", core, **plain)
     learner.optimizer = torch.optim.SGD(learner.net.parameters(), lr=0.01)
     learner.optimizers = {"sgd": learner.optimizer}
+    learner.engine = make_engine(learner.agent, learner.optimizer)
     for _ in range(8):
         core.step(learner.act(core.obs))
         learner.observe(Transition(core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs))

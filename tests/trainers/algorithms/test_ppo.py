@@ -247,7 +247,7 @@ def test_too_many_truncations_raise_an_error():
         (25, 4, None, 8),  # at most 7 cuts by the limit in 25 steps, and one more
         (25, 25, None, 2), (25, 0, None, 2), (25, 100, None, 2),
         (4, 1, None, 4),  # never more than one per step
-        (25, 4, 0.5, 0.5), (4, 4, 9.0, 4),
+        (25, 4, 0.5, 1), (25, 4, 1.5, 2), (4, 4, 9.0, 4),
     ],
 )  # fmt: skip
 def test_final_obs_capacity_follows_from_the_time_limit(length, limit, given, per_agent):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
-from trainers.models.networks import Network, NetworkConfig
+from trainers.models.networks import Network, NetworkConfig, mlp
 
 
 def network(outputs: int = 3, width: int = 5, **settings) -> Network:
@@ -54,3 +54,16 @@ def test_image_larger_than_observation_is_refused(image):
 def test_gru_without_hidden_width_is_refused():
     with pytest.raises(ConfigError, match=r"learner.hidden_sizes: expected at least the width of the GRU, got .*"):
         network(network="gru", hidden_sizes=())
+
+
+def test_initial_weights_do_not_depend_on_the_number_of_threads():
+    """LAPACK computes other bits with several threads."""
+    weights, threads = [], torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            weights.append(mlp([64, 64, 2], "tanh", 1.0, torch.Generator().manual_seed(0))[0].weight)
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*weights)

@@ -195,7 +195,7 @@ def test_evaluations_against_the_policies_of_a_checkpoint(tmp_path, monkeypatch)
     monkeypatch.setattr(
         training_evaluator,
         "evaluate_policies",
-        lambda core, players, seed: (games.append(players), play(core, players, seed))[1],
+        lambda core, players, **options: (games.append(players), play(core, players, **options))[1],
     )
     trainer.run()
     first, second = games

@@ -339,4 +339,4 @@ def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):
     }
     assert sums == took
     assert sum(sums.values()) == now[0]
-    assert 0 not in took.values()
+    assert [phase for phase, seconds in took.items() if not seconds] == ["rollout"]  # of kernels only

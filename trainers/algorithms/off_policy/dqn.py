@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
 from trainers.base.captured_updates import CapturedUpdates
@@ -100,6 +102,7 @@ class DQN:
         # on the device, so that captured rollouts and gradient steps see their changes
         self.epsilon = torch.full((), config.epsilon, device=self.device)
         self.beta = torch.full((), config.priority_beta, device=self.device)
+        self.kernel_actor = make_kernel_actor(self, spec, (self.epsilon,))
         self.updates = CapturedUpdates(
             spec.captured, self, lambda: (*self.replay.buffers.values(),), self._changed_priorities
         )
@@ -147,6 +150,10 @@ class DQN:
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
         self.rollout.end_step(transition)
+
+    def kernel_policy(self) -> KernelPolicy | None:
+        """Return the epsilon-greedy policy for rollouts in kernels with the present weights; None if PyTorch acts."""
+        return None if self.kernel_actor is None else self.kernel_actor.policy()
 
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""

@@ -62,7 +62,7 @@ class QConfig(NetworkConfig):
     """Factor of rewards before learning. Choose it so that returns are of order 1: DQN's loss is linear beyond 1."""
     truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
-    None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
+    Fractions are rounded up. None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 
     def epsilon_at(self, progress: float) -> float:
         """Return the probability of a random action at a fraction of `total_steps`."""

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.kernel_actor import KernelActor
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
@@ -73,7 +75,7 @@ class ReplayConfig(NetworkConfig):
     """Factor of rewards before learning. Choose it so that returns are of order 1 to 100."""
     truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
-    None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
+    Fractions are rounded up. None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for the first invalid setting."""
@@ -199,6 +201,8 @@ class ReplayLearner(ABC):
     """All networks and normalizers."""
     optimizers: dict[str, torch.optim.Optimizer]
     """Optimizers by name."""
+    kernel_actor: KernelActor | None
+    """Policy in kernels; None if PyTorch acts."""
 
     def __init__(self, spec: LearnerSpec) -> None:
         """Set the device, the random streams and the capture of gradient steps."""
@@ -210,6 +214,10 @@ class ReplayLearner(ABC):
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
         self.rollout.end_step(transition)
+
+    def kernel_policy(self) -> KernelPolicy | None:
+        """Return the exploring policy for rollouts in kernels with the present weights; None if PyTorch acts."""
+        return None if self.kernel_actor is None else self.kernel_actor.policy()
 
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it; gradient steps are CUDA graphs if the spec is `captured`.

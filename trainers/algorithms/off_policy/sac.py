@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
+from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -95,6 +96,7 @@ class SAC(ReplayLearner):
         self.rollout = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
         self.exploring = torch.full((), config.learning_starts > 0, device=self.device)
+        self.kernel_actor = make_kernel_actor(self, spec, (self.exploring,))
 
     def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> Network:
         """Build a critic of situations and codes of width `code_width`, with `values` outputs."""

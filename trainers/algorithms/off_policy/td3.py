@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, setting
+from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -89,6 +90,7 @@ class TD3(ReplayLearner):
         self.exploring = torch.zeros((), dtype=torch.bool, device=self.device)
         self.noise = torch.zeros((), device=self.device)
         self._schedule()
+        self.kernel_actor = make_kernel_actor(self, spec, (self.exploring, self.noise))
 
     def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
         network = self.config.spec(spec.obs_width + self.head.code_width)

@@ -15,10 +15,12 @@ from gpu_envs.utils.settings import setting
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
+from trainers.algorithms.on_policy.engine_choice import make_engine
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, make_rmsprop, set_learning_rate
 from trainers.models.normalization import masked_mean
+from warp_kernels.networks import losses
 
 __all__ = ["A2C", "A2CConfig"]
 
@@ -57,6 +59,7 @@ class A2C(ActorCriticLearner):
                 self.net.parameters(), config.learning_rate, spec.captured, alpha=0.99, eps=1e-5
             )
         self.optimizers = {config.optimizer: self.optimizer}
+        self.engine = make_engine(self.agent, self.optimizer, spec, losses.ADVANTAGE)
 
     def _schedule(self, progress: float) -> dict[str, float]:
         learning_rate = linear_schedule(self.config.learning_rate, self.config.learning_rate_final, progress)
@@ -66,19 +69,23 @@ class A2C(ActorCriticLearner):
     def _learn(self) -> dict[str, Tensor]:
         """Take one gradient step on the stored rollout and update the normalizers."""
         fixed_shapes = self.uses_fixed_shapes
-        batch = self.agent.batch(self.reducer, fixed_shapes)
+        batch = self.engine.batch(self.reducer, fixed_shapes)
         sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
-        loss, metrics = self._loss(batch, sampler.divisor)
-        metrics["grad_norm"] = self.reducer.step(self.optimizer, loss, self.config.max_grad_norm, sampler.active)
+        settings = {"entropy_coef": self.config.entropy_coef, "value_coef": self.config.value_coef}
+        self.engine.step(self.reducer, self._loss, [(None, sampler.divisor)], sampler.active, settings)
+        self.engine.finish()
+        metrics = dict(self.engine.totals())
         metrics["explained_variance"] = explained_variance(batch, self.reducer)
         self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
-    def _loss(self, batch: dict[str, Tensor], divisor: Tensor | float | None) -> tuple[Tensor, dict[str, Tensor]]:
+    def _loss(
+        self, batch: dict[str, Tensor], rows: Tensor | None, divisor: Tensor | float | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of the whole rollout, and metrics; `divisor` as in `MinibatchSampler`."""
-        c, part = self.config, minibatch(batch, None, self.net.critic_input)
+        c, part = self.config, minibatch(batch, rows, self.net.critic_input)
         valid = part.get("valid")
         params = forward_batch(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))

@@ -50,7 +50,7 @@ class ActorCriticConfig(NetworkConfig):
     """Factor of rewards before learning. Choose it so that returns are of order 1 to 10."""
     truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
-    None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
+    Fractions are rounded up. None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for the first invalid setting."""

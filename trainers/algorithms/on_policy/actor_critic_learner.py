@@ -8,9 +8,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.algorithms.on_policy.engines import Engine
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
@@ -24,7 +27,7 @@ __all__ = ["ActorCriticLearner"]
 class ActorCriticLearner(ABC):
     """Learner with an actor, a critic and a rollout.
 
-    A subclass sets the optimizer and defines `_schedule` and `_learn`.
+    A subclass sets the optimizer and the engine, and defines `_schedule` and `_learn`.
     """
 
     reducer: GradientReducer = LOCAL_REDUCER
@@ -33,6 +36,8 @@ class ActorCriticLearner(ABC):
     """Optimizer of actor and critic."""
     optimizers: dict[str, torch.optim.Optimizer]
     """The optimizer by its name in checkpoints."""
+    engine: Engine
+    """Computes the gradient steps."""
     fixed_shapes: bool
     """Keep invalid rows, masked, in batches, so that an update reads nothing from the device and can be captured."""
 
@@ -108,3 +113,12 @@ class ActorCriticLearner(ABC):
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
         self.steps = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.agent.load_state_dict(state)
+        if isinstance(self.engine, KernelEngine):
+            self.engine.invalidate()
+
+    def kernel_policy(self) -> KernelPolicy | None:
+        """Return the policy for rollouts in kernels with the present weights; None if the engine is PyTorch."""
+        if not isinstance(self.engine, KernelEngine):
+            return None
+        self.engine.pack()
+        return self.engine.policy(self.generator.initial_seed())

@@ -16,10 +16,12 @@ from gpu_envs.utils.settings import Bounds, setting
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
+from trainers.algorithms.on_policy.engine_choice import make_engine
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
 from trainers.models.normalization import masked_mean
+from warp_kernels.networks import losses
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -59,6 +61,7 @@ class PPO(ActorCriticLearner):
         self.optimizer = make_adam(self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers = {"adam": self.optimizer}
         self.entropy_coef = torch.full((), config.entropy_coef, device=self.device)
+        self.engine = make_engine(self.agent, self.optimizer, spec, losses.PPO)
 
     def _schedule(self, progress: float) -> dict[str, float]:
         c = self.config
@@ -74,38 +77,43 @@ class PPO(ActorCriticLearner):
         Invalid rows are removed, or masked in sequences and with `fixed_shapes`, before any loss or statistic.
         """
         c, zero, fixed_shapes = self.config, torch.zeros((), device=self.device), self.uses_fixed_shapes
-        batch = self.agent.batch(self.reducer, fixed_shapes)
+        batch = self.engine.batch(self.reducer, fixed_shapes)
         sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
-        totals: dict[str, Tensor] = {}
         gradient_steps, active = zero, sampler.active
         for _ in range(c.num_epochs):
-            kl_before, steps_before = totals["approx_kl"].clone() if totals else zero, gradient_steps
+            before = self.engine.totals()
+            kl_before, steps_before = before["approx_kl"].clone() if before else zero, gradient_steps
             minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
-            for rows, divisor in minibatches:
-                # with fixed shapes, a minibatch of invalid rows is no step
-                here = None if active is None else active & batch["valid"][rows].any()
-                loss, measured = self._loss(batch, rows, divisor)
-                measured["grad_norm"] = self.reducer.step(self.optimizer, loss, c.max_grad_norm, here)
-                for name, value in measured.items():
-                    counted = value if here is None else torch.where(here, value, 0.0)
-                    totals[name] = totals[name] + counted if name in totals else counted
-                gradient_steps = gradient_steps + (1.0 if here is None else here)
+            taken = self.engine.step(self.reducer, self._loss, minibatches, active, self._settings)
+            gradient_steps = gradient_steps + taken
             if c.target_kl is not None:
-                kl = self.reducer.mean(totals["approx_kl"] - kl_before)
+                kl = self.reducer.mean(self.engine.totals()["approx_kl"] - kl_before)
                 within = kl <= c.target_kl * (gradient_steps - steps_before)
                 if active is not None:
                     active = active & within
                 elif not bool(within):
                     break
-        metrics = {name: value / gradient_steps.clamp(min=1.0) for name, value in totals.items()}
+        self.engine.finish()
+        metrics = {name: value / gradient_steps.clamp(min=1.0) for name, value in self.engine.totals().items()}
         metrics |= {"explained_variance": explained_variance(batch, self.reducer), "gradient_steps": gradient_steps}
         self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
+    @property
+    def _settings(self) -> dict[str, float | Tensor | None]:
+        """Settings of the loss that kernels read."""
+        c = self.config
+        return {
+            "clip_range": c.clip_range,
+            "entropy_coef": self.entropy_coef,
+            "value_coef": c.value_coef,
+            "clip_range_vf": c.clip_range_vf,
+        }
+
     def _loss(
-        self, batch: dict[str, Tensor], rows: Tensor, divisor: Tensor | float | None
+        self, batch: dict[str, Tensor], rows: Tensor | None, divisor: Tensor | float | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the clipped objective of a minibatch, eq. 9, and metrics; `divisor` as in `MinibatchSampler`."""
         c, part = self.config, minibatch(batch, rows, self.net.critic_input)

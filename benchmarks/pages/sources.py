@@ -1,0 +1,70 @@
+"""Result files of several machines as one result: a group comes from the run with the most contenders or figures."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from benchmarks.throughput.library_comparisons import COMPARISONS
+
+
+def combined(
+    main: Mapping[str, Any],
+    others: Iterable[Mapping[str, Any]],
+    promised: Mapping[str, Collection[str]] | None = None,
+) -> dict[str, Any]:
+    """Return a result with the groups of other machines that have more of today's contenders or figures.
+
+    Contenders are compared only within a run, so that a group comes from one machine as a whole.
+
+    Args:
+        main: Contents of the result file of a page; its groups are kept in a tie.
+        others: Contents of other result files.
+        promised: Names of the figures with targets of the groups without contenders, by id of the group.
+    """
+    every = [main["groups"], *(other["groups"] for other in others)]
+    groups = dict(main["groups"])
+    for comparison in COMPARISONS:
+        found = [each[comparison.id] for each in every if comparison.id in each]
+        if found:
+            groups[comparison.id] = min(found, key=lambda group: len(lacking(comparison.id, group)))
+    for id, names in (promised or {}).items():
+        if found := [each[id] for each in every if id in each]:
+            groups[id] = min(found, key=lambda group: len(set(names) - {figure["what"] for figure in group["figures"]}))
+    return {**main, "groups": groups}
+
+
+def lacking(id: str, group: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return round and name of each contender that has no figures in a group, in the order of today's comparison."""
+    rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
+    measured = {(row["round"], row["name"]) for row in rows if row["kind"] != "absent"}
+    absent = [(row["round"], row["name"]) for row in rows if row["kind"] == "absent"]
+    wanted = [
+        (round_.title, contender.name)
+        for comparison in COMPARISONS
+        if comparison.id == id
+        for round_ in comparison.rounds
+        for contender in round_.contenders
+    ]
+    return [each for each in dict.fromkeys((*wanted, *absent)) if each not in measured]
+
+
+def unplayed(id: str, group: Mapping[str, Any]) -> list[str]:
+    """Return the titles of the rounds of today's comparison that a group has no rows of."""
+    played = {figure["row"]["round"] for figure in group["figures"] if figure.get("row")}
+    rounds = [round_ for comparison in COMPARISONS if comparison.id == id for round_ in comparison.rounds]
+    return [round_.title for round_ in rounds if round_.title not in played]
+
+
+def unmeasured(groups: Mapping[str, Any]) -> str:
+    """Return the contenders without figures and their groups as one sentence; empty if there are none."""
+    names: dict[str, dict[str, None]] = {}
+    for id, group in groups.items():
+        for _, name in lacking(id, group):
+            names.setdefault(name, {})[group["title"].split(" compared ")[0]] = None
+    listed = "; ".join(f"{name} ({', '.join(titles)})" for name, titles in names.items())
+    return listed and f"Not measured: {listed}."
+
+
+def elsewhere(group: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
+    """Return the processor of a group if it is another one than that of a machine, else an empty string."""
+    here = group.get("machine", machine).get("cpu")
+    return "" if here in (None, machine.get("cpu")) else here.split(" (")[0]

@@ -1,0 +1,97 @@
+"""Whole trainings by `gpu-envs train` in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.hardware.provenance import ROOT
+from trainers.storage.learning_curves import read_rows
+
+
+@dataclass(frozen=True)
+class TimedTraining:
+    """A training of the command line."""
+
+    options: tuple[str, ...]
+    """Options of `gpu-envs train`, without --engine, --seed and --run-dir."""
+    to_goal: bool
+    """Measure from process start until the goal is printed; otherwise the seconds of rollouts and updates."""
+
+
+UNTIL_RETURN = TimedTraining(("CartPole-v1", "--until-return", "475", "--no-video"), to_goal=True)
+MAKE_TRAIN = TimedTraining(("TagContinuous-v0", "--no-video"), to_goal=False)
+WARM_UP = ("--total-steps", "3200")
+"""Options of the run that compiles the kernels."""
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """Time and result of a training."""
+
+    seconds: float
+    result: str
+    """Steps to the goal, or the returns of the policies against each other."""
+
+
+def fill_cache(run: TimedTraining) -> None:
+    """Compile the kernels of a training."""
+    with tempfile.TemporaryDirectory() as folder:
+        _train([*run.options, *WARM_UP, "--engine", "kernel"], Path(folder) / "run")
+
+
+def alternate(run: TimedTraining, engines: Sequence[str], seeds: int) -> dict[str, list[RunTime]]:
+    """Return the times of a number of seeds by engine; the engines take turns."""
+    found: dict[str, list[RunTime]] = {engine: [] for engine in engines}
+    for seed in range(seeds):
+        for engine in engines if seed % 2 else reversed(engines):
+            found[engine].append(measure(run, engine, seed))
+    return found
+
+
+def measure(run: TimedTraining, engine: str, seed: int) -> RunTime:
+    """Train once.
+
+    Raises:
+        RuntimeError: The process failed.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        options = [*run.options, "--engine", engine, "--seed", str(seed)]
+        seconds, line = _train(options, folder)
+        if run.to_goal:
+            return RunTime(seconds, re.split(r", [\d.]+ s from", line)[0])
+        matchups = json.loads((folder / "cross_play.json").read_text())["matchups"]
+        seconds = float(read_rows(folder / "metrics.csv")[-1]["seconds"])
+        return RunTime(
+            seconds, ", ".join(_returns(each) for each in matchups if "trained" in each["policies"].values())
+        )
+
+
+def _returns(matchup: dict[str, Any]) -> str:
+    """Return the mean returns of a matchup by group, each with whether its policy is trained."""
+    means = {group: outcome["mean"] for group, outcome in matchup["returns"].items()}
+    who = [name for name, kind in matchup["policies"].items() if kind == "trained"]
+    return f"{' and '.join(who)} trained: {' / '.join(f'{mean:.1f}' for mean in means.values())}"
+
+
+def _train(options: Sequence[str], folder: Path) -> tuple[float, str]:
+    """Run `gpu-envs train`; return the seconds until the line with the goal, and the line; "" without a goal."""
+    command = [sys.executable, "-m", "gpu_envs", "train", *options, "--run-dir", str(folder)]
+    begin, seconds, found, said = time.perf_counter(), 0.0, "", []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout or ():
+            said.append(line)
+            if re.match(r"(not )?reached", line):
+                seconds, found = time.perf_counter() - begin, line.strip()
+    if process.returncode not in (0, 1):  # 1: the goal was not reached
+        raise RuntimeError(f"{' '.join(command)} failed:\n{''.join(said[-20:])}")
+    return seconds, found

@@ -1,0 +1,1 @@
+"""Rollouts in which policies act inside the kernels of an environment."""

@@ -1,0 +1,53 @@
+"""Buffers for the results of one episode in every world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.utils.settings import MAX_INT
+from warp_kernels.framework.policies import Trace
+
+__all__ = ["EpisodeResults"]
+
+
+@dataclass(frozen=True)
+class EpisodeResults:
+    """Results of the first episode of E worlds with A agents."""
+
+    finished: Tensor
+    """(E, A) bool, the episode of the agent has ended. Worlds do not play if it is set for all their agents."""
+    terminated: Tensor
+    """(E, A) bool, the rules ended it; otherwise a limit truncated it."""
+    episode_return: Tensor
+    """(E, A) float32."""
+    episode_length: Tensor
+    """(E, A) int32 [steps]."""
+
+    @classmethod
+    def allocate(cls, core: EnvBatch) -> EpisodeResults:
+        """Allocate the buffers."""
+        shape = (core.num_envs, core.num_agents)
+
+        def zeros(dtype: torch.dtype) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=core.device)
+
+        return cls(zeros(torch.bool), zeros(torch.bool), zeros(torch.float32), zeros(torch.int32))
+
+    @property
+    def num_steps(self) -> int:
+        """Largest number of steps, which the buffers do not limit."""
+        return MAX_INT
+
+    def struct(self) -> Any:
+        """Return Warp's struct over the buffers."""
+        trace = Trace()
+        trace.finished = wp.from_torch(self.finished)
+        for name in ("terminated", "episode_return", "episode_length"):
+            setattr(trace, name, wp.from_torch(getattr(self, name).unsqueeze(0)))
+        return trace

@@ -1,0 +1,350 @@
+"""Rollouts in which policies act inside the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import warp as wp
+from torch import Tensor
+
+import warp_kernels
+from gpu_envs.errors import ConfigError, shown
+from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.item_launch import ItemLaunch
+from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.network_form import acting_tile_rows
+from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
+from gpu_envs.runtime.rollout.trace import RolloutTrace
+from gpu_envs.runtime.thread_pool import ThreadedRun
+from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.suggestions import unknown_name_message
+from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, worlds_at_once
+from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
+from warp_kernels.framework.tile_acting import build_tile_outputs
+from warp_kernels.networks.tile_memory import BLOCK_DIM
+
+__all__ = ["MatchupDraw", "PolicyRollout"]
+
+FIRST_STEP, STEPS, GREEDY = 3, 4, 5  # arguments of the fused kernel
+PHASED_STEP, PHASED_GREEDY = 1, 2  # arguments of the phased kernels
+
+
+@dataclass(frozen=True)
+class MatchupDraw:
+    """Distribution over R matchups; its tensors are read in place by every rollout."""
+
+    cumulative: Tensor
+    """(R,) float64, cumulative probabilities."""
+    seed: Tensor
+    """(1,) int64, key of the draws, which depend on the world and its number of episodes besides."""
+
+
+class PolicyRollout:
+    """Recorded launches of rollouts: policies, environments and buffers that stay in place.
+
+    A fused rollout is one launch. It is a chain of launches if the schedule is phased, or if a GPU computes networks in
+    tiles, see :mod:`gpu_envs.runtime.rollout.network_form`.
+
+    Args:
+        core: The environments.
+        policies: P policies.
+        index: (A,) int, policy of every agent; -1 for random legal actions. Or (R, A) for R matchups.
+        trace: Buffers; with `EpisodeResults`, worlds stop after one episode.
+        threads: Largest number of CPU threads; None: that of the environments.
+        matchup: (E,) int, matchup of every world; None: world i plays matchup i, if there are several.
+        draw: Distribution from which worlds draw the matchup of every later episode; None: they keep theirs.
+        flexible: Build kernels in which any agent can take random actions, or act by any of the policies that fit it.
+
+    Raises:
+        ConfigError: A policy does not fit its agent, or the buffers do not fit the environments.
+    """
+
+    def __init__(
+        self,
+        core: EnvBatch,
+        policies: Sequence[KernelPolicy],
+        index: Tensor,
+        trace: RolloutTrace | EpisodeResults,
+        threads: int | None = None,
+        *,
+        matchup: Tensor | None = None,
+        draw: MatchupDraw | None = None,
+        flexible: bool = False,
+    ) -> None:
+        self.core, self.trace, self.draw, self._flexible = core, trace, draw, flexible
+        self.threads = threads or core._launcher.rollout_threads
+        check_buffers(core, trace, draws=draw is not None)
+        self._acting: Acting | None = None
+        self._given: Mapping[str, KernelPolicy | None] | None = None
+        self.policies: tuple[KernelPolicy, ...] = ()
+        self.matchup = torch.zeros(core.num_envs if index.dim() == 2 else 0, dtype=torch.int32, device=core.device)
+        self.index = torch.zeros((0, core.num_agents), dtype=torch.int32, device=core.device)
+        self._addresses = torch.zeros(0, dtype=torch.int64, device=core.device)
+        self.assign(policies, index, matchup)
+
+    def assign(self, policies: Sequence[KernelPolicy], index: Tensor, matchup: Tensor | None = None) -> bool:
+        """Replace the policies.
+
+        The launches are recorded again if an agent has a policy of a new kind, or if there are more policies or
+        matchups.
+
+        Args:
+            policies: P policies.
+            index: (A,) or (R, A) int, with as many axes as at construction.
+            matchup: (E,) int, matchup of every world; None: world i plays matchup i.
+
+        Returns:
+            Whether the launches were recorded again, so that a captured CUDA graph of them is invalid.
+
+        Raises:
+            ConfigError: A policy does not fit its agent.
+        """
+        core = self.core
+        check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
+        self.policies, index = tuple(policies), index.view(-1, core.num_agents)
+        acting = self._acting_of(index)
+        fits = len(policies) <= len(self._addresses) and len(index) <= len(self.index)
+        if not fits:
+            most = max(len(policies), len(self._addresses), 1)
+            rows = max(len(index), len(self.index))
+            self._addresses = torch.zeros(most, dtype=torch.int64, device=core.device)
+            self._seeds, self._kinds = torch.zeros_like(self._addresses), self._addresses.int()
+            self.index = torch.zeros((rows, core.num_agents), dtype=torch.int32, device=core.device)
+        self.index[: len(index)] = index
+        if not acting.shared:
+            self.matchup.copy_(torch.arange(core.num_envs) if matchup is None else matchup)
+        covered = self._acting is not None and _covers(self._acting, acting)
+        if not covered:
+            self._acting = acting
+        self.refresh()
+        recorded = not fits or not covered
+        if recorded:
+            self._record()
+        return recorded
+
+    @classmethod
+    def of(
+        cls,
+        core: EnvBatch,
+        policies: Mapping[str, KernelPolicy | None] | PolicyRollout,
+        num_steps: int,
+        trace: RolloutTrace | None = None,
+        last: PolicyRollout | None = None,
+    ) -> PolicyRollout:
+        """Return prepared rollouts as they are, or prepare rollouts of policies by group or agent into buffers.
+
+        `last`, an earlier result, is returned again for the same policies and buffers.
+
+        Raises:
+            ConfigError: The policies or the buffers do not fit the environments, or the buffers hold fewer steps.
+        """
+        if isinstance(policies, PolicyRollout):
+            if policies.core is not core:
+                raise ConfigError(f"{core.id}: policies: expected launches of these environments, got those of others")
+            if trace is not None and trace is not policies.trace:
+                raise ConfigError(f"{core.id}: trace: expected None, because prepared launches have their own buffers")
+            plan = policies
+        elif last is not None and last.trace is trace and last.is_of(policies):
+            plan = last
+        else:
+            plan = cls.of_groups(core, policies, trace or RolloutTrace.allocate(core, num_steps, num_steps))
+        if plan.trace.num_steps < num_steps:
+            most = plan.trace.num_steps
+            raise ConfigError(f"{core.id}: num_steps: expected at most {most} as in trace, got {num_steps}")
+        return plan
+
+    @classmethod
+    def of_groups(
+        cls, core: EnvBatch, policies: Mapping[str, KernelPolicy | None], trace: RolloutTrace
+    ) -> PolicyRollout:
+        """Prepare rollouts with one policy per group or agent, by its name; other agents take random legal actions.
+
+        Raises:
+            ConfigError: A name is unknown, a policy does not fit its agent, or the buffers do not fit.
+        """
+        if not isinstance(policies, Mapping):
+            raise ConfigError(f"{core.id}: policies: expected them by group or agent, got {shown(policies)}")
+        known: list[KernelPolicy] = []
+        index = torch.full((core.num_agents,), NO_POLICY)
+        for name, policy in policies.items():
+            if name not in core.groups and name not in core.possible_agents:
+                names = [*core.groups, *core.possible_agents]
+                raise ConfigError(f"{core.id}: {unknown_name_message('group or agent', name, names)}")
+            if policy is None:
+                continue
+            if not isinstance(policy, KernelPolicy):
+                wanted = "a KernelPolicy, see KernelPolicy.from_tensors, or None"
+                raise ConfigError(f"{core.id}: {name}: expected {wanted}, got {shown(policy)}")
+            rows = core.groups[name] if name in core.groups else [core.possible_agents.index(name)]
+            index[list(rows)] = len(known)
+            known.append(policy)
+        plan = cls(core, known, index, trace)
+        plan._given = {**policies}
+        return plan
+
+    def is_of(self, policies: Mapping[str, KernelPolicy | None]) -> bool:
+        """Return whether these launches were prepared by `of_groups` for the same policies."""
+        given = self._given
+        if given is None or not isinstance(policies, Mapping) or given.keys() != policies.keys():
+            return False
+        return all(policy is policies[name] for name, policy in given.items())
+
+    def refresh(self) -> None:
+        """Read where the weights of the policies are, their seeds and kinds."""
+        assert self._acting is not None
+        if count := len(self.policies):
+            self._addresses[:count] = torch.tensor([policy.weights.data_ptr() for policy in self.policies])
+            self._seeds[:count] = torch.tensor([policy.seed for policy in self.policies])
+            self._kinds[:count] = torch.tensor([self._acting.kinds.index(policy.kind) for policy in self.policies])
+
+    def run(self, num_steps: int, first_step: int = 0, greedy: bool = False) -> None:
+        """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
+        if self._arguments is not self.core._launcher.arguments:
+            self._record()
+        if self._fused:
+            if self._span != (first_step, num_steps, greedy):
+                self._span = (first_step, num_steps, greedy)
+                for commands in self._fused:
+                    for place, value in zip((FIRST_STEP, STEPS, GREEDY), self._span, strict=True):
+                        commands.set_param_at_index(place, int(value))
+            self._launch_fused(num_steps)
+            return
+        act, store, *last = self._stages
+        for t in range(first_step, first_step + num_steps):
+            for tiles in self._tiles:
+                tiles.launch()
+            self._launch(act, t, greedy)
+            self.core._launcher.run("step")
+            self._launch(store, t, greedy)
+        for stage in last:
+            self._launch(stage, first_step + num_steps, greedy)
+
+    def _acting_of(self, index: Tensor) -> Acting:
+        """Return what the kernels are built for, after the check that the policies fit their agents."""
+        core, kinds_of = self.core, []
+        kinds = tuple(dict.fromkeys(policy.kind for policy in self.policies))
+        for agent, name in enumerate(core.possible_agents):
+            rows = set(index[:, agent].tolist())
+            own = {NO_POLICY if row == NO_POLICY else kinds.index(self.policies[row].kind) for row in rows}
+            reasons = {place: misfit(core, name, kind) for place, kind in enumerate(kinds)}
+            if bad := [reasons[kind] for kind in sorted(own - {NO_POLICY}) if reasons[kind]]:
+                raise ConfigError(f"{core.id}: {name}: {bad[0]}")
+            if self._flexible:
+                own = {NO_POLICY, *(kind for kind, reason in reasons.items() if not reason)}
+            kinds_of.append(tuple(sorted(own)))
+        traced = isinstance(self.trace, RolloutTrace)
+        rows = tuple(acting_tile_rows(kind.mlp, core.device) for kind in kinds)
+        return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows)
+
+    # ---------------------------------------------------------------- launches
+
+    def _record(self) -> None:
+        """Record the launches; needed again when the memory of an argument of the environments has moved."""
+        core, acting, draw = self.core, self._acting, self.draw
+        assert acting is not None
+        rules, device = core.definition.rules, core.device
+        self._arguments, self._span = core._launcher.arguments, (0, 0, False)
+        with warp_kernels.building, current_device_kept(device):
+            struct = Policies()
+            struct.addresses = wp.from_torch(self._addresses, dtype=wp.uint64)
+            struct.seeds = wp.from_torch(self._seeds, dtype=wp.uint64)
+            struct.kinds = wp.from_torch(self._kinds)
+            struct.index = wp.from_torch(self.index)
+            struct.matchup = wp.from_torch(self.matchup)
+            if draw is not None:
+                struct.cumulative = wp.from_torch(draw.cumulative)
+                struct.draw_seed = wp.from_torch(draw.seed, dtype=wp.uint64)
+            self._outputs = _outputs_of(acting, core)
+            struct.outputs = wp.from_torch(self._outputs)
+            self._structs = (struct, self.trace.struct())
+            self._fused: list[Any] = []
+            if core.schedule == "fused" and not any(acting.tile_rows):
+                together = worlds_at_once(rules, acting) if device.type == "cpu" else 1
+                self._fused = self._record_fused(build_rollout(rules, acting, together, core.fuse_fp))
+            else:
+                used = {kind for kinds in acting.kinds_of for kind in kinds if kind != NO_POLICY}
+                self._tiles = [self._record_tiles(kind) for kind in sorted(used) if acting.tile_rows[kind]]
+                stages = build_phased_rollout(rules, acting, core.fuse_fp)
+                self._stages = [self._record_stage(stage) for stage in stages]
+
+    def _record_fused(self, kernel: Any) -> list[Any]:
+        """Record the launch of all worlds, and those of the shards."""
+        core, launcher = self.core, self.core._launcher
+        params, state, ios = launcher.arguments
+        shards = [(0, core.num_envs), *(launcher.rollout_shards if self.threads > 1 else [])]
+        commands = []
+        for (first, end), io in zip(shards, ios, strict=False):
+            threads = 1 if launcher.device.is_cpu else end - first
+            inputs = [first, end, threads, 0, 0, 0, params, state, io, *self._structs]
+            commands.append(wp.launch(kernel, (threads, 1), inputs, device=launcher.device, record_cmd=True))
+        return commands
+
+    def _record_stage(self, stage: Any) -> Any:
+        core, launcher = self.core, self.core._launcher
+        params, state, ios = launcher.arguments
+        inputs = [0, 0, 0, params, state, ios[0], *self._structs]
+        return wp.launch(stage.kernel, (core.num_envs, stage.over), inputs, device=launcher.device, record_cmd=True)
+
+    def _record_tiles(self, kind: int) -> ItemLaunch:
+        """Record the launch that computes the outputs of all agents with policies of a kind."""
+        core, acting = self.core, self._acting
+        assert acting is not None
+        rows = acting.tile_rows[kind]
+        agents = [agent for agent, kinds in enumerate(acting.kinds_of) if kind in kinds]
+        kernel = build_tile_outputs(acting.kinds[kind].mlp, rows, acting.shared, core.definition.rules.turn_based)
+        inputs = [kind, agents[0], agents[-1] + 1, core._launcher.arguments[2][0], self._structs[0]]
+        threads = BLOCK_DIM if core.device.type == "cuda" else 0
+        launch = ItemLaunch(kernel, inputs, core.device, tile_threads=threads)
+        launch.set_items(-(-core.num_envs * (agents[-1] + 1 - agents[0]) // rows))
+        return launch
+
+    def _launch_fused(self, num_steps: int) -> None:
+        launcher = self.core._launcher
+        if launcher.device.is_cuda:
+            with current_device_kept(self.core.device):
+                self._fused[0].launch(launcher.stream())
+        elif len(self._fused) == 1:
+            self._fused[0].launch()
+        else:
+            with _ShardsRun(self._fused, self.threads, launcher.heuristics[f"rollout {num_steps.bit_length()}"]) as run:
+                run.work()
+
+    def _launch(self, command: Any, t: int, greedy: bool) -> None:
+        command.set_param_at_index(PHASED_STEP, t)
+        command.set_param_at_index(PHASED_GREEDY, int(greedy))
+        if self.core._launcher.device.is_cuda:
+            with current_device_kept(self.core.device):
+                command.launch(self.core._launcher.stream())
+        else:
+            command.launch()
+
+
+def _outputs_of(acting: Acting, core: EnvBatch) -> Tensor:
+    """Allocate the outputs of networks that blocks compute in tiles, (E * A, K), empty without any."""
+    widths = [kind.mlp.head_width for kind, rows in zip(acting.kinds, acting.tile_rows, strict=True) if rows]
+    return torch.zeros((core.num_envs * core.num_agents if widths else 0, max(widths, default=0)), device=core.device)
+
+
+def _covers(built: Acting, wanted: Acting) -> bool:
+    """Return whether kernels also support other policies."""
+    if not set(wanted.kinds) <= set(built.kinds):
+        return False
+    places = {place: built.kinds.index(kind) for place, kind in enumerate(wanted.kinds)} | {NO_POLICY: NO_POLICY}
+    pairs = zip(wanted.kinds_of, built.kinds_of, strict=True)
+    return all({places[kind] for kind in own} <= set(known) for own, known in pairs)
+
+
+class _ShardsRun(ThreadedRun):
+    """One rollout of all worlds, whose parts are shards."""
+
+    def __init__(self, commands: Sequence[Any], threads: int, heuristic: Any) -> None:
+        super().__init__(len(commands) - 1, threads, heuristic)
+        self._commands = commands
+
+    def perform(self, part: int) -> None:
+        """Roll out a shard."""
+        self._commands[part].launch()

@@ -1,0 +1,84 @@
+"""Checks of policies and buffers that kernels read and write without bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gymnasium import spaces
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError, describe_tensor, shown
+from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.trace import RolloutTrace, trace_layout
+from gpu_envs.utils.tensor_checks import plain
+from warp_kernels.framework.policies import NO_POLICY, PolicyKind
+
+__all__ = ["check_buffers", "check_policies", "misfit"]
+
+
+def check_buffers(core: EnvBatch, trace: RolloutTrace | EpisodeResults, draws: bool) -> None:
+    """Raise ConfigError if buffers do not fit the environments.
+
+    Args:
+        core: The environments.
+        trace: The buffers.
+        draws: Worlds draw matchups, which the buffers hold.
+    """
+    if isinstance(trace, EpisodeResults):
+        return
+    if not isinstance(trace, RolloutTrace):
+        raise ConfigError(f"{core.id}: trace: expected a RolloutTrace, see RolloutTrace.allocate, got {shown(trace)}")
+    steps, agents = len(trace.reward), core.num_envs * core.num_agents
+    rows = len(trace.final_obs) - 1
+    layout = trace_layout(core, steps, rows // agents, draws or len(trace.matchup) > 0)
+    for name, wanted in layout.items():
+        got = getattr(trace, name)
+        if wanted is None:
+            if got is not None:
+                raise ConfigError(f"{core.id}: trace.{name}: expected None, got {shown(got)}")
+        elif not plain(got) or (tuple(got.shape), got.dtype, got.device) != (*wanted, core.device):
+            what = f"{wanted[1]} {wanted[0]} on {core.device}"
+            hint = "allocate the buffers by RolloutTrace.allocate"
+            raise ConfigError(f"{core.id}: trace.{name}: expected {what}, got {describe_tensor(got)}; {hint}")
+        elif not got.is_contiguous():
+            raise ConfigError(f"{core.id}: trace.{name}: expected a contiguous tensor, got strides {got.stride()}")
+
+
+def check_policies(core: EnvBatch, policies: Sequence[KernelPolicy], index: Tensor, repeated: bool) -> None:
+    """Raise ConfigError if weights are not where kernels read them, or an index is out of range.
+
+    Args:
+        core: The environments.
+        policies: P policies.
+        index: (A,) or (R, A) int, policy of every agent.
+        repeated: World i plays matchup i, which must exist.
+    """
+    for policy in policies:
+        if policy.weights.device != core.device:
+            got = f"weights on {policy.weights.device}"
+            raise ConfigError(f"{core.id}: KernelPolicy: expected weights on {core.device}, got {got}; move them there")
+    if index.dim() not in (1, 2) or index.shape[-1] != core.num_agents or (repeated and len(index) < core.num_envs):
+        wanted = f"({core.num_envs if repeated else 'R'}, {core.num_agents})"
+        raise ConfigError(f"{core.id}: index: expected the policies of all agents {wanted}, got {tuple(index.shape)}")
+    if index.is_floating_point() or index.min() < NO_POLICY or index.max() >= len(policies):
+        got = f"{index.dtype} from {index.min()} to {index.max()}"
+        raise ConfigError(f"{core.id}: index: expected ints from {NO_POLICY} to {len(policies) - 1}, got {got}")
+
+
+def misfit(core: EnvBatch, name: str, kind: PolicyKind) -> str:
+    """Return why policies of a kind do not fit an agent, or an empty string."""
+    continuous = kind.continuous
+    if continuous != core.definition.rules.continuous:
+        return f"expected {core.action_kind} actions, got a {kind.head} policy"
+    space, own = core.action_spaces[name], core.observation_spaces[name].shape[0]
+    choices = core.num_choices[core.possible_agents.index(name)].tolist()
+    if kind.sizes != (space.shape if continuous else tuple(n for n in choices if n)):
+        return f"expected actions {space}, got sizes {kind.sizes}"
+    if isinstance(space, spaces.Box) and kind.bounded != space.is_bounded():
+        return f"expected actions {space}, got a policy of a box {'with' if kind.bounded else 'without'} bounds"
+    if not own <= kind.mlp.inputs <= core.obs_width:  # a policy of several groups has the width of the widest
+        wanted = f"{own}" if own == core.obs_width else f"{own} to {core.obs_width}"
+        return f"expected {wanted} observation entries, got {kind.mlp.inputs}"
+    return ""

@@ -1,0 +1,124 @@
+"""Buffers that rollouts with policies in kernels fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+import warp as wp
+from torch import Tensor
+
+from gpu_envs.runtime.env_batch import EnvBatch
+from warp_kernels.framework.policies import Trace
+
+__all__ = ["RolloutTrace", "trace_layout"]
+
+
+@dataclass(frozen=True)
+class RolloutTrace:
+    """Results of T steps of E worlds with A agents; see :meth:`gpu_envs.runtime.core.Core.rollout`."""
+
+    obs: Tensor
+    """(T + 1, E, A, D) float32, observations before every step, and after the last one."""
+    action: Tensor
+    """(T, E, A) or (T, E, A, K) int64, or (T, E, A, K) float32: actions as the policies sampled them.
+    Continuous actions are those before scaling, squashing and clipping to the box, except those of policies that
+    explore, see `PolicyKind.explores`."""
+    log_prob: Tensor
+    """(T, E, A) float32, log-probability of the action; 0 without a policy, and for policies that explore."""
+    reward: Tensor
+    """(T, E, A) float32."""
+    terminated: Tensor
+    """(T, E, A) bool."""
+    truncated: Tensor
+    """(T, E, A) bool."""
+    valid: Tensor
+    """(T, E, A) bool, the agent was alive before the step."""
+    restarted: Tensor
+    """(T, E) bool, the step has started an episode of the world."""
+    episode_return: Tensor
+    """(T, E, A) float32, return of the agent's last finished episode."""
+    episode_length: Tensor
+    """(T, E, A) int32, length of the agent's last finished episode [steps]."""
+    final_obs: Tensor
+    """(E * A * C + 1, D) float32, last observations of truncated agents, C per agent; the last row is unused."""
+    final_slot: Tensor
+    """(T, E, A) int64, row of `final_obs` where an agent was truncated, and the last row elsewhere."""
+    final_count: Tensor
+    """(E, A) int32, truncations of every agent; those above C have no row."""
+    matchup: Tensor
+    """(T, E) int32, matchup of the step; empty unless worlds draw matchups."""
+    mask: Tensor | None = None
+    """(T + 1, E, A, n) bool, legal actions; None if all actions are always legal."""
+    to_move: Tensor | None = None
+    """(T + 1, E, A) bool, agents that decide; None if all agents act at every step."""
+
+    @classmethod
+    def allocate(cls, core: EnvBatch, num_steps: int, final_capacity: int, matchups: bool = False) -> RolloutTrace:
+        """Allocate the buffers.
+
+        Args:
+            core: The environments.
+            num_steps: Number of steps T.
+            final_capacity: Rows for final observations per agent, C.
+            matchups: Worlds draw matchups.
+        """
+        layout = trace_layout(core, num_steps, final_capacity, matchups)
+        device = core.device
+        found = {
+            name: torch.zeros(each[0], dtype=each[1], device=device)
+            for name, each in layout.items()
+            if each is not None
+        }
+        found["final_slot"].fill_(len(found["final_obs"]) - 1)
+        for name in found.keys() & {"mask", "to_move"}:
+            found[name].fill_(True)
+        return cls(**found)
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps T."""
+        return len(self.reward)
+
+    def struct(self) -> Any:
+        """Return Warp's struct over the buffers."""
+        trace = Trace()
+        for field in fields(self):
+            tensor = getattr(self, field.name)
+            if field.name == "action":
+                flat = tensor.reshape(tensor.shape[0] * tensor.shape[1] * tensor.shape[2], -1)
+                name = "choice" if tensor.dtype == torch.int64 else "control"
+                setattr(trace, name, wp.from_torch(flat))
+            elif tensor is not None:
+                setattr(trace, field.name, wp.from_torch(tensor))
+        return trace
+
+
+_Layout = dict[str, tuple[tuple[int, ...], torch.dtype] | None]
+
+
+def trace_layout(core: EnvBatch, num_steps: int, final_capacity: int, matchups: bool) -> _Layout:
+    """Return shape and dtype of the buffers of a `RolloutTrace`, by name; arguments as of its `allocate`."""
+    shape, action = (num_steps, core.num_envs, core.num_agents), core.action_buffer
+    turns, mask, after = core.to_move is not None, core.action_mask, (num_steps + 1, *shape[1:])
+    rows = 0 if turns else core.num_envs * core.num_agents * final_capacity
+    width, real, flag = core.obs_width, torch.float32, torch.bool
+    return {
+        "obs": ((*after, width), real),
+        "action": ((num_steps, *action.shape), action.dtype),
+        "log_prob": (shape, real),
+        "reward": (shape, real),
+        "terminated": (shape, flag),
+        "truncated": (shape, flag),
+        "valid": (shape, flag),
+        "restarted": (shape[:2], flag),
+        "episode_return": (shape, real),
+        "episode_length": (shape, torch.int32),
+        "final_obs": ((rows + 1, width), real),
+        "final_slot": (shape, torch.int64),
+        "final_count": (shape[1:], torch.int32),
+        "matchup": (shape[:2] if matchups else (0, 0), torch.int32),
+        "mask": None if mask is None else ((*after, mask.shape[2]), flag),
+        "to_move": (after, flag) if turns else None,
+    }

@@ -1,0 +1,150 @@
+"""Simulation of matchups whose policies act inside the kernels: all matchups of a batch are one launch."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
+from league.game import Game
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.rollout.lineups import Lineups
+from league.rollout.seat_policies import check_seat_policy
+from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.base.seeding import SEEDS
+from trainers.evaluation.kernel_episodes import play_episodes
+from trainers.models.continuous_heads import BoxHead
+from trainers.models.kernel_networks import acts_in_kernels, kernel_policies
+from trainers.models.policy import Policy, PolicyProtocol
+from warp_kernels.framework.policies import NO_POLICY
+
+__all__ = ["KernelMatchups", "Worlds", "num_parameters", "plays_in_kernels"]
+
+
+@dataclass
+class Worlds:
+    """Worlds without autoreset, and their launches, which take longer to build than a short episode."""
+
+    core: Core
+    """The worlds."""
+    plan: PolicyRollout | None = None
+    """Launches of the last policies in kernels."""
+
+
+def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str = "kernel") -> bool:
+    """Return whether a policy acts inside kernels on a device: a dense network, a random one, or a mixture of them."""
+    if isinstance(policy, MixturePolicy):
+        return all(plays_in_kernels(member, device, engine) for member in policy.members)
+    if isinstance(policy, RandomPolicy):  # kernels cannot sample from a box without bounds
+        return not isinstance(policy.head, BoxHead) or policy.head.bounded
+    return acts_in_kernels(policy, device, engine)
+
+
+def num_parameters(policy: PolicyProtocol) -> int:
+    """Return the number of weights of a network, 0 for a random policy, and the largest number of a mixture."""
+    if isinstance(policy, MixturePolicy):
+        return max(num_parameters(member) for member in policy.members)
+    if not isinstance(policy, Policy):
+        return 0
+    widths = [policy.obs_width, *policy.spec["hidden_sizes"], policy.head.num_params]
+    return sum(before * after for before, after in itertools.pairwise(widths))
+
+
+class KernelMatchups:
+    """Policies of a game's seats in the kernels, and what plays their matchups."""
+
+    def __init__(
+        self,
+        game: Game,
+        worlds: Worlds,
+        policies: Mapping[str, Mapping[int, PolicyProtocol]],
+        seeds: Sequence[int],
+        budget: int,
+    ) -> None:
+        """Pack the networks; arguments as of `SeatMatchups`, all policies with `plays_in_kernels`, without a budget."""
+        self.game, self.worlds, self.core = game, worlds, worlds.core
+        self._draws = np.random.default_rng(seeds[0])
+        for seat in game.seats:
+            agents, count = make_agent_group(self.core, seat.members), len(agent_rows_of(self.core, seat.members))
+            for index, policy in policies[seat.role].items():
+                check_seat_policy(policy, index, self.core, seat, agents, count)
+        networks: list[Policy] = []
+        places: dict[int, int] = {}  # by id of a network
+
+        def place(policy: PolicyProtocol) -> int:
+            if not isinstance(policy, Policy):
+                return NO_POLICY
+            if id(policy) not in places:
+                places[id(policy)] = len(networks)
+                networks.append(policy)
+            return places[id(policy)]
+
+        self._members: dict[str, dict[int, tuple[Tensor, np.ndarray | None]]] = {}
+        for role, own in policies.items():
+            self._members[role] = {}
+            for index, policy in own.items():
+                members, weights = [policy], None
+                if isinstance(policy, MixturePolicy):
+                    weights = policy.weights.cpu().double().numpy()
+                    members, weights = policy.members, weights / weights.sum()
+                self._members[role][index] = (torch.tensor([place(each) for each in members]), weights)
+        self.policies = kernel_policies(networks, self.core.device)
+        self._rows = [agent_rows_of(self.core, seat.members) for seat in game.seats]
+
+    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> Tensor:
+        """Play the episodes of lineups in the first worlds, see `SeatMatchups.simulate`."""
+        rows, counts = self._sampled(lineups)
+        index = torch.full((len(rows), self.core.num_agents), NO_POLICY)
+        for seat, agents in enumerate(self._rows):
+            index[:, agents] = rows[:, seat : seat + 1]
+        played = int(counts.sum())
+        # worlds with equal policies are adjacent, as they act together
+        matchup = torch.arange(len(rows)).repeat_interleave(counts, output_size=played)
+        if played < self.core.num_envs:
+            matchup = torch.nn.functional.pad(matchup, (0, self.core.num_envs - played))
+        policies = [dataclasses.replace(policy, seed=seed % SEEDS) for policy in self.policies]
+        plan = self.worlds.plan
+        if plan is None:
+            buffers = EpisodeResults.allocate(self.core)
+            plan = PolicyRollout(self.core, policies, index, buffers, matchup=matchup, flexible=True)
+            self.worlds.plan = plan
+        else:
+            plan.assign(policies, index, matchup)
+        results = play_episodes(self.core, plan, seed, count=played, greedy=greedy, max_steps=max_steps)
+        returns = results.episode_return[:played].double()
+        return torch.stack([returns[:, agents].sum(1) for agents in self._rows], 1).cpu()
+
+    def _sampled(self, lineups: Lineups) -> tuple[Tensor, Tensor]:
+        """Return lineups of places of networks (R, S), and their numbers of worlds (R,), in the order of the lineups.
+
+        A mixture samples a member for every world: its lineups are split.
+        """
+        rows, counts = lineups.policies.clone(), lineups.count
+        for seat, each in enumerate(self.game.seats):
+            members = self._members[each.role]
+            places = torch.full((max(members) + 1,), NO_POLICY)
+            for index, (own, _) in members.items():
+                places[index] = own[0]
+            who, rows[:, seat] = rows[:, seat].clone(), places[rows[:, seat]]
+            for index, (own, weights) in members.items():
+                if weights is None:
+                    continue
+                mixed = who == index
+                sizes = self._draws.multinomial(counts[mixed].numpy(), weights)  # (mixed lineups, members)
+                times = torch.ones_like(who).masked_fill(mixed, len(own))
+                of = torch.arange(len(who)).repeat_interleave(times)
+                rows, who, counts = rows[of], who[of], counts[of]
+                rows[who == index, seat] = own.repeat(len(sizes))
+                counts[who == index] = torch.from_numpy(sizes).flatten()
+                known = counts > 0
+                rows, who, counts = rows[known], who[known], counts[known]
+        return rows, counts

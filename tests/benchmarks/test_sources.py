@@ -1,0 +1,116 @@
+"""Results of several machines on one page."""
+
+from dataclasses import asdict
+
+import pytest
+
+from benchmarks.pages import report, sources, standing
+from benchmarks.throughput.comparisons import ComparisonGroup, Round
+from benchmarks.throughput.contenders import Contender
+from benchmarks.throughput.target import BENCH
+from docs.scripts import speeds
+
+INTEL, AMD = {"cpu": "Intel (a)", "cores": 2}, {"cpu": "AMD (b)", "cores": 4}
+
+
+@pytest.fixture(autouse=True)
+def comparison(monkeypatch):
+    """Replace the comparisons by one with three contenders."""
+    contenders = tuple(
+        Contender(name, "gpu_envs" if name == "core.step" else "peer", None)  # type: ignore[arg-type]
+        for name in ("core.step", "old", "new")
+    )
+    monkeypatch.setattr(sources, "COMPARISONS", (ComparisonGroup("tag", "Tag", "X-v0", (Round("8", contenders),)),))
+
+
+def group(machine, *names, absent=(), rates=None, others=0.0, commit="abc"):
+    """Return a group with a row for each contender."""
+    rows = [
+        {
+            "round": "8",
+            "name": name,
+            "kind": "gpu_envs" if name == "core.step" else "peer",
+            "unit": "env-steps/s",
+            "rate": (rates or {}).get(name, 1.0),
+            "others": others,
+            **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), 8 / rates[name] if rates else 1.0),
+        }
+        for name in names
+    ]
+    rows += [{"round": "8", "name": name, "kind": "absent"} for name in absent]
+    title = "Tag compared with other libraries"
+    return {"title": title, "machine": machine, "commit": commit, "figures": [{"row": row} for row in (*rows, None)]}
+
+
+def test_comparison_comes_from_the_run_with_the_most_contenders():
+    old = {"machine": INTEL, "groups": {"tag": group(INTEL, "core.step", "old"), "memory": "kept"}}
+    absent = {"machine": AMD, "groups": {"tag": group(AMD, "core.step", "old", absent=["new"]), "memory": "not taken"}}
+    whole = {"machine": AMD, "groups": {"tag": group(AMD, "core.step", "old", "new")}}
+    assert sources.combined(old, [absent]) == old
+    assert sources.combined(old, [absent, whole])["groups"] == {"tag": whole["groups"]["tag"], "memory": "kept"}
+    assert sources.combined(whole, [old, absent])["groups"]["tag"]["machine"] == AMD
+    nothing = {"machine": INTEL, "groups": {}}
+    assert sources.combined(nothing, [absent])["groups"] == {"tag": absent["groups"]["tag"]}
+    assert nothing["groups"] == {}
+
+
+def test_group_without_contenders_comes_from_the_run_with_the_most_figures():
+    def measured(*whats):
+        return {"figures": [{"what": what, "row": None} for what in whats]}
+
+    old = {"machine": INTEL, "groups": {"runs": measured("a", "gone", "gone too")}}
+    new = {"machine": AMD, "groups": {"runs": measured("a", "b"), "memory": measured("c"), "other": measured("d")}}
+    promised = {"runs": ["a", "b"], "memory": ["c"], "nowhere": ["e"]}
+    groups = sources.combined(old, [new], promised)["groups"]
+    assert groups == {"runs": new["groups"]["runs"], "memory": new["groups"]["memory"]}
+    assert sources.combined(new, [old], {"runs": ["a"]})["groups"]["runs"] == new["groups"]["runs"]
+    assert sources.combined(old, [new], {"runs": ["a"]})["groups"]["runs"] == old["groups"]["runs"]
+
+
+def test_group_without_a_round_is_not_taken_over(monkeypatch, tmp_path):
+    """A selection of rounds would replace the others."""
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    whole, part = group(INTEL, "core.step", absent=["old", "new"]), group(INTEL)
+    assert sources.unplayed("tag", whole) == []
+    part |= {"effort": asdict(BENCH)}
+    report.write(tmp_path / "bench.json", INTEL, {"tag": part})
+    with pytest.raises(ValueError, match="tag lacks 8; take `make bench"):
+        report.take(tmp_path / "bench.json")
+
+
+def test_contenders_without_figures_are_listed():
+    """Whether they were not installed or not yet compared."""
+    assert sources.lacking("tag", group(INTEL, "core.step", "old")) == [("8", "new")]
+    assert sources.lacking("tag", group(INTEL, "core.step", "old", absent=["new", "gone"])) == [
+        ("8", "new"),
+        ("8", "gone"),
+    ]
+    assert sources.unmeasured({"tag": group(INTEL, "core.step", "old")}) == "Not measured: new (Tag)."
+    assert sources.unmeasured({"tag": group(INTEL, "core.step", "old", "new")}) == ""
+
+
+def test_row_of_another_machine_names_it():
+    result = {"machine": INTEL, "groups": {"tag": group(AMD, "core.step", "old")}}
+    lines = standing.section(result)
+    assert any(line.startswith("| Tag compared with other libraries (AMD): 8 |") for line in lines)
+    assert "Not measured: new (Tag)." in lines
+    result["machine"] = AMD
+    assert any(line.startswith("| Tag compared with other libraries: 8 |") for line in standing.section(result))
+
+
+def test_table_of_the_readme_has_the_fastest_library_of_all_runs(monkeypatch, tmp_path):
+    """The new library is the fastest one, so that the run without it is not shown."""
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(speeds, "RESULTS", tmp_path / "intel.json")
+    monkeypatch.setattr(speeds, "SHOWN", (("tag", "8", "Tag, 8 worlds"),))
+    rates = {"core.step": 8.0, "old": 2.0, "new": 4.0}
+    report.write(tmp_path / "intel.json", INTEL, {"tag": group(INTEL, "core.step", "old", rates=rates)})
+    first, _, line, *_, below = speeds.speeds().splitlines()
+    assert first == "|  | gpu-envs | fastest other library | ratio |"
+    assert line == "| Tag, 8 worlds | 8 env-steps/s | old: 2 env-steps/s | 4 x |"
+    assert below == "Intel, 2 cores, commit abc. Not measured: new (Tag)."
+    whole = group(AMD, "core.step", "old", "new", rates=rates, others=0.2, commit="def")
+    report.write(tmp_path / "amd.json", AMD, {"tag": whole})
+    _, _, line, *_, below = speeds.speeds().splitlines()
+    assert line == "| Tag, 8 worlds (AMD, the machine was busy) | 8 env-steps/s | new: 4 env-steps/s | 2 x |"
+    assert below == "AMD, 4 cores, commit def."

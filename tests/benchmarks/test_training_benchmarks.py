@@ -1,0 +1,162 @@
+"""Trainings and rollouts as contenders, whole trainings, and the table of engines, in a tiny mode."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.throughput import rounds, timing
+from benchmarks.throughput.comparisons import STEPS, ComparisonGroup, Round
+from benchmarks.throughput.contenders import Contender, PPOSubject, RolloutSubject
+from benchmarks.throughput.target import Effort
+from benchmarks.training import acting, engines, rollouts, runs
+from benchmarks.training.ppo import PPOTraining, few_cores
+from trainers.algorithms.on_policy.engine_table import MeasuredUpdate, read_table
+
+TINY = Effort(repeats=2, seconds=0.01, patience=1)
+PPO = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1, "hidden_sizes": (16,)}
+needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+
+
+def test_engines_and_rollouts_are_contenders():
+    contenders = (
+        Contender("kernels", "gpu_envs", PPOSubject("CartPole-v1", 4, PPO, engine="kernel")),
+        Contender("PyTorch", "gpu_envs", PPOSubject("CartPole-v1", 4, PPO, engine="torch")),
+        Contender("rollouts", "gpu_envs", RolloutSubject("CartPole-v1", 4, "kernels", threads=1)),
+    )
+    group = ComparisonGroup("mixed", "Mixed", "CartPole-v1", (), unit=STEPS)
+    rows = rounds.rows_of(group, rounds.play(group, Round("all", contenders), TINY))
+    assert [row["interface"] for row in rows] == ["training, kernel", "training, torch", "rollout, kernels"]
+    assert all(row["worlds"] == 4 and row["rate"] > 0 for row in rows)
+
+
+@needs_two_cores
+def test_training_on_one_thread_prepares_kernels_of_one_thread():
+    """Kernels use all cores that they see when they are prepared."""
+    before = os.sched_getaffinity(0), torch.get_num_threads()
+    training = PPOTraining("CartPole-v1", 4, 1, PPO, "kernel")
+    (learner,) = (each.learner for each in training._trainer.assignments.values())
+    assert (learner.engine.launches.threads, training._trainer.collector.kernels.plan.threads) == (1, 1)
+    assert training.uses_kernels
+    training.close()
+    assert (os.sched_getaffinity(0), torch.get_num_threads()) == before
+
+
+def test_kernels_train_with_one_thread_of_pytorch(monkeypatch):
+    """Waiting threads of PyTorch would take the cores of the kernels."""
+    seen = []
+    for engine in ("kernel", "torch"):
+        training = PPOTraining("CartPole-v1", 4, 2, PPO, engine)
+        monkeypatch.setattr(training._trainer, "iterate", lambda: seen.append(torch.get_num_threads()))
+        training.turn(1)
+        training.close()
+    assert seen == [1, 2]
+
+
+@needs_two_cores
+def test_few_cores_end_with_the_block():
+    every = os.sched_getaffinity(0)
+    with few_cores(1):
+        assert len(os.sched_getaffinity(0)) == 1
+    assert os.sched_getaffinity(0) == every
+
+
+def test_busy_processes_do_not_count_as_disturbance():
+    with rounds.busy_processes(1) as pids:
+        (pid,) = pids
+        before = timing._Usage.now(pids)
+        used = timing._used_by(pid)
+        while timing._used_by(pid) < used + 0.2:
+            pass
+        alone, together = (timing._Usage.now(each) for each in ((), pids))
+        assert together.own >= alone.own + 0.2
+        assert together.own - before.own >= 0.2
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("interface", ["kernels", "torch", "collector"])
+def test_rollout_advances_every_world(interface):
+    play, core = rollouts.make_rollout("SimpleTag-v0", 8, interface, 1, 1)
+    threads = torch.get_num_threads()
+    before = core.episode_index.clone()
+    play()
+    assert (core.episode_index == before + 1).all()  # an episode has 25 steps
+    assert torch.get_num_threads() == threads
+
+
+def test_rollouts_with_an_unknown_interface_are_an_error():
+    with pytest.raises(ValueError, match="interface: expected one of kernels, torch, collector, got 'numpy'"):
+        rollouts.make_rollout("SimpleTag-v0", 8, "numpy", 1, 1)
+
+
+def test_rollouts_have_equal_networks():
+    """Contenders of a comparison do equal work."""
+    cores = [rollouts.make_rollout("SimpleTag-v0", 2, name, 1, 1)[1] for name in ("kernels", "torch")]
+    first, second = map(rollouts.networks, cores)
+    assert [len(layers) for layers in first.values()] == [3, 3]
+    for group, layers in first.items():
+        for one, other in zip(layers, second[group], strict=True):
+            assert torch.equal(one[0], other[0])
+
+
+def test_engines_take_turns_with_every_seed(monkeypatch):
+    played = []
+
+    def measure(run, engine, seed):
+        played.append((engine, seed))
+        return runs.RunTime(1.0 + seed, "")
+
+    monkeypatch.setattr(runs, "measure", measure)
+    found = runs.alternate(runs.UNTIL_RETURN, ("kernel", "torch"), 2)
+    assert played == [("torch", 0), ("kernel", 0), ("kernel", 1), ("torch", 1)]
+    assert {engine: [one.seconds for one in times] for engine, times in found.items()} == {
+        "kernel": [1.0, 2.0],
+        "torch": [1.0, 2.0],
+    }
+
+
+@pytest.mark.slow
+def test_training_is_timed_until_its_goal_or_by_its_log():
+    short = ("CartPole-v1", "--total-steps", "4096", "--no-video")
+    reached = runs.measure(runs.TimedTraining((*short, "--until-return", "1"), to_goal=True), "torch", 0)
+    assert reached.result.startswith("reached 1 after ")
+    assert reached.seconds > 0.5
+    whole = runs.measure(runs.TimedTraining(short, to_goal=False), "torch", 0)
+    assert 0 < whole.seconds < 60
+    assert whole.result.startswith("agent trained: ")
+
+
+def test_result_of_a_training_names_the_trained_policies():
+    matchup = {
+        "policies": {"tagger": "trained", "runner": "random"},
+        "returns": {"tagger": {"mean": 51.84, "half": 1.0}, "runner": {"mean": -45.0, "half": 1.0}},
+    }
+    assert runs._returns(matchup) == "tagger trained: 51.8 / -45.0"
+
+
+def test_failed_training_is_an_error():
+    with pytest.raises(RuntimeError, match="Unrecognized options: --no-such-option"):
+        runs.measure(runs.TimedTraining(("CartPole-v1", "--no-such-option"), to_goal=True), "torch", 0)
+
+
+def test_measured_updates_are_read_as_written(tmp_path):
+    path, entries = tmp_path / "table.json", [MeasuredUpdate(4, 1, 16, 64, 2.5), MeasuredUpdate(4, 1, 16, 512, 1.5)]
+    engines.write(path, entries, "python -m benchmarks.training.engines")
+    assert read_table(path) == {"cpu": tuple(entries)}
+    assert {"command", "date", "commit", "machine"} <= set(json.loads(path.read_text()))
+
+
+@pytest.mark.slow
+def test_update_of_both_engines_is_measured():
+    measured = engines.measure(4, (16,), 64, repeats=2)
+    assert (measured.inputs, measured.layers, measured.width, measured.rows) == (4, 1, 16, 64)
+    assert measured.ratio > 0
+
+
+def test_acting_of_both_engines_is_measured():
+    found = acting.measure("CartPole-v1", "dqn", 8, 2, repeats=2)
+    assert min(*found.rollout, found.rollout_ratio, found.iteration_ratio) > 0
+    kernels = [acting.ReplayTraining("CartPole-v1", "dqn", 8, 2, each).collector.kernels for each in acting.ENGINES]
+    assert [each is not None for each in kernels] == [False, True]

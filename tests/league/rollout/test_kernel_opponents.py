@@ -1,0 +1,161 @@
+"""Opponents inside kernels are drawn once per episode, counted, and kept out of the training data."""
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from league.game import Game
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from league.rollout.matchups import simulate_matchups
+from league.storage.run_config import training
+from trainers.algorithms.off_policy.dqn import DQNConfig
+from trainers.algorithms.on_policy.engines import TorchEngine
+from trainers.algorithms.on_policy.kernel_engine import KernelEngine
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.agent_group import make_agent_group
+from trainers.base.learner_spec import LearnerSpec
+from trainers.config.train_config import TrainConfig
+
+KUHN = Game.of("KuhnPoker-v0")
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 3})
+WITH_REPLAY = {"algorithm": "dqn", "learner": DQNConfig(hidden_sizes=(8,), learning_starts=99_000)}
+"""Settings of a learner that only collects."""
+CHANCES = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+
+
+def network(game, place, seed):
+    agents = make_agent_group(game.core(1), game.seats[place].members)
+    config = PPOConfig(hidden_sizes=(8,))
+    learner = PPO(config, LearnerSpec(agents.obs_width, agents.space, 1, 1, 100, seed=seed))
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in learner.net.parameters():
+        parameter.data += torch.randn(parameter.shape, generator=generator)
+    return learner.policy()
+
+
+def config(game, **changes):
+    ppo = PPOConfig(rollout_length=8, num_epochs=1, num_minibatches=1, hidden_sizes=(8,), learning_rate=1e-9)
+    settings = {"env_id": game.env_id, "env": dict(game.env), "num_envs": 64, "total_steps": 100_000, "seed": 5}
+    return TrainConfig(**{**settings, "learner": ppo, "engine": "kernel", "device": "cpu", **changes})
+
+
+def make_training(game, role, **changes):
+    """Return a training with so small a learning rate that the policy stays the same, and its pools."""
+    pools = {each: [RandomPolicy.of(game, each)] for each in game.roles}
+    for each in game.roles:
+        pools[each] += [network(game, game.seats_of(each)[0], seed) for seed in range(2)]
+    draw = MatchupDistribution.against(game, role, [CHANCES] * 2)
+    return BestResponseTraining(game, draw, pools, config(game, **changes)), pools
+
+
+@pytest.mark.parametrize(
+    ("game", "role", "changes"),
+    [(KUHN, "player_1", {}), (RPS, "player", {}), (KUHN, "player_0", WITH_REPLAY)],
+    ids=["kuhn", "shared population", "dqn"],
+)
+def test_matchup_stays_for_the_episode_and_is_drawn_with_its_probability(game, role, changes):
+    run, _ = make_training(game, role, **changes)
+    opponents, kernels = run.opponents, run.collector.kernels
+    before, begun = opponents.drawn.clone(), torch.zeros(len(opponents.rows), dtype=torch.int64)
+    for _ in range(40):
+        run.iterate()
+        trace = kernels.trace
+        played = trace.matchup.long()
+        assert torch.equal(played[0], before)
+        after = torch.cat([played[1:], opponents.drawn.unsqueeze(0)])
+        assert torch.equal(after[~trace.restarted], played[~trace.restarted])
+        begun += torch.bincount(after[trace.restarted], minlength=len(begun))
+        learner = next(iter(run.learners.assignments.values())).learner
+        seats = opponents.matchups[played][:, :, opponents.side] == LEARNER
+        rows = run.learners.assignments[role].agents.rows
+        assert torch.equal(learner.rollout.valid, (trace.valid & seats)[:, :, rows])
+        before = opponents.drawn.clone()
+    chances = opponents.cumulative[: len(begun)].diff(prepend=torch.zeros(1, dtype=torch.float64))
+    assert int(begun.sum()) > 2000
+    assert chisquare(begun.numpy(), (chances * begun.sum()).numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("game", "role"), [(KUHN, "player_0"), (RPS, "player")], ids=["kuhn", "shared population"])
+def test_tally_agrees_with_simulated_matchups(game, role):
+    run, pools = make_training(game, role)
+    for _ in range(60):
+        run.iterate()
+    tally, learned = run.tally(), run.learner(role).policy()
+    assert int(tally.begun.sum()) == int(tally.count.sum()) + run.core.num_envs  # one runs in every world
+    pools = {each: [*pool, learned] for each, pool in pools.items()}
+    places = torch.where(tally.matchups == LEARNER, 3, tally.matchups)
+    exact = simulate_matchups(pools, game=game, matchups=places, episodes=4000, seed=1, engine="torch")
+    if game.shared:  # a simulation credits policies, which take both seats
+        seat = (tally.matchups == LEARNER).int().argmax(1, keepdim=True)
+        earned, of = tally.total.gather(1, seat), exact.mean.gather(1, seat)
+    else:
+        earned, of = tally.total, exact.mean
+    count = tally.count.unsqueeze(1)
+    spread = (tally.square.amax(1, keepdim=True) / count / count + exact.square.amax(1, keepdim=True) / 4000**2).sqrt()
+    assert ((earned / count - of).abs() < 4.5 * spread + 1e-9).all()
+
+
+def test_equal_seeds_give_equal_trainings_and_a_restored_one_continues():
+    (one, _), (two, _), (other, _) = (make_training(KUHN, "player_0", seed=seed) for seed in (5, 5, 6))
+    for each in (one, two, other):
+        for _ in range(3):
+            each.iterate()
+    state = one.state_dict()
+    assert torch.equal(one.collector.kernels.trace.matchup, two.collector.kernels.trace.matchup)
+    assert not torch.equal(one.collector.kernels.trace.matchup, other.collector.kernels.trace.matchup)
+    rows = [each.iterate() for each in (one, two)]
+    assert rows[0]["return"] == rows[1]["return"]
+    restored, _ = make_training(KUHN, "player_0")
+    restored.load_state_dict(state)
+    again = restored.iterate()
+    assert again["return"] == rows[0]["return"]
+    assert torch.equal(restored.collector.kernels.trace.obs, one.collector.kernels.trace.obs)
+
+
+def test_pool_with_a_policy_without_kernels_acts_between_steps_until_it_has_left():
+    run, pools = make_training(KUHN, "player_0")
+    run.iterate()
+    assert run.collector.kernels.plan is not None
+    mixed = {**pools, "player_1": [*pools["player_1"], MixturePolicy(pools["player_1"][1:])]}
+    run.opponents.replace(MatchupDistribution(torch.tensor([[LEARNER, 3]])), mixed)
+    for _ in range(3):
+        row = run.iterate()
+    assert run.collector.kernels.plan is None
+    assert row["return"] == row["return"]
+    found = run.tally()
+    assert int(found.count[found.matchups[:, 1] == 3].sum()) > 64
+
+
+@pytest.mark.parametrize(("engine", "expected"), [("kernel", 1), ("torch", 2)])
+def test_threads_of_pytorch_do_not_wait_beside_kernels(engine, expected, monkeypatch):
+    run, _ = make_training(KUHN, "player_0", engine=engine)
+    threads, seen = torch.get_num_threads(), []
+    for part, name in ((run.collector, "collect"), (run.learners, "update")):
+        inner = getattr(part, name)
+
+        def recorded(*arguments, inner=inner):
+            seen.append(torch.get_num_threads())
+            return inner(*arguments)
+
+        monkeypatch.setattr(part, name, recorded)
+    try:
+        torch.set_num_threads(2)
+        run.iterate()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [({}, KernelEngine), ({"total_steps": 2000}, TorchEngine), ({"engine": "torch"}, TorchEngine)],
+)
+def test_league_trainings_use_kernels_although_one_alone_is_short(settings, kind):
+    pools = {role: [RandomPolicy.of(KUHN, role)] for role in KUHN.roles}
+    draw = MatchupDistribution.against(KUHN, "player_0", [torch.ones(1, dtype=torch.float64)] * 2)
+    run = BestResponseTraining(KUHN, draw, pools, training(KUHN, "cpu", settings))
+    assert isinstance(next(iter(run.learners.assignments.values())).learner.engine, kind)

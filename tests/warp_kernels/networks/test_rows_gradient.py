@@ -1,0 +1,42 @@
+"""Gradients by the form of rows against PyTorch in float64."""
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from network_cases import BATCHES, NETWORKS, Minibatch, assert_close, networks
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(batch=BATCHES)
+def test_gradients_equal_those_of_autograd(name, batch):
+    minibatch = Minibatch(NETWORKS[name], **batch)
+    assert_close(minibatch.rows(), minibatch.torch())
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(batch=BATCHES, clip_range_vf=st.sampled_from([0.0, 0.2, 1.0]))
+def test_gradients_of_clipped_values_equal_those_of_autograd(batch, clip_range_vf):
+    minibatch = Minibatch(NETWORKS["value"], **batch, clip_range_vf=clip_range_vf)
+    assert_close(minibatch.rows(), minibatch.torch())
+
+
+@pytest.mark.parametrize("num_rows", [2_500, pytest.param(70_000, marks=pytest.mark.slow)])
+def test_gradients_of_many_chunks_equal_those_of_autograd(num_rows):
+    minibatch = Minibatch(NETWORKS["value"], 5, num_rows, valid=0.9)
+    assert_close(minibatch.rows(), minibatch.torch())
+
+
+def test_rows_that_do_not_count_may_have_infinite_ratios():
+    minibatch = Minibatch(NETWORKS["gaussian"], 3, 20, valid=0.5)
+    minibatch.log_prob[~minibatch.valid] = -1e4
+    assert_close(minibatch.rows(), minibatch.torch())
+    assert_close(minibatch.tiles(32), minibatch.torch())
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(network=networks(), batch=BATCHES)
+def test_gradients_of_any_network_equal_those_of_autograd(network, batch):
+    minibatch = Minibatch(network, **batch)
+    assert_close(minibatch.rows(), minibatch.torch())

@@ -1,0 +1,104 @@
+"""Engines that compute the gradient steps of actor-critic learners: PyTorch, or kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.base.gradients import GradientReducer
+
+__all__ = ["Divisor", "Engine", "Loss", "TorchEngine"]
+
+Divisor = Tensor | float | None
+"""Divisor of the loss of a minibatch, see `MinibatchSampler`."""
+Loss = Callable[[dict[str, Tensor], Tensor | None, Divisor], tuple[Tensor, dict[str, Tensor]]]
+"""Function of a batch, rows (B,) or None for all, and a divisor; returns a scalar loss and scalar metrics."""
+
+
+class Engine(Protocol):
+    """Values a rollout and takes gradient steps on it. All engines save the same state."""
+
+    def batch(self, reducer: GradientReducer, fixed_shapes: bool) -> dict[str, Tensor]:
+        """Return the decisions of the rollout, see `row_batch`, and clear the totals."""
+        ...
+
+    def step(
+        self,
+        reducer: GradientReducer,
+        loss: Loss,
+        minibatches: Sequence[tuple[Tensor | None, Divisor]],
+        active: Tensor | None,
+        settings: Mapping[str, float | Tensor | None],
+    ) -> float | Tensor:
+        """Take a gradient step on each minibatch, and add its metrics to the totals.
+
+        Args:
+            reducer: Reducer of the gradients.
+            loss: Loss in PyTorch.
+            minibatches: Rows (B,) of the batch, or None for all, and the divisor of their loss.
+            active: Flag on the device, a scalar bool: take the steps only if it is set. None: take them.
+            settings: Settings of the loss that kernels read, by name.
+
+        Returns:
+            Number of gradient steps taken.
+        """
+        ...
+
+    def totals(self) -> dict[str, Tensor]:
+        """Return the sums of the metrics over the gradient steps on this batch, scalars; {} before the first one."""
+        ...
+
+    def finish(self) -> None:
+        """Write the results of the gradient steps to the networks and the optimizer."""
+        ...
+
+
+class TorchEngine:
+    """Gradients by PyTorch's autograd."""
+
+    def __init__(self, agent: ActorCriticAgent, optimizer: torch.optim.Optimizer) -> None:
+        """Set the networks with their rollout, and the optimizer of their parameters."""
+        self.agent, self.optimizer = agent, optimizer
+        self._batch: dict[str, Tensor] = {}
+        self._totals: dict[str, Tensor] = {}
+
+    def batch(self, reducer: GradientReducer, fixed_shapes: bool) -> dict[str, Tensor]:
+        """Return the decisions of the rollout, see `row_batch`, and clear the totals."""
+        self._batch, self._totals = self.agent.batch(reducer, fixed_shapes), {}
+        return self._batch
+
+    def step(
+        self,
+        reducer: GradientReducer,
+        loss: Loss,
+        minibatches: Sequence[tuple[Tensor | None, Divisor]],
+        active: Tensor | None,
+        settings: Mapping[str, float | Tensor | None],
+    ) -> float | Tensor:
+        """Take a gradient step on each minibatch, see `Engine.step`; the loss knows the settings."""
+        count: float | Tensor = 0.0
+        for rows, divisor in minibatches:
+            # with fixed shapes, a minibatch of invalid rows is no step
+            here = None if active is None else active & self._valid(rows).any()
+            value, measured = loss(self._batch, rows, divisor)
+            measured["grad_norm"] = reducer.step(self.optimizer, value, self.agent.config.max_grad_norm, here)
+            count = count + (1.0 if here is None else here)
+            for name, each in measured.items():
+                counted = each if here is None else torch.where(here, each, 0.0)
+                self._totals[name] = self._totals[name] + counted if name in self._totals else counted
+        return count
+
+    def _valid(self, rows: Tensor | None) -> Tensor:
+        return self._batch["valid"] if rows is None else self._batch["valid"][rows]
+
+    def totals(self) -> dict[str, Tensor]:
+        """Return the sums of the metrics over the gradient steps on this batch, scalars; {} before the first one."""
+        return self._totals
+
+    def finish(self) -> None:
+        """Free the batch."""
+        self._batch = {}

@@ -1,0 +1,183 @@
+"""Packed weights, moments and gradients of an actor-critic learner, and the buffers of its updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gpu_envs.runtime.rollout.packed_weights import (
+    copy_places,
+    pack_networks,
+    pack_normalizer,
+    parameter_places,
+)
+from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.models.continuous_heads import GaussianHead
+from trainers.models.kernel_networks import critic_mlp
+from trainers.models.normalization import ObservationNormalizer
+from warp_kernels.framework.acting import PolicyKind
+from warp_kernels.networks.gradient import MAX_CHUNKS
+from warp_kernels.networks.losses import NUM_METRICS, NUM_SETTINGS
+from warp_kernels.networks.mlp import LANES, Mlp
+from warp_kernels.networks.optimizer import GPU_SLICES, NUM_SLICES
+
+__all__ = ["KernelBuffers", "PackedNetwork"]
+
+
+@dataclass
+class PackedNetwork:
+    """A network in the row of packed weights."""
+
+    mlp: Mlp
+    """Sizes of the network."""
+    parameters: list[Tensor]
+    """Its parameters of any shapes (...), in the order of `parameter_places`."""
+    offset: int
+    """Place of the network in a row of weights."""
+    into: int
+    """Place of its gradients in a row of gradients."""
+    sums: int
+    """Place of its metrics in a row of gradients."""
+    places: Tensor
+    """(N,) places of the parameters, from the start of the network."""
+
+
+class KernelBuffers:
+    """Tensors that the kernels of an update read and write; they stay in place."""
+
+    def __init__(self, agent: ActorCriticAgent, kind: PolicyKind) -> None:
+        """Allocate the tensors for an agent and the kind of its policy."""
+        net, rollout, device = agent.net, agent.rollout, agent.device
+        actor, critic = kind.mlp, critic_mlp(net.spec)
+        log_std = [net.head.log_std] if isinstance(net.head, GaussianHead) else []
+        gradients = actor.num_packed + critic.num_packed
+        self.num_gradients = gradients
+        self.num_slices = NUM_SLICES if device.type == "cpu" else GPU_SLICES
+        self.networks = (
+            PackedNetwork(actor, [*net.actor.parameters(), *log_std], 0, 0, gradients, parameter_places(actor)),
+            PackedNetwork(
+                critic,
+                [*net.critic.parameters()],
+                actor.row_size,
+                actor.num_packed,
+                gradients + NUM_METRICS,
+                parameter_places(critic),
+            ),
+        )
+        for network in self.networks:
+            network.places = network.places.to(device)
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        length, rows, width = gradients + 2 * NUM_METRICS, rollout.valid.numel(), rollout.obs.shape[-1]
+        after = rows + rollout.rows_per_step
+        self.weights = zeros(1, actor.row_size + critic.row_size)
+        chunks = min(max(rows // 128, 1), MAX_CHUNKS)  # at least as many as a minibatch has
+        self.packed, self.total, self.sums = zeros(chunks, length), zeros(1, length), zeros(1, length)
+        self.moments, self.squared_moments = zeros(1, length), zeros(1, length)
+        self.steps, self.norms, self.squares = zeros(1), zeros(1), zeros(1, self.num_slices)
+        self.settings, self.rates = zeros(NUM_SETTINGS), zeros(5)
+        self.active = torch.ones(1, dtype=torch.bool, device=device)
+        self.index, self.all_rows = zeros(1, rows, dtype=torch.int64), torch.arange(rows, device=device)
+        self.begins, self.scale = zeros(rows + 1, dtype=torch.int32), zeros(1, rows)
+        self.seen, self.values = zeros(after, width), zeros(after)
+        self.final_seen, self.final_values = zeros(rollout.capacity + 1, width), zeros(rollout.capacity + 1)
+        self.advantage, self.returns = zeros(rows), zeros(rows)
+        self.known = zeros(rows, dtype=torch.bool)
+        # for tiles: number of observations, and of final ones; no list of their rows
+        self.counts = torch.tensor([[after], [rollout.capacity + 1]], dtype=torch.int32, device=device)
+        self.no_rows = zeros(1, 0, dtype=torch.int64)
+        pairs = [
+            (network.offset + targets, network.offset + sources)
+            for network in self.networks
+            for targets, sources in [copy_places(network.mlp)]
+        ]
+        self.targets, self.sources = (torch.cat(each).to(device, torch.int32) for each in zip(*pairs, strict=True))
+        self.segments = torch.tensor(
+            [[n.into // LANES, n.offset // LANES, n.mlp.num_packed // LANES] for n in self.networks],
+            dtype=torch.int32,
+            device=device,
+        )
+
+        self._packed_version: list[int] = []
+
+    def resize_final(self, capacity: int) -> None:
+        """Allocate rows for the values of `capacity` final observations, if their number has changed."""
+        if len(self.final_values) != capacity + 1:
+            self.final_seen = self.final_seen.new_zeros(capacity + 1, self.final_seen.shape[1])
+            self.final_values = self.final_values.new_zeros(capacity + 1)
+            self.counts[1] = capacity + 1
+
+    def metric_sums(self) -> Tensor:
+        """Return the sums of metrics over gradient steps, (networks, NUM_METRICS)."""
+        return self.sums[0, self.num_gradients :].view(len(self.networks), NUM_METRICS)
+
+    @torch.no_grad()
+    def pack(self, normalizer: ObservationNormalizer, adam: torch.optim.Optimizer | None, always: bool = False) -> None:
+        """Copy statistics of observations; and weights and moments of Adam, if they were changed or `always`."""
+        version = self._version(adam)
+        if version == self._packed_version and not always:
+            for network in self.networks:
+                row = self.weights[0, network.offset : network.offset + network.mlp.row_size]
+                pack_normalizer(row, network.mlp, normalizer.mean, normalizer.var)
+            return
+        self._packed_version = version
+        for network in self.networks:
+            row = self.weights[0, network.offset : network.offset + network.mlp.row_size]
+            pack_networks(row, network.mlp, _flat(network.parameters), normalizer.mean, normalizer.var)
+        if adam is None:
+            return
+        first = adam.state.get(self.networks[0].parameters[0])
+        if not first:
+            for moments in (self.steps, self.moments, self.squared_moments):
+                moments.zero_()
+            return
+        self.steps.copy_(first["step"])
+        for name, target in (("exp_avg", self.moments), ("exp_avg_sq", self.squared_moments)):
+            for network in self.networks:
+                values = _flat([adam.state[each][name] for each in network.parameters])
+                target[0, network.into + network.places] = values
+
+    @torch.no_grad()
+    def unpack(self, adam: torch.optim.Optimizer) -> None:
+        """Copy weights to the networks, and moments to an optimizer."""
+        targets: list[Tensor] = []
+        sources: list[Tensor] = []
+        for network in self.networks:
+            into = network.into + network.places
+            packed = (self.weights[0, network.offset + network.places], self.moments[0, into])
+            found = [_split(each, network.parameters) for each in (*packed, self.squared_moments[0, into])]
+            for parameter, weight, first, second in zip(network.parameters, *found, strict=True):
+                own = adam.state[parameter]
+                if not own:
+                    own["step"] = torch.zeros((), device=parameter.device)
+                    own["exp_avg"], own["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                targets += [parameter, own["exp_avg"], own["exp_avg_sq"], own["step"]]
+                sources += [weight, first, second, self.steps[0]]
+        torch._foreach_copy_(targets, sources)  # type: ignore[attr-defined]
+        self._packed_version = self._version(adam)
+
+    def _version(self, adam: torch.optim.Optimizer | None) -> list[int]:
+        """Return numbers that change when weights or moments are written or replaced."""
+        parameters = [each for network in self.networks for each in network.parameters]
+        moments = [] if adam is None else [m for p in parameters if p in adam.state for m in adam.state[p].values()]
+        return [number for each in (*parameters, *moments) for number in (each.data_ptr(), each._version)]
+
+    def write_gradients(self) -> None:
+        """Write the sums of gradients to the parameters' `grad`."""
+        for network in self.networks:
+            found = _split(self.total[0, network.into + network.places], network.parameters)
+            for parameter, gradient in zip(network.parameters, found, strict=True):
+                parameter.grad = gradient
+
+
+def _flat(tensors: list[Tensor]) -> Tensor:
+    return torch.cat([each.detach().flatten() for each in tensors])
+
+
+def _split(flat: Tensor, like: list[Tensor]) -> list[Tensor]:
+    parts = flat.split([each.numel() for each in like])
+    return [part.view_as(each) for part, each in zip(parts, like, strict=True)]

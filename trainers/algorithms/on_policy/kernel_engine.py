@@ -1,0 +1,225 @@
+"""Values, gradients and steps of Adam of an actor-critic learner in kernels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.algorithms.on_policy.engines import Divisor, Loss
+from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
+from trainers.algorithms.on_policy.kernel_launches import KernelLaunches
+from trainers.base.gradients import GradientReducer
+from trainers.models.kernel_networks import policy_kind
+from warp_kernels.networks import losses
+
+__all__ = ["KernelEngine"]
+
+METRICS = {
+    "policy_loss": losses.POLICY_LOSS,
+    "value_loss": losses.VALUE_LOSS,
+    "entropy": losses.ENTROPY,
+    "approx_kl": losses.KL,
+    "clip_fraction": losses.CLIP_FRACTION,
+}
+"""Places of the metrics of a gradient step."""
+OF_RATIO = ("approx_kl", "clip_fraction")
+"""Metrics of PPO only."""
+SETTINGS = {
+    "clip_range": losses.CLIP_RANGE,
+    "entropy_coef": losses.ENTROPY_COEF,
+    "value_coef": losses.VALUE_COEF,
+    "clip_range_vf": losses.CLIP_RANGE_VF,
+}
+"""Places of the settings of losses."""
+
+
+class KernelEngine:
+    """Gradient steps of an actor-critic learner with dense networks, without PyTorch's operations.
+
+    Weights and moments are packed for the kernels at the start of an update and written back at its end. A reducer of
+    several processes receives the gradients as PyTorch's would.
+    """
+
+    def __init__(
+        self,
+        agent: ActorCriticAgent,
+        optimizer: torch.optim.Optimizer,
+        objective: str,
+        threads: int,
+        captured: bool = False,
+    ) -> None:
+        """Allocate the buffers.
+
+        Args:
+            agent: Networks and rollout.
+            optimizer: Optimizer of the networks; steps of another than Adam are PyTorch's.
+            objective: Loss of the policy, see `warp_kernels.networks.losses.policy_head`.
+            threads: Largest number of CPU threads.
+            captured: Updates are CUDA graphs, which always pack the weights.
+        """
+        self.agent, self.optimizer, self.objective = agent, optimizer, objective
+        self.is_adam = isinstance(optimizer, torch.optim.Adam)
+        self.kind = policy_kind(agent.net.spec, agent.head)
+        self.buffers, self.captured = KernelBuffers(agent, self.kind), captured
+        self.launches = KernelLaunches(agent, self.kind, self.buffers, objective, threads)
+        self._gradient_steps = 0
+        self._rows: Tensor | None = None
+        self._begins: dict[tuple[int, ...], Tensor] = {}
+        self._is_packed = False
+
+    def policy(self, seed: int) -> KernelPolicy:
+        """Return the policy for rollouts in kernels, whose weights are those of the last `pack`."""
+        return KernelPolicy(self.kind, self.buffers.weights[0, : self.kind.mlp.row_size], seed)
+
+    def pack(self) -> None:
+        """Copy weights, statistics of observations and moments from the networks and the optimizer."""
+        self.buffers.pack(self.agent.normalizer, self.optimizer if self.is_adam else None, always=self.captured)
+        self._is_packed = True
+
+    def invalidate(self) -> None:
+        """Pack the weights again before the next update, because they were replaced."""
+        self._is_packed = False
+
+    # ---------------------------------------------------------------- an update
+
+    def batch(self, reducer: GradientReducer, fixed_shapes: bool) -> dict[str, Tensor]:
+        """Return the decisions of the rollout, see `row_batch`, and clear the totals."""
+        r, c, b = self.agent.rollout, self.agent.config, self.buffers
+        slots = r.capacity if fixed_shapes else r.check()
+        if self.captured or not self._is_packed:
+            self.pack()
+        self._is_packed = False
+        self.launches.value(slots if r.to_move is None else 0)
+        everything = fixed_shapes or bool(b.known.all())
+        rows = b.all_rows if everything else b.known.nonzero().squeeze(-1)
+        self._rows = None if everything else rows
+        valid = b.known if fixed_shapes else None
+        advantage, returns = (x if everything else x[rows] for x in (b.advantage, b.returns))
+        if c.normalize_advantage:
+            advantage = reducer.normalize(advantage, valid)
+            b.advantage.copy_(advantage) if everything else b.advantage.index_copy_(0, rows, advantage)
+        raw_obs, value = r.obs.flatten(0, 2), b.values[: len(b.all_rows)]
+        if not everything:
+            raw_obs, value = raw_obs[rows], value[rows]
+        batch = {"raw_obs": raw_obs, "obs": raw_obs, "rows": rows, "returns": returns, "value": value}
+        if valid is not None:
+            batch["valid"] = valid
+        b.sums.zero_()
+        b.norms.zero_()
+        self._gradient_steps = 0
+        return batch
+
+    def step(
+        self,
+        reducer: GradientReducer,
+        loss: Loss,
+        minibatches: Sequence[tuple[Tensor | None, Divisor]],
+        active: Tensor | None,
+        settings: Mapping[str, float | Tensor | None],
+    ) -> float | Tensor:
+        """Take a gradient step on each minibatch, see `Engine.step`; `loss` is not called."""
+        if self._gradient_steps == 0:
+            self._set(settings)
+        self._gradient_steps += len(minibatches)
+        sizes = self._set_minibatches([rows for rows, _ in minibatches])
+        local = self.is_adam and reducer.can_capture
+        if active is None and local:
+            for place, (size, (_, divisor)) in enumerate(zip(sizes, minibatches, strict=True)):
+                _write(self.buffers.scale[0, place], 1.0 / (max(size, 1) if divisor is None else divisor))
+            self.launches.epoch(sizes)
+            return float(len(minibatches))
+        count: float | Tensor = 0.0
+        begins = itertools.accumulate(sizes, initial=0)
+        for place, (begin, size, (_, divisor)) in enumerate(zip(begins, sizes, minibatches, strict=False)):
+            here = self._prepare_minibatch(place, begin, size, divisor, active)
+            self.launches.gradient(place, size)
+            if local:
+                self.launches.adam(place)
+            else:
+                self._step_by(reducer, here)
+            count = count + (1.0 if here is None else here)
+        return count
+
+    def _set_minibatches(self, rows: Sequence[Tensor | None]) -> list[int]:
+        """Write the rows of minibatches one after another, and return their numbers."""
+        b = self.buffers
+        given = [b.all_rows[: self._num_rows] if each is None else each for each in rows]
+        begins = tuple(itertools.accumulate(map(len, given), initial=0))
+        whole = torch.cat(given) if len(given) > 1 else given[0]
+        if self._rows is None:
+            b.index[0, : len(whole)].copy_(whole)
+        else:
+            torch.index_select(self._rows, 0, whole, out=b.index[0, : len(whole)])
+        found = self._begins.get(begins)
+        if found is None:
+            found = torch.tensor(begins, dtype=torch.int32, device=b.begins.device)
+            if self.captured:  # a CUDA graph must not copy from the host; its sizes never change
+                self._begins[begins] = found
+        b.begins[: len(begins)].copy_(found)
+        return [end - begin for begin, end in itertools.pairwise(begins)]
+
+    def _prepare_minibatch(
+        self, place: int, begin: int, size: int, divisor: Divisor, active: Tensor | None
+    ) -> Tensor | None:
+        """Set the factor of rows, and whether policies take the step: with `active`, if a row counts."""
+        b = self.buffers
+        if active is None:
+            _write(b.scale[0, place], 1.0 / (max(size, 1) if divisor is None else divisor))
+            return None
+        valid = b.known[b.index[0, begin : begin + size]]
+        _write(b.scale[0, place], 1.0 / (valid.sum().clamp(min=1) if divisor is None else divisor))
+        here = active & valid.any()
+        b.active[0].copy_(here)
+        return here
+
+    def totals(self) -> dict[str, Tensor]:
+        """Return the sums of the metrics over the gradient steps on this batch, scalars; {} before the first one."""
+        if not self._gradient_steps:
+            return {}
+        both = self.buffers.metric_sums().sum(0)
+        clipped = self.objective == losses.PPO
+        found = {name: both[place] for name, place in METRICS.items() if clipped or name not in OF_RATIO}
+        return found | {"grad_norm": self.buffers.norms[0].clone()}
+
+    def finish(self) -> None:
+        """Write weights and moments to the networks and the optimizer."""
+        if self.is_adam and self._gradient_steps:
+            self.buffers.unpack(self.optimizer)
+
+    @property
+    def _num_rows(self) -> int:
+        return len(self.buffers.all_rows if self._rows is None else self._rows)
+
+    def _step_by(self, reducer: GradientReducer, active: Tensor | None) -> None:
+        """Let a reducer and PyTorch's optimizer take the step of the computed gradients."""
+        b = self.buffers
+        b.write_gradients()
+        norm = reducer.step(self.optimizer, None, self.agent.config.max_grad_norm, active)
+        b.norms += norm if active is None else torch.where(active, norm, 0.0)
+        b.sums += b.total if active is None else torch.where(active, b.total, 0.0)
+        self.pack()
+        self._is_packed = False
+
+    def _set(self, settings: Mapping[str, float | Tensor | None]) -> None:
+        """Set what the kernels read besides the rollout."""
+        for name, place in SETTINGS.items():
+            value = settings.get(name)
+            _write(self.buffers.settings[place], -1.0 if value is None else value)
+        if self.is_adam:
+            group = self.optimizer.param_groups[0]
+            rates = [group["lr"], *group["betas"], group["eps"], self.agent.config.max_grad_norm]
+            for place, value in enumerate(rates):
+                _write(self.buffers.rates[place], value)
+
+
+def _write(target: Tensor, value: Tensor | float) -> None:
+    """Set a scalar on the device without a copy from the host, which a CUDA graph cannot hold."""
+    if isinstance(value, Tensor):
+        target.copy_(value)
+    else:
+        target.fill_(value)

@@ -1,0 +1,231 @@
+"""Launches of the kernels of an update, on the threads of a CPU or on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import torch
+import warp as wp
+from torch import Tensor
+
+import warp_kernels
+from gpu_envs.runtime.item_launch import ItemLaunches
+from gpu_envs.runtime.rollout.network_form import tile_rows
+from gpu_envs.runtime.thread_pool import ThreadingHeuristic
+from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
+from warp_kernels.framework.acting import PolicyKind
+from warp_kernels.networks import losses
+from warp_kernels.networks.advantages import ROWS_PER_ITEM, GaeData, build_advantages, build_values
+from warp_kernels.networks.gradient import MAX_CHUNKS, Minibatches, build_gradient
+from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.mlp import LANES
+from warp_kernels.networks.optimizer import Adam, build_epoch, build_optimizer
+from warp_kernels.networks.tile_memory import BLOCK_DIM
+from warp_kernels.networks.tiles import build_tile_forward, build_tile_gradient
+
+__all__ = ["KernelLaunches"]
+
+MINIBATCH = 3  # argument of the kernels of one minibatch, and the number of minibatches of an epoch
+
+
+class _recorded(cached_property[ItemLaunches]):
+    """Launches that are recorded at their first use, by one thread at a time."""
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        with warp_kernels.building:
+            return super().__get__(instance, owner)
+
+
+class KernelLaunches:
+    """Recorded launches of an update: values and advantages of a rollout, and gradient steps.
+
+    On a CPU one thread takes all gradient steps of an epoch in one launch, or several threads share every minibatch,
+    whichever was faster. Both compute the same bits.
+    """
+
+    def __init__(
+        self, agent: ActorCriticAgent, kind: PolicyKind, buffers: KernelBuffers, objective: str, threads: int
+    ) -> None:
+        """Set what the kernels work on; arguments as in `KernelEngine`."""
+        self.agent, self.kind, self.buffers, self.objective = agent, kind, buffers, objective
+        self.device = agent.device
+        warp_kernels.start()
+        self.threads = threads if self.device.type == "cpu" else 1
+        self._tile_rows = [tile_rows(network.mlp, self.device) for network in buffers.networks]
+        self._heuristic = ThreadingHeuristic()
+        self._addresses: tuple[int, ...] = ()
+
+    def value(self, slots: int) -> None:
+        """Normalize and value the observations of the rollout, and `slots` final ones; estimate the advantages."""
+        self._follow_rollout()
+        each = self._tile_rows[1] or ROWS_PER_ITEM
+        self._values.run(-(-len(self.buffers.seen) // each))
+        if slots:
+            self._final_values.run(-(-slots // each))
+        self._advantages.run(self.agent.rollout.rows_per_step)
+
+    def gradient(self, minibatch: int, size: int, parallel: bool | None = None) -> None:
+        """Compute the gradients of a minibatch of `size` rows, and add those of its chunks."""
+        chunks = min(max(size // 128, 1), MAX_CHUNKS)  # at least as many as there are
+        self._gradients.set_param(MINIBATCH, minibatch)
+        self._gradients.run(chunks, chunks, parallel=parallel)
+        self._add_chunks.set_param(MINIBATCH, minibatch)
+        self._add_chunks.run(self.buffers.num_slices)
+
+    def adam(self, minibatch: int) -> None:
+        """Take a step of Adam with the gradients of a minibatch, if `KernelBuffers.active` is set."""
+        for launches in (self._adam, self._copy_matrices):
+            launches.set_param(MINIBATCH, minibatch)
+            launches.run(self.buffers.num_slices)
+
+    def epoch(self, sizes: Sequence[int]) -> None:
+        """Take a step of Adam on every minibatch, of these numbers of rows."""
+        parallel = self.device.type != "cpu" or (self.threads > 1 and self._heuristic.parallel())
+        start = perf_counter()
+        if parallel:
+            for minibatch, size in enumerate(sizes):
+                self.gradient(minibatch, size, parallel)
+                self.adam(minibatch)
+        else:
+            self._epoch.set_param(MINIBATCH, len(sizes))
+            self._epoch.run(1)
+        self._heuristic.record(perf_counter() - start, parallel)
+
+    # ---------------------------------------------------------------- recorded launches
+
+    def _follow_rollout(self) -> None:
+        """Forget the launches if a buffer of the rollout has moved."""
+        r = self.agent.rollout
+        used = [r.all_obs, r.action, r.log_prob, r.reward, r.final_obs, r.mask, r.to_move]
+        used += [r.terminated, r.truncated, r.valid, r.final_slot]
+        addresses = tuple(0 if each is None else each.data_ptr() for each in used)
+        if addresses != self._addresses:
+            self._addresses = addresses
+            self.buffers.resize_final(r.capacity)
+            for name, attribute in vars(type(self)).items():
+                if isinstance(attribute, cached_property):
+                    vars(self).pop(name, None)
+
+    def _launches(
+        self, launches: Sequence[tuple[Any, Sequence[Any]]], threads: int, tiled: bool = False
+    ) -> ItemLaunches:
+        on_gpu = tiled and self.device.type == "cuda"
+        return ItemLaunches(launches, self.device, threads, BLOCK_DIM if on_gpu else 0)
+
+    @_recorded
+    def _values(self) -> ItemLaunches:
+        b, obs = self.buffers, self.agent.rollout.all_obs.flatten(0, 2)
+        return self._launches([self._valuation(obs, b.seen, b.values, 0)], self.threads, tiled=True)
+
+    @_recorded
+    def _final_values(self) -> ItemLaunches:
+        b, obs = self.buffers, self.agent.rollout.final_obs
+        return self._launches([self._valuation(obs, b.final_seen, b.final_values, 1)], self.threads, tiled=True)
+
+    def _valuation(self, obs: Tensor, seen: Tensor, values: Tensor, which: int) -> tuple[Any, list[Any]]:
+        b, critic, rows = self.buffers, self.buffers.networks[1], self._tile_rows[1]
+        if rows is not None:
+            places = [wp.from_torch(each) for each in (b.counts[which], b.no_rows, obs, seen, values.view(-1, 1))]
+            tiles = -(-len(seen) // rows)
+            return build_tile_forward(critic.mlp, rows, True), [critic.offset, wp.from_torch(b.weights), tiles, *places]
+        places = [critic.offset, critic.offset + critic.mlp.normalizer_offset, 0]
+        arrays = [wp.from_torch(each) for each in (self.buffers.weights, obs, seen, values)]
+        return build_values(critic.mlp), [*places, *arrays]
+
+    @_recorded
+    def _advantages(self) -> ItemLaunches:
+        c, by_turns = self.agent.config, self.agent.rollout.to_move is not None
+        inputs = [self._gae_data(), c.gamma, c.gae_lambda, c.reward_scale]
+        return self._launches([(build_advantages(by_turns), inputs)], self.threads)
+
+    @cached_property
+    def _heads(self) -> tuple[Any, Any, str]:
+        """Losses of policy and critic, and their name."""
+        actor, critic = self.buffers.networks
+        masked = self.agent.rollout.mask is not None
+        distribution = distribution_of(self.kind.head, self.kind.sizes, actor.mlp, masked)
+        policy = losses.policy_head(distribution, self.objective, actor.mlp.head_width)
+        key = f"{self.objective} {self.kind.head} {self.kind.sizes} {masked}"
+        return policy, losses.value_head(critic.mlp.head_width), key
+
+    @_recorded
+    def _gradients(self) -> ItemLaunches:
+        policy, value, key = self._heads
+        kernels = [
+            build_gradient(network.mlp, head, name)
+            if rows is None
+            else build_tile_gradient(network.mlp, head, name, rows)
+            for network, head, name, rows in zip(
+                self.buffers.networks, (policy, value), (key, "value"), self._tile_rows, strict=True
+            )
+        ]
+        inputs = [[0, n.offset, n.into, n.sums, self._minibatches] for n in self.buffers.networks]
+        return self._launches(list(zip(kernels, inputs, strict=True)), self.threads, tiled=True)
+
+    @_recorded
+    def _epoch(self) -> ItemLaunches:
+        policy, value, key = self._heads
+        actor, critic = self.buffers.networks
+        kernel = build_epoch(actor.mlp, policy, critic.mlp, value, key)
+        places = [wp.vec2i(*(getattr(n, name) for n in (actor, critic))) for name in ("offset", "into", "sums")]
+        return self._launches([(kernel, [0, *places, self._minibatches, self._state])], 1)
+
+    @_recorded
+    def _add_chunks(self) -> ItemLaunches:
+        return self._launches([(build_optimizer()[0], [0, self._minibatches, self._state])], 1)
+
+    @_recorded
+    def _adam(self) -> ItemLaunches:
+        return self._launches([(build_optimizer()[1], [0, self._minibatches, self._state])], 1)
+
+    @_recorded
+    def _copy_matrices(self) -> ItemLaunches:
+        return self._launches([(build_optimizer()[2], [0, self._minibatches, self._state])], 1)
+
+    # ---------------------------------------------------------------- arguments
+
+    @cached_property
+    def _minibatches(self) -> Any:
+        b, r, batch, rows = self.buffers, self.agent.rollout, Minibatches(), losses.RowData()
+        action = r.action.flatten(0, 2)
+        action = action.view(len(action), -1)
+        setattr(rows, "choice" if action.dtype == torch.int64 else "control", wp.from_torch(action))
+        if r.mask is not None:
+            rows.mask = wp.from_torch(r.mask.flatten(0, 2))
+        rows.log_prob = wp.from_torch(r.log_prob.flatten())
+        rows.advantage, rows.returns, rows.value = (wp.from_torch(x) for x in (b.advantage, b.returns, b.values))
+        batch.rows = rows
+        tensors = {"weights": b.weights, "packed": b.packed, "index": b.index, "begins": b.begins, "scale": b.scale}
+        tensors |= {"valid": b.known, "x": b.seen, "settings": b.settings}
+        for name, tensor in tensors.items():
+            setattr(batch, name, wp.from_torch(tensor))
+        return batch
+
+    @cached_property
+    def _state(self) -> Any:
+        b, adam = self.buffers, Adam()
+        vector = wp.types.vector(length=LANES, dtype=wp.float32)
+        adam.gradients = b.num_gradients // LANES
+        for name in ("packed", "total", "sums", "weights", "moments", "squared_moments"):
+            tensor = getattr(b, name)
+            setattr(adam, name, wp.from_torch(tensor.view(len(tensor), -1, LANES), dtype=vector))
+        for name in ("squares", "norms", "segments", "steps", "rates", "active", "targets", "sources"):
+            setattr(adam, name, wp.from_torch(getattr(b, name)))
+        adam.numbers = wp.from_torch(b.weights)
+        return adam
+
+    def _gae_data(self) -> Any:
+        b, r, data = self.buffers, self.agent.rollout, GaeData()
+        steps = r.length
+        tensors = {name: getattr(r, name) for name in ("reward", "terminated", "truncated", "valid", "final_slot")}
+        tensors |= {} if r.to_move is None else {"to_move": r.to_move}
+        for name, tensor in tensors.items():
+            setattr(data, name, wp.from_torch(tensor.flatten(1)))
+        data.value, data.final_value = wp.from_torch(b.values.view(steps + 1, -1)), wp.from_torch(b.final_values)
+        for name, tensor in (("advantage", b.advantage), ("returns", b.returns), ("known", b.known)):
+            setattr(data, name, wp.from_torch(tensor.view(steps, -1)))
+        return data

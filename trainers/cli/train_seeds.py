@@ -1,0 +1,113 @@
+"""The command `gpu-envs train` with several seeds."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpu_envs.definition.id_modules import import_option
+from gpu_envs.errors import GpuEnvsError
+from gpu_envs.utils.progress import ProgressBar
+from trainers.config.train_config import TrainConfig
+from trainers.runner.episode_statistics import RECENT
+from trainers.runner.multi_seed import MultiSeedTrainer
+from trainers.runner.signals import process_seconds
+from trainers.runner.train_result import TrainResult
+from trainers.storage import seed_metrics
+from trainers.storage.learning_curves import plot_curves
+from trainers.storage.seeds_folder import SeedsRecord
+
+__all__ = ["engine_text", "train_several"]
+
+
+def train_several(
+    config: TrainConfig, num_seeds: int | None, run_dir: Path | None, resume: SeedsRecord | None = None
+) -> int:
+    """Train several seeds at once and print their results.
+
+    Args:
+        config: Configuration of the first run.
+        num_seeds: Number of runs; None: those of `resume`.
+        run_dir: Folder of the runs; None: a new folder, or that of `resume`.
+        resume: Runs to continue.
+
+    Returns:
+        The exit code of `gpu-envs train`.
+    """
+    count = num_seeds or (1 if resume is None else resume.num_seeds)
+    total = count * config.iterations * config.rollout_steps
+    progress = ProgressBar(total, "steps", file=sys.stderr)
+    folder = run_dir if resume is None else resume.path
+    trainer = MultiSeedTrainer(config, count, folder, resume is not None, progress=progress)
+    first = next(iter(trainer.trainers.values()))
+    where = f"{config.num_envs} worlds each on {config.device}, {engine_text(first.engines)}"
+    where += f", {trainer.num_workers} at a time, {trainer.run_dir}/"
+    print(f"training {count} seeds on {config.env_id}: {where}", flush=True)
+    with progress:
+        results = trainer.run()
+    return _report(trainer.run_dir, results)
+
+
+def engine_text(engines: Mapping[str, str]) -> str:
+    """Return the engines of learners by policy as text."""
+    if len(set(engines.values())) == 1:
+        return f"engine {next(iter(engines.values()))}"
+    return "engines " + " ".join(f"{name}={engine}" for name, engine in engines.items())
+
+
+def _report(folder: Path, results: list[TrainResult]) -> int:
+    """Print the result of every seed and their means; return the exit code."""
+    config, stopped_by = results[0].config, next((each.stopped_by for each in results if each.stopped_by), None)
+    for result in results:
+        print(f"  {result.run_dir.name}: {_description(result)}")
+    if stopped_by is not None:
+        name, option = signal.Signals(stopped_by).name, import_option(config.env_id)
+        left = any(result.steps < config.iterations * config.rollout_steps for result in results)
+        follow = f"; continue with: gpu-envs train --resume {folder}{option}" if left else ""
+        print(f"{name}: saved {len(results)} runs{follow}")
+    else:
+        _print_means(results)
+    written = [folder / "summary.json", folder / "mean_metrics.csv"]
+    if config.until_return is None or stopped_by is not None:
+        try:
+            written += filter(None, [plot_curves(folder / "mean_metrics.csv", folder / "curves.png")])
+        except (GpuEnvsError, OSError) as error:  # the training has succeeded
+            print(f"no curves: {error}")
+    for file in written:
+        print(f"  {file}")
+    if stopped_by is not None:
+        return 128 + stopped_by
+    print(f"  tensorboard --logdir {folder}")
+    print(f"  gpu-envs eval {results[0].run_dir}{import_option(config.env_id)}")
+    return int(not all(result.reached_goal for result in results))
+
+
+def _description(result: TrainResult) -> str:
+    """Return steps, returns and the reason of the end of a run."""
+    text = f"{result.steps:,} steps"
+    if result.recent_returns:
+        text += ", " + ", ".join(f"{group} {value:.2f}" for group, value in result.recent_returns.items())
+    if result.stopped_by is None and not result.reached_goal:
+        text += ", goal not reached"
+    return text + (", stopped early" if result.stopped_early else "")
+
+
+def _print_means(results: list[TrainResult]) -> None:
+    """Print the means over seeds with their 95 % intervals."""
+    count, goal = len(results), results[0].config.until_return
+    if goal is not None:
+        reached = [result for result in results if result.reached_goal]
+        print(f"{len(reached)} of {count} runs reached {goal:g}, {process_seconds():.1f} s from process start")
+        if reached:
+            print(f"steps to the goal: {_interval([float(result.steps) for result in reached], ',.0f')}")
+    for group in results[0].recent_returns:
+        values = [result.recent_returns[group] for result in results if group in result.recent_returns]
+        print(f"{group}: mean return per agent over {RECENT} episodes {_interval(values, '.2f')}")
+
+
+def _interval(values: list[float], form: str) -> str:
+    mean, half = seed_metrics.mean_and_interval(values)
+    runs = "1 run" if len(values) == 1 else f"{len(values)} runs"
+    return f"{mean:{form}} ({runs})" if len(values) == 1 else f"{mean:{form}} ± {half:{form}} ({runs})"

@@ -1,0 +1,113 @@
+"""Networks and action heads as kernels know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.network_form import fits_device, fits_threads
+from gpu_envs.runtime.rollout.packed_weights import pack_networks
+from trainers.models.action_heads import Head
+from trainers.models.continuous_heads import GaussianHead, TanhGaussianHead, TanhHead
+from trainers.models.discrete_heads import CategoricalHead, GreedyHead
+from trainers.models.policy import Policy
+from warp_kernels.framework.policies import PolicyKind
+from warp_kernels.networks.mlp import Mlp
+
+__all__ = [
+    "acts_in_kernels",
+    "critic_mlp",
+    "kernel_policies",
+    "policy_kind",
+    "policy_mlp",
+    "unsupported",
+]
+
+
+def policy_mlp(spec: Mapping[str, Any], head: Head, explores: bool = False) -> Mlp:
+    """Return the sizes of a policy's network; parameters of its head that no input changes are extra ones.
+
+    Those of a policy that `explores` are described in `PolicyKind.explores`.
+    """
+    extra = len(head.log_std) if isinstance(head, GaussianHead) else 0
+    if explores:
+        extra = 2 if isinstance(head, TanhHead) else 1
+    return _mlp(spec["obs_width"], tuple(spec["hidden_sizes"]), head.num_params, spec["activation"], extra)
+
+
+def critic_mlp(spec: Mapping[str, Any]) -> Mlp:
+    """Return the sizes of a critic with the inputs and hidden layers of a policy."""
+    return _mlp(spec["obs_width"], tuple(spec["hidden_sizes"]), 1, spec["activation"], 0)
+
+
+_mlp = cache(Mlp)  # its places are computed once
+
+
+def policy_kind(spec: Mapping[str, Any], head: Head, explores: bool = False) -> PolicyKind:
+    """Return the sizes of a policy's network and its distribution over actions."""
+    mlp = policy_mlp(spec, head, explores)
+    if isinstance(head, CategoricalHead):
+        return PolicyKind(
+            mlp, "values" if isinstance(head, GreedyHead) else "categorical", tuple(head.sizes), explores=explores
+        )
+    name = next(name for kind, name in _BOXES.items() if isinstance(head, kind))
+    return PolicyKind(mlp, name, head.action_shape, head.bounded, explores)
+
+
+_BOXES = {GaussianHead: "gaussian", TanhGaussianHead: "tanh_gaussian", TanhHead: "tanh"}
+
+
+def unsupported(spec: Mapping[str, Any], head: Head, explores: bool = False) -> str:
+    """Return why kernels do not support a policy's network, or an empty string."""
+    if spec["network"] != "mlp":
+        return f"network: expected 'mlp', got {spec['network']!r}"
+    try:
+        policy_mlp(spec, head, explores)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel") -> bool:
+    """Return whether a policy is a frozen network that acts inside the kernels of environments on a device.
+
+    With engine "auto", networks that a GPU would compute in tiles act by PyTorch, as their speed was not measured.
+    """
+    if not isinstance(policy, Policy) or policy.ids or unsupported(policy.spec, policy.head):
+        return False
+    fits = fits_threads if engine == "auto" else fits_device
+    return fits(policy_mlp(policy.spec, policy.head), device)
+
+
+@torch.no_grad()
+def kernel_policies(policies: Sequence[Policy], device: torch.device, seed: int = 0) -> list[KernelPolicy]:
+    """Return frozen policies for rollouts in kernels; later changes of their weights have no effect.
+
+    Args:
+        policies: Policies with `acts_in_kernels`, all on one device.
+        device: Device of the environments.
+        seed: Key of the random streams of their actions, which also depend on world, step and agent.
+    """
+    kinds = [policy_kind(policy.spec, policy.head) for policy in policies]
+    found: list[KernelPolicy | None] = [None] * len(policies)
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, own in enumerate(kinds) if own == kind]
+        members = [policies[place] for place in places]
+        parameters = torch.stack([_parameters(policy) for policy in members])
+        rows = torch.zeros((len(members), kind.mlp.row_size), device=parameters.device)
+        mean, var = (torch.stack([getattr(each.normalizer, name) for each in members]) for name in ("mean", "var"))
+        pack_networks(rows, kind.mlp, parameters, mean, var)
+        rows = rows.to(device)
+        for place, row in zip(places, rows, strict=True):
+            found[place] = KernelPolicy(kind, row, seed)
+    return [policy for policy in found if policy is not None]
+
+
+def _parameters(policy: Policy) -> torch.Tensor:
+    """Return the parameters (N,) in the order of `parameter_places`."""
+    extra = [policy.head.log_std] if isinstance(policy.head, GaussianHead) else []
+    return torch.cat([tensor.flatten() for tensor in [*policy.actor.parameters(), *extra]])

@@ -1,0 +1,344 @@
+"""Functions in which agents act by policies, or randomly: dense networks as phases of a rollout."""
+
+from typing import Any
+
+import warp as wp
+
+from warp_kernels import episode
+from warp_kernels.episode import IO
+from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, Trace, decides_of, policy_of
+from warp_kernels.framework.schedules import sample_of
+from warp_kernels.framework.tile_acting import read_outputs
+from warp_kernels.generated_source import compiled
+from warp_kernels.networks.activations import vector
+from warp_kernels.networks.heads import distribution_of
+from warp_kernels.networks.mlp import Mlp
+from warp_kernels.networks.rows import forward_rows
+from warp_kernels.rules import Rules
+
+__all__ = ["act_all", "act_one", "keep_inputs"]
+
+_ONE = (
+    "params: Params, state: State, io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int"
+)
+_SEVERAL = (
+    "params: wp.array(dtype=Params), state: State, io: IO, policies: Policies, trace: Trace, t: int, greedy: int, "
+    "world: int, last: int"
+)
+
+
+def act_all(rules: Rules, acting: Acting, together: int) -> Any:
+    """Build the function in which all agents of the worlds from ``world`` to ``last`` act."""
+    constants, lines = _types(rules), list[str]()
+    for number, (first, end, kinds) in enumerate(_ranges(acting.kinds_of)):
+        constants[f"act{number}"] = _act_in_worlds(rules, acting, kinds, together)
+        lines += [
+            f"agent{number} = int({first})",
+            f"while agent{number} < {end}:",
+            f"    act{number}(params, state, io, policies, trace, t, greedy, world, last, agent{number})",
+            f"    agent{number} += 1",
+        ]
+    return compiled("act_all", _SEVERAL, lines, constants)
+
+
+def act_one(rules: Rules, acting: Acting) -> Any:
+    """Build the agent phase in which one agent acts."""
+    constants, lines = _types(rules), list[str]()
+    for number, (_, end, kinds) in enumerate(_ranges(acting.kinds_of)):
+        constants[f"act{number}"] = _act_in_world(rules, acting, kinds)
+        lines += [
+            f"{'elif' if number else 'if'} agent < {end}:",
+            f"    act{number}(params, state, io, policies, trace, t, greedy, env, agent)",
+        ]
+    return compiled("act_one", _ONE, lines, constants)
+
+
+def _types(rules: Rules) -> dict[str, Any]:
+    """Return the types of parameters by name, for generated functions."""
+    return {
+        "Params": rules.params,
+        "State": rules.state,
+        "IO": IO,
+        "Policies": Policies,
+        "Trace": Trace,
+    }
+
+
+def _ranges(kinds_of: tuple[tuple[int, ...], ...]) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Return the ranges of agents with the same kinds: first, end and kinds."""
+    ranges: list[tuple[int, int, tuple[int, ...]]] = []
+    for agent, kinds in enumerate(kinds_of):
+        if ranges and ranges[-1][2] == kinds:
+            ranges[-1] = (ranges[-1][0], agent + 1, kinds)
+        else:
+            ranges.append((agent, agent + 1, kinds))
+    return ranges
+
+
+def _act_in_world(rules: Rules, acting: Acting, kinds: tuple[int, ...]) -> Any:
+    """Build the function in which an agent of one world acts by a policy of one of these kinds, or randomly."""
+    single = {kind: _random(rules, acting) if kind == NO_POLICY else _act_alone(rules, acting, kind) for kind in kinds}
+    if len(kinds) == 1:
+        return single[kinds[0]]
+    constants = _types(rules) | {"policy_of": policy_of(acting.shared)}
+    lines = ["policy = policy_of(policies, env, agent)", f"kind = int({NO_POLICY})"]
+    lines += ["if policy >= 0:", "    kind = policies.kinds[policy]"]
+    for number, kind in enumerate(kinds):
+        constants[f"act{number}"] = single[kind]
+        lines += [
+            f"{'elif' if number else 'if'} kind == {kind}:",
+            f"    act{number}(params, state, io, policies, trace, t, greedy, env, agent)",
+        ]
+    return compiled("act_by_kind", _ONE, lines, constants, kind="wp.func")
+
+
+def _act_in_worlds(rules: Rules, acting: Acting, kinds: tuple[int, ...], together: int) -> Any:
+    """Build the function in which an agent of several worlds acts.
+
+    Worlds in which it has the same policy share the loads of the weights.
+    """
+    own = [kind for kind in kinds if kind != NO_POLICY]
+    if together > 1 and len(kinds) == 1 and own and acting.shared:
+        return _act_together(rules, acting, acting.kinds[own[0]], together)
+    constants = _types(rules) | {"one": _act_in_world(rules, acting, kinds), "policy_of": policy_of(acting.shared)}
+    lines, branch = list[str](), "if"
+    if together > 1 and own:
+        lines += ["policy = policy_of(policies, world, agent)", f"kind = int({NO_POLICY})"]
+        lines += ["if policy >= 0:", "    kind = policies.kinds[policy]"]
+        if not acting.shared:
+            for r in range(1, together):
+                lines += [f"if policy_of(policies, wp.min(world + {r}, last - 1), agent) != policy:"]
+                lines += [f"    kind = {NO_POLICY}"]
+        for kind in own:
+            constants[f"together{kind}"] = _act_together(rules, acting, acting.kinds[kind], together)
+            lines += [f"{branch} kind == {kind}:"]
+            lines += [f"    together{kind}(params, state, io, policies, trace, t, greedy, world, last, agent)"]
+            branch = "elif"
+        lines += ["else:"]
+    pad = "    " if lines else ""
+    row = "params[wp.min(env, params.shape[0] - 1)]"
+    lines += [f"{pad}env = int(world)", f"{pad}while env < last:"]
+    lines += [f"{pad}    one({row}, state, io, policies, trace, t, greedy, env, agent)", f"{pad}    env += 1"]
+    return compiled("act_in_worlds", f"{_SEVERAL}, agent: int", lines, constants, kind="wp.func")
+
+
+def _random(rules: Rules, acting: Acting) -> Any:
+    """Build the function in which an agent takes a random legal action."""
+    Params, State, size, continuous = rules.params, rules.state, rules.action_size, rules.continuous
+    sample, keep, traced = sample_of(rules).run, keep_inputs(rules), acting.traced
+
+    @wp.func
+    def act(
+        params: Params,
+        state: State,
+        io: IO,
+        policies: Policies,
+        trace: Trace,
+        t: int,
+        greedy: int,
+        env: int,
+        agent: int,
+    ):
+        if wp.static(traced):
+            keep(io, trace, t, env, agent)
+        sample(params, state, io, env, agent)
+        if wp.static(traced):
+            row = (t * io.alive.shape[0] + env) * io.alive.shape[1] + agent
+            for k in range(size):
+                if wp.static(continuous):
+                    trace.control[row, k] = io.control[env, agent, k]
+                else:
+                    trace.choice[row, k] = io.choice[env, agent, k]
+            trace.log_prob[t, env, agent] = 0.0
+
+    return act
+
+
+def _act_alone(rules: Rules, acting: Acting, number: int) -> Any:
+    """Build the function in which an agent of one world acts by its policy, whose kind has this number."""
+    Params, State, num_agents, kind = rules.params, rules.state, rules.num_agents, acting.kinds[number]
+    keep, of_agent, decides = keep_inputs(rules), policy_of(acting.shared), decides_of(rules.turn_based)
+    write, wait, traced = _write(rules, acting, kind), _wait(rules, acting), acting.traced
+    outputs_of = read_outputs(kind.mlp) if acting.rows_of_tile(number) else _compute_outputs(kind.mlp)
+
+    @wp.func
+    def act(
+        params: Params,
+        state: State,
+        io: IO,
+        policies: Policies,
+        trace: Trace,
+        t: int,
+        greedy: int,
+        env: int,
+        agent: int,
+    ):
+        if wp.static(traced):
+            keep(io, trace, t, env, agent)
+        if decides(io, env, agent):
+            policy = of_agent(policies, env, agent)
+            outputs = outputs_of(io, policies, policy, env * num_agents + agent)
+            write(io, policies, trace, t, greedy, env, agent, policy, outputs)
+        else:
+            wait(io, trace, t, env, agent)
+
+    return act
+
+
+def _compute_outputs(mlp: Mlp) -> Any:
+    """Build ``outputs_of(io, policies, policy, row)``, in which a thread computes the outputs of a row."""
+    forward = forward_rows(mlp, 1, True)
+
+    @wp.func(inline=True)
+    def outputs_of(io: IO, policies: Policies, policy: int, row: int):
+        obs = wp.array(ptr=io.obs.ptr, shape=(io.obs.shape[0] * io.obs.shape[1], io.obs.shape[2]), dtype=float)
+        return forward(policies.addresses[policy], obs, row)
+
+    return outputs_of
+
+
+def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int) -> Any:
+    """Build the function in which an agent of several worlds acts by one policy."""
+    envs = [f"env{r}" for r in range(together)]
+    decides = "io.alive[{env}, agent]"
+    if rules.turn_based:
+        decides += " and io.to_move[{env}, agent]"
+    if not acting.traced:
+        decides += " and not trace.finished[{env}, agent]"
+    lines = [
+        "policy = policy_of(policies, world, agent)",
+        f"obs = wp.array(ptr=io.obs.ptr, shape=(io.obs.shape[0] * {rules.num_agents}, io.obs.shape[2]), dtype=float)",
+    ]
+    for r, env in enumerate(envs):
+        lines += [f"{env} = wp.min(world + {r}, last - 1)", f"d{r} = {decides.format(env=env)}"]
+        if acting.traced:
+            lines += [f"keep(io, trace, t, {env}, agent)"]
+    lines += [f"if {' or '.join(f'd{r}' for r in range(together))}:"]
+    lines += [
+        f"    {', '.join(f'o{r}' for r in range(together))} = forward("
+        f"policies.addresses[policy], obs, {', '.join(f'{env} * {rules.num_agents} + agent' for env in envs)})"
+    ]
+    for r, env in enumerate(envs):
+        lines += [f"    if d{r}:", f"        write(io, policies, trace, t, greedy, {env}, agent, policy, o{r})"]
+    for r, env in enumerate(envs):
+        lines += [f"if not d{r}:", f"    wait(io, trace, t, {env}, agent)"]
+    constants = _types(rules) | {
+        "forward": forward_rows(kind.mlp, together, True),
+        "keep": keep_inputs(rules),
+        "policy_of": policy_of(acting.shared),
+        "wait": _wait(rules, acting),
+        "write": _write(rules, acting, kind),
+    }
+    return compiled("act_together", f"{_SEVERAL}, agent: int", lines, constants, kind="wp.func")
+
+
+@wp.func_native("""
+    const wp::float32* __restrict__ read = (const wp::float32*)source;
+    wp::float32* __restrict__ write = (wp::float32*)target;
+    for (int i = 0; i < count; ++i) write[i] = read[i];
+""")
+def _copy_numbers(source: wp.uint64, target: wp.uint64, count: int):
+    """Copy adjacent float32, which loops over the columns of Warp's arrays do one by one on a CPU."""
+
+
+def keep_inputs(rules: Rules) -> Any:
+    """Build the function that stores what an agent sees before a step."""
+    masked, turn_based = rules.masked, rules.turn_based
+
+    @wp.func
+    def keep(io: IO, trace: Trace, t: int, env: int, agent: int):
+        width = io.obs.shape[2]
+        row = env * io.obs.shape[1] + agent
+        _copy_numbers(
+            io.obs.ptr + wp.uint64(4) * wp.uint64(row) * wp.uint64(width),
+            trace.obs.ptr + wp.uint64(4) * wp.uint64(t * io.obs.shape[0] * io.obs.shape[1] + row) * wp.uint64(width),
+            width,
+        )
+        if wp.static(masked):
+            n = int(io.action_mask.shape[2]) - 1
+            while n >= 0:
+                trace.mask[t, env, agent, n] = io.action_mask[env, agent, n]
+                n -= 1
+        if wp.static(turn_based):
+            trace.to_move[t, env, agent] = io.to_move[env, agent]
+
+    return keep
+
+
+def _wait(rules: Rules, acting: Acting) -> Any:
+    """Build the function in which an agent takes the no-op."""
+    continuous, size, traced = rules.continuous, rules.action_size, acting.traced
+
+    @wp.func
+    def wait(io: IO, trace: Trace, t: int, env: int, agent: int):
+        row = (t * io.alive.shape[0] + env) * io.alive.shape[1] + agent
+        for k in range(size):
+            if wp.static(continuous):
+                io.control[env, agent, k] = 0.0
+            else:
+                io.choice[env, agent, k] = wp.int64(0)
+            if wp.static(traced and continuous):
+                trace.control[row, k] = 0.0
+            if wp.static(traced and not continuous):
+                trace.choice[row, k] = wp.int64(0)
+        if wp.static(traced):
+            trace.log_prob[t, env, agent] = 0.0
+
+    return wait
+
+
+def _write(rules: Rules, acting: Acting, kind: PolicyKind) -> Any:
+    """Build the function that samples an action from the outputs of a network, and writes it for the environment.
+
+    Unless every step is stored, it is sampled where the environment reads it.
+    """
+    num_agents, masked, continuous, traced = rules.num_agents, rules.masked, rules.continuous, acting.traced
+    distribution = distribution_of(kind.head, kind.sizes, kind.mlp, masked, kind.explores)
+    prepare, sample, log_prob = distribution.prepare, distribution.sample, distribution.log_prob
+    size, bounded, explores = len(kind.sizes), kind.bounded, kind.explores
+    squashed = not explores and kind.head in ("tanh_gaussian", "tanh")
+    if continuous:
+        size = kind.sizes[0]
+    V = vector(kind.mlp.head_width)
+
+    @wp.func
+    def write(io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int, policy: int, o: V):
+        row = env * num_agents + agent
+        mask = wp.array(
+            ptr=io.action_mask.ptr, shape=(io.alive.shape[0] * num_agents, io.action_mask.shape[2]), dtype=wp.bool
+        )
+        v = prepare(o, mask, row)
+        rng = episode.stream(io, env)
+        rng.seed = policies.seeds[policy]
+        choice = trace.choice
+        control = trace.control
+        if wp.static(traced):
+            row += t * io.alive.shape[0] * num_agents
+        elif wp.static(continuous):
+            control = wp.array(
+                ptr=io.control.ptr, shape=(io.alive.shape[0] * num_agents, io.control.shape[2]), dtype=float
+            )
+        else:
+            choice = wp.array(
+                ptr=io.choice.ptr, shape=(io.alive.shape[0] * num_agents, io.choice.shape[2]), dtype=wp.int64
+            )
+        sample(v, rng, agent, greedy, choice, control, row)
+        if wp.static(traced):
+            trace.log_prob[t, env, agent] = log_prob(v, choice, control, row)
+        for k in range(size):
+            if wp.static(continuous):
+                code = control[row, k]
+                if wp.static(squashed):
+                    code = wp.tanh(code)
+                low = io.low[agent, k]
+                high = io.high[agent, k]
+                if wp.static(bounded):
+                    code = low + (code + 1.0) * 0.5 * (high - low)
+                code = wp.min(wp.max(code, low), high)
+                io.control[env, agent, k] = code
+                if wp.static(explores):
+                    control[row, k] = code
+            elif wp.static(traced):
+                io.choice[env, agent, k] = choice[row, k]
+
+    return write
