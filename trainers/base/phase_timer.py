@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 
-__all__ = ["PHASES", "PhaseTimer"]
+__all__ = ["LEARNING_PHASES", "PHASES", "PhaseTimer"]
 
-PHASES = ("rollout", "inference", "env_step", "storage", "update", "evaluation", "logging", "checkpoint")
-"""Phases of an iteration; their times add up to its duration. Kernels that act and step are one phase, "rollout"."""
+LEARNING_PHASES = ("rollout", "inference", "env_step", "storage", "update")
+"""Phases of every training. Kernels that act and step are one phase, "rollout"."""
+PHASES = (*LEARNING_PHASES, "evaluation", "logging", "checkpoint")
+"""Phases of an iteration of `Trainer`; their times add up to its duration."""
 
 
 class PhaseTimer:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError, missing_extra
+from trainers.base.phase_timer import LEARNING_PHASES
 from trainers.base.seeding import derive_seed
 from trainers.base.state import State
 from trainers.config.train_config import TrainConfig, make_train_core
@@ -191,7 +192,8 @@ class LearnerModule(LightningModule):
         self.collector.raise_pending_errors()
         episodes = self.collector.episodes.read(self.learners.reducer)
         self.known |= {name: value for name, value in episodes.items() if not math.isnan(value)}
-        row |= {f"time/{phase}": value for phase, value in timer.read().items()}
+        phases = timer.read()
+        row |= {f"time/{phase}": phases.get(phase, 0.0) for phase in LEARNING_PHASES}
         now = time.perf_counter()
         steps = self.config.rollout_steps * self.ranks
         row |= {"env_steps": float(self.iteration * steps), "env_steps_per_second": steps / (now - self.last_step_end)}
