@@ -2,6 +2,7 @@
 
 import os
 from _thread import allocate_lock
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -133,7 +134,7 @@ class ThreadingHeuristic:
             self._single = seconds
 
 
-class ThreadedRun:
+class ThreadedRun(ABC):
     """One run of some work: by this thread alone, or by several threads that share a queue of its parts.
 
     Part 0 is the whole work; the other parts make it up. This thread takes parts from the front of the queue, the
@@ -155,9 +156,9 @@ class ThreadedRun:
         self._errors: list[BaseException] = []
         self._workers: list[Any] = []
 
+    @abstractmethod
     def perform(self, part: int) -> None:
         """Do a part of the work, in any thread."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         chosen = self._heuristic.parallel() if self._forced is None else self._forced
