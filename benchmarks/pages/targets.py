@@ -1,5 +1,6 @@
 """Figures, goals and the groups without a comparison: large agent counts, training time, memory and start-up."""
 
+import importlib.util
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
@@ -14,7 +15,7 @@ from benchmarks.throughput.contenders import PPOSubject
 from benchmarks.throughput.target import NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.throughput.timing import AlternatingSamples, Spread, alternate, undisturbed
 from benchmarks.throughput.training_comparisons import JAXMARL, SB3
-from benchmarks.training import runs
+from benchmarks.training import lightning_overhead, runs
 
 
 def _promised(unit: str, target: str, *whats: str) -> tuple[Figure, ...]:
@@ -141,6 +142,39 @@ def _training_runs(effort: Effort) -> Iterator[Figure]:
         yield _noise([noise])
 
 
+TOGETHER = f"{runs.NUM_SEEDS} runs of gpu-envs train CartPole-v1 one after the other over --num-seeds {runs.NUM_SEEDS}"
+
+
+def _training_seeds(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of several runs in processes of their own over that of the same runs in one process."""
+    runs.fill_cache(runs.SEVERAL)
+    kept = undisturbed(runs.separate_and_together, effort.compiles)
+    for what, unit, values, target in (
+        (TOGETHER, "ratio", [separate / together for _, (separate, together) in kept], ">= 3"),
+        ("one after the other", "s", [separate for _, (separate, _) in kept], ""),
+        (f"--num-seeds {runs.NUM_SEEDS}", "s", [together for _, (_, together) in kept], ""),
+    ):
+        yield Figure(what, unit, median(values), min(values), max(values), target)
+    yield _noise([noise for noise, _ in kept])
+
+
+LIGHTNING = "time of a rollout and its update, Lightning's loop over the trainer's"
+
+
+def _training_lightning(effort: Effort) -> Iterator[Figure]:
+    """Yield the ratio of the times of Lightning's loop and the trainer, which alternate; it needs Lightning."""
+    target = f"<= {lightning_overhead.LIMIT:g}"
+    if importlib.util.find_spec("lightning") is None:
+        yield Figure(LIGHTNING, "ratio", None, target=target, note="Lightning is not installed: gpu-envs[lightning]")
+        return
+    kept = undisturbed(partial(lightning_overhead.measure, 8 * effort.repeats), 1)
+    found = kept[0][1]
+    yield _figure(LIGHTNING, "ratio", Spread.of(found.ratios), target=target, note=found.settings)
+    for name, seconds in (("trainer", found.trainer), ("Lightning", found.lightning)):
+        yield _figure(name, "env-steps/s", Spread.of([found.steps / each for each in seconds]))
+    yield _noise([noise for noise, _ in kept])
+
+
 STARTS = {"cold compile": "<= 5", "from the cache": "<= 0.3"}
 """Targets of the start-up time of an environment [s]."""
 
@@ -159,6 +193,27 @@ def _compile(effort: Effort) -> Iterator[Figure]:
             starts += [one["warp_start_seconds"] for one in seen]
     yield _noise(noise)
     yield Figure("Warp's own start, not in the above", "s", median(starts), min(starts), max(starts))
+
+
+TRAINED = ("CartPole-v1", "SimpleSpread-v0", "SimpleTag-v0", "TagContinuous-v0", "LeducPoker-v0", "Pendulum-v1")
+TRAINING_STARTS = tuple(
+    (f"first {phase} of PPO in kernels, {what}", phase, index, limit)
+    for index, (what, limit) in enumerate((("cold compile", 8.0), ("from the cache", 0.3)))
+    for phase in ("rollout", "update")
+)
+"""Title, phase, whether the kernel cache is filled, and target [s], for each kernel of the phase."""
+
+
+def _training_compile(effort: Effort) -> Iterator[Figure]:
+    """Yield the time of the first rollout and update in separate processes, with an empty and a filled cache."""
+    noise = []
+    for env_id in TRAINED:
+        kept = undisturbed(partial(isolated.compile_times, env_id, "start-training"), effort.compiles)
+        noise += [others for others, _ in kept]
+        for what, phase, index, limit in TRAINING_STARTS:
+            walls = [pair[index][phase] for _, pair in kept]
+            yield Figure(f"{env_id}, {what}", "s", median(walls), min(walls), max(walls), f"<= {limit:g}")
+    yield _noise(noise)
 
 
 FILES, WITH_TORCH = "files that import gpu_envs compiles", "import gpu_envs, torch included"
@@ -201,6 +256,32 @@ TARGETS = (
             for what, _, target in RUNS
             for engine in RUN_ENGINES[:2]
             for figure in _promised("s", target, f"{what}, engine {engine}")
+        ),
+    ),
+    PerformanceTarget(
+        "training-seeds",
+        "Several seeds of a training at once, kernel caches filled",
+        "CartPole-v1",
+        _training_seeds,
+        _promised("ratio", ">= 3", TOGETHER),
+    ),
+    PerformanceTarget(
+        "training-lightning",
+        "Overhead of Lightning",
+        lightning_overhead.ENV_ID,
+        _training_lightning,
+        _promised("ratio", f"<= {lightning_overhead.LIMIT:g}", LIGHTNING),
+    ),
+    PerformanceTarget(
+        "training-compile",
+        "Compile times of policies and gradients in kernels",
+        "CartPole-v1",
+        _training_compile,
+        tuple(
+            figure
+            for env_id in TRAINED
+            for what, _, _, limit in TRAINING_STARTS
+            for figure in _promised("s", f"<= {limit:g}", f"{env_id}, {what}")
         ),
     ),
     PerformanceTarget(

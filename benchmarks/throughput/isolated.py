@@ -21,10 +21,10 @@ def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def compile_times(env_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the start-up times of an environment with an empty and with a filled kernel cache."""
+def compile_times(env_id: str, what: str = "start") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the times of a measurement of an environment with an empty and with a filled kernel cache."""
     with tempfile.TemporaryDirectory() as cache:
-        return run("start", env_id, cache=cache), run("start", env_id, cache=cache)
+        return run(what, env_id, cache=cache), run(what, env_id, cache=cache)
 
 
 def import_times() -> dict[str, Any]:
@@ -50,6 +50,29 @@ def _start(env_id: str) -> dict[str, Any]:
         "cpu_seconds": time.process_time() - cpu,
         "warp_start_seconds": started - began,
     }
+
+
+def _start_training(env_id: str) -> dict[str, Any]:
+    """Time the first rollout and the first update of PPO in kernels; the environments have already started."""
+    from trainers.algorithms.on_policy.ppo import PPOConfig
+    from trainers.config.presets import PRESETS
+    from trainers.config.train_config import TrainConfig, make_train_core
+    from trainers.runner.collector import Collector
+    from trainers.runner.learner_group import LearnerGroup
+
+    learner = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1)
+    env = PRESETS.get((env_id, "cpu", "ppo"), {}).get("env", {})
+    config = TrainConfig(env_id, env=dict(env), num_envs=8, num_threads=1, engine="kernel", learner=learner)
+    core = make_train_core(config, config.num_envs, seed=0)
+    core.reset()
+    core.step(core.sample_actions())
+    begin = time.perf_counter()
+    learners = LearnerGroup(config, core)
+    collector = Collector(config, core, learners)
+    collector.collect()
+    middle = time.perf_counter()
+    learners.update(1, str)
+    return {"rollout": middle - begin, "update": time.perf_counter() - middle}
 
 
 def _import() -> dict[str, Any]:
@@ -99,6 +122,7 @@ def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput.isolated", description=__doc__)
     what = parser.add_subparsers(dest="what", required=True)
     what.add_parser("start").add_argument("env_id")
+    what.add_parser("start-training").add_argument("env_id")
     what.add_parser("import")
     memory = what.add_parser("memory")
     memory.add_argument("env_id")
@@ -110,6 +134,8 @@ def main(argv: list[str]) -> None:
     given = parser.parse_args(argv)
     if given.what == "start":
         result = _start(given.env_id)
+    elif given.what == "start-training":
+        result = _start_training(given.env_id)
     elif given.what == "import":
         result = _import()
     elif given.what == "many-agents":

@@ -29,6 +29,9 @@ class TimedTraining:
 
 UNTIL_RETURN = TimedTraining(("CartPole-v1", "--until-return", "475", "--no-video"), to_goal=True)
 MAKE_TRAIN = TimedTraining(("TagContinuous-v0", "--no-video"), to_goal=False)
+SEVERAL = TimedTraining(("CartPole-v1", "--engine", "kernel", "--no-video", "--total-steps", "100000"), to_goal=False)
+NUM_SEEDS = 10
+"""Seeds of `SEVERAL` that are trained at once."""
 WARM_UP = ("--total-steps", "3200")
 """Options of the run that compiles the kernels."""
 
@@ -46,6 +49,18 @@ def fill_cache(run: TimedTraining) -> None:
     """Compile the kernels of a training."""
     with tempfile.TemporaryDirectory() as folder:
         _train([*run.options, *WARM_UP, "--engine", "kernel"], Path(folder) / "run")
+
+
+def separate_and_together(run: TimedTraining = SEVERAL, count: int = NUM_SEEDS) -> tuple[float, float]:
+    """Return the seconds of runs with `count` seeds, whole processes: one after the other, and all in one process."""
+    seconds = []
+    for options in ([["--seed", str(seed)] for seed in range(count)], [["--num-seeds", str(count)]]):
+        begin = time.perf_counter()
+        for number, own in enumerate(options):
+            with tempfile.TemporaryDirectory() as folder:
+                _train([*run.options, *own], Path(folder) / f"run{number}")
+        seconds.append(time.perf_counter() - begin)
+    return seconds[0], seconds[1]
 
 
 def alternate(run: TimedTraining, engines: Sequence[str], seeds: int) -> dict[str, list[RunTime]]:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.throughput import rounds, timing
+from benchmarks.pages import targets
+from benchmarks.throughput import isolated, rounds, timing
 from benchmarks.throughput.comparisons import STEPS, ComparisonGroup, Round
 from benchmarks.throughput.contenders import Contender, PPOSubject, RolloutSubject
 from benchmarks.throughput.target import Effort
-from benchmarks.training import acting, engines, rollouts, runs
+from benchmarks.training import acting, engines, lightning_overhead, rollouts, runs
 from benchmarks.training.ppo import PPOTraining, few_cores
 from trainers.algorithms.on_policy.engine_table import MeasuredUpdate, read_table
 
@@ -160,3 +161,34 @@ def test_acting_of_both_engines_is_measured():
     assert min(*found.rollout, found.rollout_ratio, found.iteration_ratio) > 0
     kernels = [acting.ReplayTraining("CartPole-v1", "dqn", 8, 2, each).collector.kernels for each in acting.ENGINES]
     assert [each is not None for each in kernels] == [False, True]
+
+
+def test_seeds_are_trained_in_processes_and_in_one(monkeypatch):
+    started = []
+    monkeypatch.setattr(runs, "_train", lambda options, folder: started.append(tuple(options)))
+    separate, together = runs.separate_and_together(runs.TimedTraining(("CartPole-v1",), to_goal=False), 3)
+    alone = [("CartPole-v1", "--seed", str(seed)) for seed in range(3)]
+    assert started == [*alone, ("CartPole-v1", "--num-seeds", "3")]
+    assert min(separate, together) > 0
+
+
+@pytest.mark.slow
+def test_first_rollout_and_update_take_longer_without_a_kernel_cache():
+    cold, cached = isolated.compile_times("CartPole-v1", "start-training")
+    for phase in ("rollout", "update"):
+        assert 0 < 3 * cached[phase] < cold[phase] < 120
+
+
+def test_overhead_of_lightning_is_not_measured_without_it(monkeypatch):
+    monkeypatch.setattr(targets.importlib.util, "find_spec", lambda name: None)
+    (figure,) = targets._training_lightning(TINY)
+    assert figure.value is None
+    assert (figure.target, figure.note) == ("<= 1.1", "Lightning is not installed: gpu-envs[lightning]")
+
+
+def test_overhead_of_lightning_is_the_ratio_of_alternating_turns():
+    pytest.importorskip("lightning")
+    found = lightning_overhead.measure(3)
+    assert len(found.trainer) == len(found.lightning) == 3
+    assert found.ratios == [b / a for a, b in zip(found.trainer, found.lightning, strict=True)]
+    assert min(found.trainer) > 0

@@ -106,6 +106,6 @@ def test_deaf_listener_scores_above_random_play():
     chance = evaluate_policies(core, {}, seed=1).returns["listener"]
     deaf = evaluate_policies(core, {"listener": train_tasks.DeafListener()}, seed=1).returns["listener"]
     assert deaf.mean - deaf.half > chance.mean + chance.half
-    goal = TrainingTask("b", "", (Goal("return listener", "scripted"),), "s").goals[0]
+    goal = TrainingTask("b", "", (Goal("return listener", "scripted"),), "chosen", "s").goals[0]
     assert torch.isfinite(torch.tensor(deaf.mean))
     assert goal.bound == "scripted"

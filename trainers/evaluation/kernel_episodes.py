@@ -14,6 +14,7 @@ from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from trainers.base.agent_group import agent_rows_of
 from trainers.base.learner_spec import ENGINES
 from trainers.base.seeding import SEEDS
+from trainers.base.torch_threads import torch_threads
 from trainers.evaluation.policy_runner import Players
 from trainers.models.kernel_networks import acts_in_kernels, kernel_policies
 from trainers.models.policy import Policy
@@ -134,7 +135,8 @@ class KernelPlayers:
             self._plan = PolicyRollout(core, packed, index, results, matchup=matchup, flexible=True)
         else:
             self._plan.assign(packed, index, matchup)
-        return play_episodes(core, self._plan, seed, greedy=greedy, max_steps=max_steps, progress=progress)
+        with torch_threads(1):
+            return play_episodes(core, self._plan, seed, greedy=greedy, max_steps=max_steps, progress=progress)
 
 
 def _index(core: Core, players: Players, policies: Sequence[Policy]) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
+from trainers.base.torch_threads import torch_threads
 
 __all__ = ["ACTIVATIONS", "Network", "NetworkConfig", "actor_width", "mlp", "polyak_update", "with_ids"]
 
@@ -215,12 +216,8 @@ def mlp(
 
 def _draw_orthogonal(weight: Tensor, gain: float, generator: torch.Generator | None) -> None:
     """Draw orthogonal weights with one thread: LAPACK computes other bits with several."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with torch_threads(1):
         nn.init.orthogonal_(weight, gain, generator)
-    finally:
-        torch.set_num_threads(threads)
 
 
 @torch.no_grad()

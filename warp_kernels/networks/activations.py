@@ -71,7 +71,7 @@ _EXPONENTIAL = """
         z.c[i] = x < -87.3f ? 0.0f : p * power.number;
 """
 # The vector type of the compiler keeps entries together: of short outputs, some of which are not read, a loop would
-# become scalar.
+# become scalar. Such a vector of 24 entries has the size of 32, so sizes are those of the arrays.
 _SUM_OF_PRODUCTS = """
     #if defined(__CUDA_ARCH__)
     wp::vec_t<{length}, wp::float32> z;
@@ -80,11 +80,11 @@ _SUM_OF_PRODUCTS = """
     #else
     typedef float wide __attribute__((ext_vector_type({length})));
     wide a, b;
-    __builtin_memcpy(&a, v.c, sizeof(a));
-    __builtin_memcpy(&b, y.c, sizeof(b));
+    __builtin_memcpy(&a, v.c, sizeof(v.c));
+    __builtin_memcpy(&b, y.c, sizeof(v.c));
     b = __builtin_elementwise_fma(a, (wide)x, b);
     wp::vec_t<{length}, wp::float32> z;
-    __builtin_memcpy(z.c, &b, sizeof(b));
+    __builtin_memcpy(z.c, &b, sizeof(z.c));
     return z;
     #endif
 """
