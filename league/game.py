@@ -18,7 +18,7 @@ from gpu_envs.runtime.factory import check_played
 from trainers.base.agent_group import make_agent_group
 from trainers.base.serialization import check_fields
 
-__all__ = ["Game", "Seat", "require_two_player_zero_sum"]
+__all__ = ["Game", "Seat", "is_two_player_zero_sum", "require_two_player_zero_sum"]
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,14 @@ def _common(roles: Mapping[str, Any]) -> str:
     return stems.pop() if len(stems) == 1 and "" not in stems else "shared"
 
 
+def is_two_player_zero_sum(game: Game) -> bool:
+    """Return whether a game has two seats and is zero-sum."""
+    return len(game.seats) == 2 and game.zero_sum
+
+
 def require_two_player_zero_sum(game: Game, variant: str) -> None:
     """Raise ConfigError unless a game has two seats and is zero-sum."""
-    if len(game.seats) != 2 or not game.zero_sum:
+    if not is_two_player_zero_sum(game):
         raise ConfigError(
             f"variant={variant!r}: expected a two-player zero-sum game, got {game.env_id}; use variant='standard'"
         )

@@ -1,4 +1,4 @@
-"""Cross-play of populations and independent learners with equal numbers of samples."""
+"""Cross-play of populations and joint PPO at equal environment steps, learner samples and wall-clock time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from torch import Tensor
 from league import solvers
 from league.game import Game
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
-from league.leagues.builder import NoLeagueBuilder
 from league.leagues.league import League, LeagueConfig
 from league.policies.random import RandomPolicy
 from league.psro.config import DEFAULTS, PSROConfig
@@ -32,6 +31,10 @@ from league.storage.run_config import training
 from trainers.config.presets import preset
 from trainers.models.policy import PolicyProtocol
 
+JOINT_PPO = ("joint PPO, equal steps", "joint PPO, equal samples", "joint PPO, equal time")
+"""Baselines: as many environment steps as a population, as many samples per role, or as much wall-clock time."""
+SPEED_STEPS = 100_000
+"""Environment steps of the training that measures the speed of joint PPO."""
 LEAST = 2
 """Minimum episodes per pair of policies; an interval needs two."""
 SEEDS = 3
@@ -61,39 +64,37 @@ class Side:
         return cls(name, policies, weights)
 
 
-def equal_samples(
+def compare_with_joint_ppo(
     env_id: str,
     steps: int,
     builders: Sequence[str],
     seeds: int,
-    populations: int = 1,
     psro: Mapping[str, Any] | None = None,
     alphastar: Mapping[str, Any] | None = None,
     env: Mapping[str, Any] | None = None,
-    with_together: bool = True,
+    baselines: Sequence[str] = JOINT_PPO,
     episodes: int = 4_000,
 ) -> dict[str, Any]:
-    """Compare populations with independent PPO by cross-play after equal numbers of environment steps.
+    """Compare populations with joint PPO by cross-play.
 
-    Several independent pairs are trained, because each is adapted to its own opponent. In "together" both roles learn
-    in the same worlds, and each uses the steps of both.
+    In joint PPO both roles learn in the same worlds, as in `gpu-envs train`: a step is training data of all roles. In
+    a population a step is training data of one policy.
 
     Args:
         env_id: A two-player game with two roles.
-        steps: Environment steps of each population and of each independent training.
+        steps: Environment steps of each population.
         builders: "psro", "alphastar".
-        seeds: Number of independent trainings.
-        populations: Number of populations per builder, with different seeds.
+        seeds: Number of populations per builder, and of trainings per baseline.
         psro: Fields of `PSROConfig` in addition to the preset.
         alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
-            copy, `episodes` per cell of its payoff table, `train`.
+            copy, `episodes_per_matchup` of its payoff table, `shared_worlds` of main agents, `train_overrides`.
         env: Arguments of the environment in addition to the preset.
-        with_together: Include "together".
+        baselines: Some of `JOINT_PPO`.
         episodes: Episodes per pair of populations, distributed over their policies by weight.
     """
     game = Game.of(env_id, {**preset(env_id, "cpu").env, **(env or {})})
     sides, used, seconds, payoffs = [], {}, {}, {}
-    for builder, seed in ((builder, seed) for builder in builders for seed in range(populations)):
+    for builder, seed in ((builder, seed) for builder in builders for seed in range(seeds)):
         began = time.perf_counter()
         made, taken, played = (
             _psro(game, steps, seed, psro or {})
@@ -104,13 +105,19 @@ def equal_samples(
         used[made.name], payoffs[made.name], seconds[made.name] = taken, played, time.perf_counter() - began
         weights = {role: [round(each, 3) for each in weight.tolist()] for role, weight in made.weights.items()}
         print(made.name, taken, "steps", f"{seconds[made.name]:.0f} s", weights, flush=True)
-    samples = max(used.values(), default=steps)
-    for learn, count in ((independent, seeds), (together, 1 if with_together else 0)):
-        for seed in range(count):
-            began = time.perf_counter()
-            made, taken = learn(game, samples, seed)
-            sides.append(made)
-            used[made.name], seconds[made.name] = taken, time.perf_counter() - began
+    most, longest, speed = max(used.values(), default=steps), max(seconds.values(), default=0.0), 0.0
+    for baseline, seed in ((baseline, seed) for baseline in baselines for seed in range(seeds)):
+        budget = most
+        if baseline == JOINT_PPO[1]:
+            budget = most // len(game.roles)
+        elif baseline == JOINT_PPO[2]:
+            speed = speed or _joint_speed(game)
+            budget = max(int(speed * longest), 1)
+        began = time.perf_counter()
+        made, taken = joint_ppo(game, budget, seed, f"{baseline} {seed}")
+        sides.append(made)
+        used[made.name], seconds[made.name] = taken, time.perf_counter() - began
+        print(made.name, taken, "steps", f"{seconds[made.name]:.0f} s", flush=True)
     began = time.perf_counter()
     means, halves = cross_play(game, sides, episodes)
     print(f"cross-play {time.perf_counter() - began:.0f} s", flush=True)
@@ -122,7 +129,7 @@ def equal_samples(
         "halves": halves.tolist(),
         "steps": used,
         "seconds": seconds,
-        "payoff_estimation": payoffs,
+        "payoffs": payoffs,
         "episodes": episodes,
     }
     result |= judged(result)
@@ -131,34 +138,8 @@ def equal_samples(
     return result
 
 
-def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
-    """Train PPO for each role with `NoLeagueBuilder`, in separate worlds against the current opponent.
-
-    Each environment step is training data of one policy, as in a population.
-    """
-    each = steps // len(game.roles)
-    train = {"total_steps": each, **preset_learner(game)}
-    iterations, length = whole(each, training(game, "cpu", train).rollout_steps)
-    config = LeagueConfig(
-        iterations=iterations, steps=length, episodes_per_matchup=32, seed=seed, train_overrides=train
-    )
-    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, "independent", config) as store:
-        league = League(store, config, NoLeagueBuilder())
-        league.run()
-        policies = {role: [store.populations[role][-1]] for role in game.roles}
-        used = sum(each.total_steps for each in league.state.learning.values())
-    return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
-
-
-def whole(steps: int, rollout: int, iterations: int = 20) -> tuple[int, int]:
-    """Return the number of iterations and their steps in whole rollouts, with the smallest total above `steps`."""
-    rollouts = -(-steps // rollout)
-    each = max(rollouts // iterations, 1)
-    return -(-rollouts // each), each * rollout
-
-
-def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
-    """Train PPO for each role in the same worlds; every step is training data of all roles."""
+def joint_ppo(game: Game, steps: int, seed: int, name: str) -> tuple[Side, int]:
+    """Train PPO of all roles in the same worlds; return the last policies and the number of environment steps."""
     pools = {role: [RandomPolicy.of(game, role)] for role in game.roles}
     config = dataclasses.replace(training(game, "cpu", preset_learner(game)), total_steps=steps, seed=seed)
     learner = BestResponseTraining(game, MatchupDistribution.self_play(game), pools, config)
@@ -166,7 +147,16 @@ def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
         while learner.steps < steps:
             learner.iterate()
     policies = {role: [learner.learner(role).policy()] for role in game.roles}
-    return Side(f"together {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), learner.steps
+    return Side(name, policies, dict.fromkeys(game.roles, torch.ones(1).double())), learner.steps
+
+
+def _joint_speed(game: Game) -> float:
+    """Return the environment steps per second of joint PPO, from the second of two short trainings."""
+    taken = began = 0.0
+    for seed in range(2):
+        began = time.perf_counter()
+        taken = joint_ppo(game, SPEED_STEPS, seed, "speed")[1]
+    return taken / (time.perf_counter() - began)
 
 
 def preset_learner(game: Game) -> dict[str, Any]:
@@ -195,11 +185,13 @@ def _psro(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[
 
 
 def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
-    """Run AlphaStar's league with equal steps per player, as `_psro`; its mixture is over all frozen players."""
+    """Run AlphaStar's league with equal steps per training, as `_psro`; its mixture is over all frozen players."""
     iterations = given.get("iterations", 12)
     main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
-    players = (1 + main_exploiters + league_exploiters) * len(game.roles)
-    each = steps // (iterations * players)
+    shared = given.get("shared_worlds", True)
+    mains = 1 if shared else len(game.roles)
+    trainings = mains + (main_exploiters + league_exploiters) * len(game.roles)
+    each = steps // (iterations * trainings)
     least = given.get("min_steps", 2 * each)
     rules = FreezeRules(min_steps=least, timeout=2 * least)
     builder = AlphaStarLeagueBuilder(
@@ -207,6 +199,7 @@ def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> t
             main=rules,
             main_exploiter=dataclasses.replace(rules, count=main_exploiters, reset_probability=1.0),
             league_exploiter=dataclasses.replace(rules, count=league_exploiters, reset_probability=0.25),
+            shared_worlds=shared,
         )
     )
     episodes = given.get("episodes_per_matchup", 100)
@@ -219,9 +212,8 @@ def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> t
         league.run()
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
-        used = sum(each.total_steps for each in league.state.learning.values())
         side = Side.mixture(f"alphastar {seed}", store.populations, strategy.marginals)
-        return side, used, int(store.cells().count.sum())
+        return side, league.steps, int(store.cells().count.sum())
 
 
 def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tuple[Tensor, Tensor]:
@@ -262,51 +254,65 @@ def over_seeds(differences: Tensor) -> list[float]:
     return [float(differences.mean()), float(student.ppf(0.975, min(differences.shape) - 1)) * variance**0.5]
 
 
+def kind(name: str) -> str:
+    """Return the kind of a side: its name without the number of its seed."""
+    return name.rpartition(" ")[0]
+
+
 def judged(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the verdict on each builder and whether it met the claim."""
+    """Return the verdict on each builder against each baseline, and whether it earns more in both seats.
+
+    `kinds` has the kind of every side, `not_measured` the baselines that are missing.
+    """
     names = result["sides"]
     means, halves = (torch.tensor(result[key], dtype=torch.float64) for key in ("means", "halves"))
-    builders = dict.fromkeys(name.split()[0] for name in names if name.split()[0] not in ("independent", "together"))
-    verdicts = {name: verdict(result["roles"], names, means, halves, name) for name in builders}
+    kinds = list(map(kind, names))
+    builders = dict.fromkeys(each for each in kinds if each in ("psro", "alphastar"))
+    verdicts = {
+        name: [
+            row
+            for baseline in JOINT_PPO
+            if baseline in kinds
+            for row in verdict(result["roles"], names, means, halves, name, baseline)
+        ]
+        for name in builders
+    }
     return {
+        "kinds": kinds,
+        "not_measured": [baseline for baseline in JOINT_PPO if baseline not in kinds],
         "verdicts": verdicts,
-        "met": {name: all(each["apart"] for each in found) for name, found in verdicts.items()},
+        "met": {name: bool(found) and all(row["apart"] for row in found) for name, found in verdicts.items()},
     }
 
 
 def verdict(
-    roles: Sequence[str], names: Sequence[str], means: Tensor, halves: Tensor, builder: str
+    roles: Sequence[str], names: Sequence[str], means: Tensor, halves: Tensor, builder: str, baseline: str
 ) -> list[dict[str, Any]]:
-    """Return per seat the returns of populations against independent learners and the converse.
+    """Return per seat the returns of populations against a baseline, and the converse.
 
-    Returns of independent learners against those of other trainings are included. Means are over populations and
-    trainings. `apart` is True if the interval of the populations is above the other. `each` has the returns by
-    population. From `SEEDS` of both on, `ahead` has the difference with its interval over seeds.
+    Means are over populations and trainings. `apart` is True if the interval of the populations is above the other.
+    `each` has the returns by population. From `SEEDS` of both on, `ahead` has the difference with its interval over
+    seeds, and must be above 0 for `apart`.
     """
-    owns = [index for index, each in enumerate(names) if each.split()[0] == builder]
-    others = [index for index, each in enumerate(names) if each.startswith("independent")]
+    owns, others = ([index for index, each in enumerate(names) if kind(each) == of] for of in (builder, baseline))
     found = []
     for seat, role in enumerate(roles):
         mean, half = means[seat], halves[seat]
         if seat == 1:
             mean, half = mean.T, half.T  # rows: who sits here, columns: who sits opposite
-        pairs = {
-            "mixture_against_independent": [(own, other) for own in owns for other in others],
-            "independent_against_mixture": [(other, own) for own in owns for other in others],
-            "independent_against_others": [(a, b) for a in others for b in others if a != b],
-            "independent_against_its_own": [(a, a) for a in others],
-            "mixture_against_mixture": [(own, own) for own in owns],
-        }
-        row: dict[str, Any] = {"seat": role}
-        for key, places in pairs.items():
-            if places:
-                values = torch.stack([mean[place] for place in places])
-                squares = torch.stack([half[place] ** 2 for place in places])
-                row[key] = [float(values.mean()), float(squares.sum().sqrt()) / len(places)]
-        (value, wide), (bound, width) = row["mixture_against_independent"], row["independent_against_mixture"]
+        row: dict[str, Any] = {"seat": role, "baseline": baseline}
+        for key, pairs in (
+            ("mixture_against_baseline", [(own, other) for own in owns for other in others]),
+            ("baseline_against_mixture", [(other, own) for own in owns for other in others]),
+        ):
+            values = torch.stack([mean[pair] for pair in pairs])
+            squares = torch.stack([half[pair] ** 2 for pair in pairs])
+            row[key] = [float(values.mean()), float(squares.sum().sqrt()) / len(pairs)]
+        (value, wide), (bound, width) = row["mixture_against_baseline"], row["baseline_against_mixture"]
         row["apart"] = value - wide > bound + width
         if min(len(owns), len(others)) >= SEEDS:
             row["ahead"] = over_seeds(torch.stack([mean[own, others] - mean[others, own] for own in owns]))
+            row["apart"] &= row["ahead"][0] > row["ahead"][1]
         row["each"] = {
             names[own]: [
                 float(torch.stack([mean[place] for place in places]).mean())

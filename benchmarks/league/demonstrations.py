@@ -13,29 +13,27 @@ import fcntl
 import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.hardware import provenance
-from benchmarks.league.cross_play import equal_samples, judged
+from benchmarks.league.cross_play import compare_with_joint_ppo, judged
+from benchmarks.league.population_curves import KUHN, LEDUC, nash_conv_curve, population_curves
+from benchmarks.league.self_play_curves import self_play_curves
 from benchmarks.pages.league_page import write
 from benchmarks.peers import openspiel_psro
 from league.game import Game
 from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
-from league.psro.psro import PSRO
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.rollout.matchups import simulate_matchups
 from league.storage import presets
-from league.storage.open_run import open_run
 from league.storage.run_config import training
 
 RESULTS = provenance.ROOT / "benchmarks" / "results" / "league" / "shows.json"
@@ -71,11 +69,11 @@ def exploitability(
     for seed in range(turns):
         config = {**presets.psro_preset(env_id), "seed": seed, "episodes_per_matchup": CELL_EPISODES}
         curves = {
-            ("gpu_envs", "learned"): _gpu_envs_curve(env_id, PSROConfig(**{**config, **learned})),
+            ("gpu_envs", "learned"): nash_conv_curve(env_id, PSROConfig(**{**config, **learned})),
             ("OpenSpiel", "learned"): _openspiel_curve(env_id, "learned", 100, patience, seed),
         }
         config |= {"oracle": "exact", **exact}
-        curves["gpu_envs", "exact"] = _gpu_envs_curve(env_id, PSROConfig(**config))
+        curves["gpu_envs", "exact"] = nash_conv_curve(env_id, PSROConfig(**config))
         curves["OpenSpiel", "exact"] = _openspiel_curve(env_id, "exact", config["iterations"], 600.0, seed)
         lines += [{"library": library, "oracle": oracle, **curve} for (library, oracle), curve in curves.items()]
         for line in lines[-4:]:
@@ -100,18 +98,6 @@ def exploitability(
 def reach(curve: Sequence[Sequence[float]], below: float) -> float | None:
     """Return the seconds until NashConv is at most `below`, or None."""
     return next((seconds for seconds, nash_conv in curve if nash_conv <= below), None)
-
-
-def _gpu_envs_curve(env_id: str, config: PSROConfig) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        game = Game.of(env_id)
-        began = time.perf_counter()
-        with open_run(Path(folder) / "run", game, "psro", config) as store:
-            psro, curve = PSRO(store, config), []
-            for number in range(config.iterations + 1):
-                psro.iterate(number)
-                curve.append([time.perf_counter() - began, store.iterations()[number]["nash_conv"]])
-    return {"curve": curve, "seed": config.seed}
 
 
 def _openspiel_curve(env_id: str, oracle: str, iterations: int, patience: float, seed: int) -> dict[str, Any]:
@@ -233,34 +219,66 @@ SHOWS: dict[str, Demonstration] = {
         },
         "NashConv 2.5 is reached earlier than by OpenSpiel with the same oracle, sampled payoffs.",
     ),
+    "curves-kuhn": Demonstration(
+        population_curves,
+        KUHN,
+        "Exact responses: anytime PSRO never rises where PSRO does; XDO needs fewer iterations than PSRO to NashConv "
+        "0.1; SP-PSRO needs at most 5.",
+    ),
+    "curves-leduc": Demonstration(
+        population_curves,
+        LEDUC,
+        "Exact responses: anytime PSRO never rises where PSRO does; XDO needs 1/10 of PSRO's iterations to NashConv "
+        "0.1; SP-PSRO needs at most 5.",
+    ),
+    "ppo-kuhn": Demonstration(
+        self_play_curves,
+        {"env_id": "KuhnPoker-v0", "iterations": 10, "entropies": (0.05, 0.2), "seeds": 3, "claimed": 0.2},
+        "PPO in self-play with entropy 0.2 has a lower NashConv than PSRO after equal environment steps.",
+    ),
+    "ppo-leduc": Demonstration(
+        self_play_curves,
+        {"env_id": "LeducPoker-v0", "iterations": 25, "entropies": (0.05, 0.2), "seeds": 3, "claimed": 0.2},
+        "PPO in self-play with entropy 0.2 has a lower NashConv than PSRO after equal environment steps.",
+    ),
     "league-simpletag": Demonstration(
-        equal_samples,
+        compare_with_joint_ppo,
         {
             "env_id": "SimpleTag-v0",
             "steps": 4_000_000,
             "builders": ("psro", "alphastar"),
             "seeds": 5,
-            "populations": 5,
             "psro": {},
-            "alphastar": {"iterations": 40, "main_exploiters": 0, "min_steps": 100_000, "episodes_per_matchup": 300},
+            "alphastar": {
+                "iterations": 40,
+                "main_exploiters": 0,
+                "min_steps": 100_000,
+                "episodes_per_matchup": 300,
+                "shared_worlds": False,
+            },
             "episodes": 4_000,
         },
-        "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
+        "The mixture of the population earns more than joint PPO, in both seats, at equal steps, samples and time.",
     ),
     "league-tag": Demonstration(
-        equal_samples,
+        compare_with_joint_ppo,
         {
             "env_id": "TagContinuous-v0",
             "env": {"num_taggers": 2, "num_runners": 4, "grid_length": 7.0, "episode_length": 100},
             "steps": 2_000_000,
             "builders": ("psro", "alphastar"),
             "seeds": 3,
-            "populations": 3,
             "psro": {"iterations": 16, "episodes_per_matchup": 400},
-            "alphastar": {"iterations": 20, "main_exploiters": 0, "min_steps": 100_000, "episodes_per_matchup": 400},
+            "alphastar": {
+                "iterations": 20,
+                "main_exploiters": 0,
+                "min_steps": 100_000,
+                "episodes_per_matchup": 400,
+                "shared_worlds": False,
+            },
             "episodes": 1_000,
         },
-        "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
+        "The mixture of the population earns more than joint PPO, in both seats, at equal steps, samples and time.",
     ),
 }
 

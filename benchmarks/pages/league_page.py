@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
+from benchmarks.pages import population_curves_section, self_play_section
 
 PAGE = ROOT / "docs" / "league.md"
 PICTURE = ROOT / "docs" / "league_curves.png"
@@ -17,6 +18,10 @@ TITLES = {
     "cells": "Payoff cells",
     "psro-kuhn": "PSRO on Kuhn poker",
     "psro-leduc": "PSRO on Leduc poker",
+    "curves-kuhn": "Exact populations on Kuhn poker",
+    "curves-leduc": "Exact populations on Leduc poker",
+    "ppo-kuhn": "PPO and PSRO on Kuhn poker",
+    "ppo-leduc": "PPO and PSRO on Leduc poker",
     "league-simpletag": "League on SimpleTag",
     "league-tag": "League on TagContinuous",
 }
@@ -49,6 +54,14 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str]) -> None:
     if curves:
         _draw(curves)
         lines += ["![NashConv over seconds](league_curves.png)", ""]
+    exact = {name: results[name] for name in shown if "methods" in results[name]}
+    if exact:
+        population_curves_section.draw(exact)
+        lines += ["![NashConv of exact populations](league_population_curves.png)", ""]
+    by_step = {name: results[name] for name in shown if "by_step" in results[name]}
+    if by_step:
+        self_play_section.draw(by_step)
+        lines += ["![NashConv of PPO and PSRO by environment step](league_self_play_curves.png)", ""]
     for name in shown:
         lines += _about(name, results[name])
     PAGE.write_text("\n".join(lines), encoding="utf-8")
@@ -70,7 +83,7 @@ def _about(name: str, result: Mapping[str, Any]) -> list[str]:
         f"{result['threads']} of them used by PyTorch, torch {machine['torch']}; {result['minutes']:.1f} minutes in "
         "all."
     )
-    section = _curves if "lines" in result else _cells if "rows" in result else _sides
+    section = _section(result)
     return [
         f"## {TITLES[name]}",
         "",
@@ -81,6 +94,15 @@ def _about(name: str, result: Mapping[str, Any]) -> list[str]:
         where,
         "",
     ]
+
+
+def _section(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[str]]:
+    """Return the function that writes a result."""
+    if "methods" in result:
+        return population_curves_section.section
+    if "by_step" in result:
+        return self_play_section.section
+    return _curves if "lines" in result else _cells if "rows" in result else _sides
 
 
 def _cells(result: Mapping[str, Any]) -> list[str]:
@@ -142,9 +164,9 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
     )
     lines = [
         f"{result['env_id']}. Return of each role per episode, with 95 % intervals: the row population plays the role, "
-        f"the column population its opponent{grouped}. Independent learners train in separate worlds "
-        '(`NoLeagueBuilder`). Learners of "together" share worlds and use all steps, twice as many as any other role.'
-        + _of_league(result["settings"]),
+        f"the column population its opponent{grouped}. In joint PPO, which is `gpu-envs train`, both roles learn in "
+        "the same worlds, so that a step is training data of both. It has as many environment steps as a population, "
+        "as many samples per role, or as much time." + _without(result) + _of_league(result["settings"]),
         "",
         *_training_cost(result),
         "",
@@ -153,22 +175,33 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
         lines += [*_table(result, seat, role), ""]
     heads = (
         "population",
+        "baseline",
         "seat",
-        "mixture against independent",
-        "independent against mixture",
+        "mixture against baseline",
+        "baseline against mixture",
         "difference over seeds",
-        "significant",
+        "mixture is better",
     )
     lines += [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for name, rows in result["verdicts"].items():
         for row in rows:
-            pairs = [row["mixture_against_independent"], row["independent_against_mixture"]]
+            pairs = [row["mixture_against_baseline"], row["baseline_against_mixture"]]
             cells = " | ".join(_within(*pair) for pair in pairs)
             ahead = _within(*row["ahead"]) if "ahead" in row else "too few seeds"
-            lines.append(f"| {name} | {row['seat']} | {cells} | {ahead} | {'yes' if row['apart'] else '**no**'} |")
+            where, better = f"{row['baseline']} | {row['seat']}", "yes" if row["apart"] else "**no**"
+            lines.append(f"| {name} | {where} | {cells} | {ahead} | {better} |")
             for population, means in row["each"].items():
-                lines.append(f"| {population} | {row['seat']} | {' | '.join(f'{mean:.1f}' for mean in means)} |  |  |")
+                lines.append(f"| {population} | {where} | {' | '.join(f'{mean:.1f}' for mean in means)} |  |  |")
     return lines
+
+
+def _without(result: Mapping[str, Any]) -> str:
+    """Name the baselines that a result lacks."""
+    missing = [name.removeprefix("joint PPO, ") for name in result["not_measured"]]
+    text = f" Not measured: joint PPO at {' and '.join(missing)}." if missing else ""
+    if "independent" in result["kinds"]:
+        text += " Independent learners train in separate worlds, and are no baseline: joint PPO beats them."
+    return text
 
 
 def _table(result: Mapping[str, Any], seat: int, role: str) -> list[str]:
@@ -176,8 +209,9 @@ def _table(result: Mapping[str, Any], seat: int, role: str) -> list[str]:
     names, means, halves = result["sides"], result["means"][seat], result["halves"][seat]
     groups = {name: [index] for index, name in enumerate(names)}
     if len(names) > WIDE:
-        kinds = dict.fromkeys(name.split()[0] for name in names)
-        groups = {kind: [index for index, name in enumerate(names) if name.split()[0] == kind] for kind in kinds}
+        groups = {kind: [] for kind in result["kinds"]}
+        for index, kind in enumerate(result["kinds"]):
+            groups[kind].append(index)
     lines = [f"| {role} | {' | '.join(groups)} |", f"| --- |{' --- |' * len(groups)}"]
     for row, here in groups.items():
         cells = []
@@ -212,10 +246,12 @@ def _of_league(settings: Mapping[str, Any]) -> str:
         ("league exploiters", given.get("league_exploiters", 0)),
     ]
     others = ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no exploiters"
+    worlds = "the same worlds" if given.get("shared_worlds", True) else "worlds of their own"
     return (
-        f" The AlphaStar league has one main agent per role, {others}. Its mixture is computed by prd over all frozen "
-        "players. Intervals are over episodes of these policies. The difference over seeds has the interval of a mean "
-        "over resampled populations and trainings (two crossed random effects, Student's t). It needs at least three "
+        f" The AlphaStar league has one main agent per role, in {worlds}, and {others}. Its mixture is computed by prd "
+        "over all frozen players. Intervals are over episodes of these policies. The difference over seeds has the "
+        "interval of a mean over resampled populations and trainings (two crossed random effects, Student's t). It "
+        "needs at least three "
         "of each."
     )
 

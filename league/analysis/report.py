@@ -60,7 +60,7 @@ def read_report(
     columns, measures = {}, {}
     if tables.last is not None:
         columns, measures = policy_ratings(tables, rated), population_measures(tables, rated)
-    end = _final_iteration(tables)
+    end = tables.final_iteration()
     strategy = None
     if end is not None:
         own = "meta_strategy" in tables.rows[end]
@@ -87,15 +87,6 @@ def read_report(
         matches=count_training_matches(tables),
         left_out=tables.left_out,
     )
-
-
-def _final_iteration(tables: RunTables) -> int | None:
-    """Return the iteration whose meta-strategy is the result of the run."""
-    end = max(tables.strategies, default=None)
-    if tables.store.config.get("keep_best_strategy"):
-        best = [row["best_iteration"] for row in tables.rows.values() if row.get("best_iteration") is not None]
-        end = best[-1] if best else end
-    return end
 
 
 def _policies(store: RunStore, role: str, columns: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
@@ -139,15 +130,17 @@ def _exploit(
     config = tables.store.config
     settings = {**config.get("train_overrides", {}), "total_steps": steps}
     train = training(tables.game, config.get("device", "cpu"), settings)
+    strategy = tables.strategy(end)
     found = approximate_exploitability(
         tables.game,
         tables.store.populations,
-        tables.strategies[end],
+        strategy.marginals,
         train,
         seconds,
         seed=derive_named_seed(config.get("seed", 0), "report"),
         progress=progress,
         executor=executor,
+        joint=strategy.joint,
     )
     fields = {each.name: getattr(found, each.name) for each in dataclasses.fields(found) if each.name != "responses"}
     fields["seats"] = [{**dataclasses.asdict(each), "gain": each.gain} for each in found.seats]

@@ -40,9 +40,11 @@ class Report:
     """Iterations with `iteration`, `seconds`, `episodes`, `policies`, `strategy` (one list per seat) and measures.
 
     `nash_conv`, `exploitability` and `best_nash_conv` are exact, or None if the game is too large or they are not
-    computed yet. `population_gain` is the gain of the seats by policies of the run itself. It is a lower bound on
+    computed yet. With the meta-solver ce, `ce_gap` is the gain by deviations after the recommendation, else None.
+    `population_gain` is the gain of the seats by policies of the run itself. It is a lower bound on
     NashConv if payoffs are exact, else an estimate that is biased upward by the choice of the best policies.
-    `population_gain_half_width` is half of its 95 % interval. Both are None without later policies."""
+    `population_gain_half_width` is half of its 95 % interval. Both are None without later policies; the half-width of a
+    sampled gain is also None with a joint meta-strategy."""
     strategy: dict[str, Any] | None
     """Final meta-strategy: `iteration`, `solver`, `weights` (one list per seat), and whether it is `of_the_run` or
     computed for this report."""

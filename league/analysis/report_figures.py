@@ -45,6 +45,7 @@ def report_figures(report: Report) -> Iterator[tuple[str, Figure]]:
         for key, title in (
             ("nash_conv", "NashConv"),
             ("best_nash_conv", "best so far"),
+            ("ce_gap", "CE gap"),
             ("population_gain", "gain by own policies"),
         )
         if any(row[key] is not None for row in rows)

@@ -14,7 +14,7 @@ from gpu_envs.errors import ConfigError
 from league import solvers
 from league.analysis import population_metrics, ratings
 from league.analysis.run_tables import RunTables
-from league.evaluation.nash_conv import is_evaluated
+from league.evaluation.nash_conv import is_evaluated, nash_conv_lower_bound, strategy_from_summary
 from league.evaluation.tabular_game import is_recurrent
 from league.game import Game
 from league.solvers import MetaStrategy
@@ -39,8 +39,12 @@ def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
             if last is not None and tables.sizes(number) != rated:  # without later policies the gain is unknown
                 wide = zip(strategy, last.shape[1:], strict=True)
                 padded = tuple(pad(each, (0, size - len(each))) for each, size in wide)
-                gain = solvers.nash_gap(last, MetaStrategy(padded))
-                gain_half_width = _gain_half_width(tables, rated, padded)
+                if row.get("joint") is None:
+                    gain = solvers.nash_gap(last, MetaStrategy(padded))
+                    gain_half_width = _gain_half_width(tables, rated, padded)
+                else:  # the marginals of a joint distribution do not determine the gain
+                    gain = nash_conv_lower_bound(last, strategy_from_summary(row))
+                    gain_half_width = 0.0 if tables.exact else None
         best = min(best, math.inf if nash_conv is None else nash_conv)
         found.append(
             {
@@ -50,6 +54,7 @@ def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
                 "nash_conv": nash_conv,
                 "exploitability": None if nash_conv is None else nash_conv / len(tables.game.seats),
                 "best_nash_conv": None if nash_conv is None else best,
+                "ce_gap": row.get("ce_gap"),
                 "population_gain": gain,
                 "population_gain_half_width": gain_half_width,
                 "seconds": row.get("seconds"),

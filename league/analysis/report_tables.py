@@ -35,6 +35,7 @@ ITERATIONS = {
     "nash_conv": "NashConv",
     "exploitability": "exploitability",
     "best_nash_conv": "best so far",
+    "ce_gap": "CE gap",
     "population_gain": "gain by own policies",
 }
 """Column titles of measures of iterations."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league import solvers
 from league.evaluation.tabular_game import TabularGame
+from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
 from league.storage.run_config import sizes, table_of
 from league.storage.run_store import RunStore
@@ -68,6 +69,21 @@ class RunTables:
     def rated(self) -> dict[str, int]:
         """Number of the first policies of each role whose payoffs are all known."""
         return dict.fromkeys(self.game.roles, 0) if self.last is None else self.sizes(self.last)
+
+    def final_iteration(self) -> int | None:
+        """Return the iteration whose meta-strategy is the result of the run; None: there is none yet."""
+        end = max(self.strategies, default=None)
+        if self.store.config.get("keep_best_strategy"):
+            best = [row["best_iteration"] for row in self.rows.values() if row.get("best_iteration") is not None]
+            end = best[-1] if best else end
+        return end
+
+    def strategy(self, iteration: int) -> MetaStrategy:
+        """Return the meta-strategy of an iteration, with the joint distribution of the run if it has one."""
+        row = self.rows[iteration]
+        if "meta_strategy" in row and row.get("joint") is not None:
+            return MetaStrategy(self.strategies[iteration], torch.tensor(row["joint"], dtype=torch.float64))
+        return MetaStrategy(self.strategies[iteration])
 
     def sub_game(self, sizes: Mapping[str, int], table: Tensor | None = None) -> Tensor:
         """Return the payoffs (S, n_1, ..., n_S), or another table, of the first policies of each role."""

@@ -7,6 +7,7 @@ from typing import Any
 from gpu_envs.errors import CheckpointError
 from league.analysis.run_tables import RunTables
 from league.leagues.league_state import read_players
+from league.leagues.player import RANDOM_NAME, opponent_kind
 from league.rollout.matchup_distribution import LEARNER
 
 __all__ = ["count_training_matches"]
@@ -41,13 +42,12 @@ def count_training_matches(tables: RunTables) -> dict[str, Any]:
     for row in tables.rows.values():
         for learner, opponents in row.get("matches", {}).items():
             for opponent, count in opponents.items():
-                if learner not in players or opponent not in players:
+                if learner not in players or opponent not in {RANDOM_NAME, *players}:
                     raise CheckpointError(
                         f"{store.file}: iterations: matches: expected names of players, got {learner!r:.80} and "
                         f"{opponent!r:.80}"
                     )
-                one, other = players[learner], players[opponent]
-                kind = f"{one.kind} - {'frozen ' if other.parent else ''}{other.kind}"
-                add(one.role, kind, learner, opponent, count)
+                one = players[learner]
+                add(one.role, f"{one.kind} - {opponent_kind(players, opponent)}", learner, opponent, count)
     by_pair = [[*pair, count] for pair, count in pairs.items()]
     return {"by_role": roles, "by_kind": kinds, "by_pair": by_pair}

@@ -104,12 +104,15 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 def _of_psro(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return the table of PSRO; in large games, with the gain of the next responses, a lower bound of NashConv."""
     known = any(row["nash_conv"] is not None for row in rows)
+    recommends = known and any(row.get("ce_gap") is not None for row in rows)
     measures = ["NashConv", "exploitability", "best so far"] if known else ["gain of the next"]
+    measures = ["CE gap", *measures] if recommends else measures
     lines = [["iteration", "policies", *measures, "episodes", "seconds"]]
     for number, row in enumerate(rows):
         values = [row["nash_conv"], row["exploitability"], row["best_nash_conv"]]
         if not known:
-            values = [rows[number + 1]["previous_nash_conv_lower_bound"] if number + 1 < len(rows) else None]
+            values = [_gain_of_previous(rows[number + 1]) if number + 1 < len(rows) else None]
+        values = [row.get("ce_gap"), *values] if recommends else values
         size = "/".join(str(count) for count in row["policies"].values())
         lines.append(
             [
@@ -121,6 +124,12 @@ def _of_psro(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             ]
         )
     return lines
+
+
+def _gain_of_previous(row: Mapping[str, Any]) -> float | None:
+    """Return the gain of an iteration's policies against the meta-strategy before; with ce, after recommendations."""
+    gain = row.get("previous_ce_gap_lower_bound")
+    return row["previous_nash_conv_lower_bound"] if gain is None else gain
 
 
 def _number(value: float | None, digits: int) -> str:

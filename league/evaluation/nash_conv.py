@@ -23,6 +23,8 @@ __all__ = [
     "LANE",
     "UNKNOWN",
     "Evaluation",
+    "ce_gap_lower_bound",
+    "compute_gaps",
     "compute_nash_conv",
     "evaluated",
     "is_evaluated",
@@ -83,14 +85,16 @@ class Evaluation:
         for role, population in store.populations.items():  # without the policies of later iterations
             policies[role] = [population[entry.index] for entry in population.entries if entry.iteration <= number]
 
-        def commit(nash_conv: float) -> None:
+        def commit(gaps: Mapping[str, float]) -> None:
             with store.step(key) as result:
-                result["nash_conv"] = nash_conv
-                store.put_iteration(number, evaluated(store.iterations(), number, nash_conv, len(store.game.seats)))
+                result |= gaps
+                store.put_iteration(number, evaluated(store.iterations(), number, len(store.game.seats), **gaps))
             if self.progress is not None:
-                self.progress(number, f"NashConv {nash_conv:.4f}")
+                more = f"  CE gap {gaps['ce_gap']:.4f}" if "ce_gap" in gaps else ""
+                self.progress(number, f"NashConv {gaps['nash_conv']:.4f}{more}")
 
-        task = RemoteTask(key, compute_nash_conv, policies, {"game": store.game, "strategy": self.strategy_of(row)})
+        arguments = {"game": store.game, "strategy": self.strategy_of(row), "after_recommendation": "ce_gap" in row}
+        task = RemoteTask(key, compute_gaps, policies, arguments)
         self.coordinator.submit(task, commit, lane=LANE)
 
 
@@ -105,8 +109,35 @@ def compute_nash_conv(
     return tabular.nash_conv(policies, strategy.marginals, strategy.joint)
 
 
-def evaluated(rows: Mapping[int, dict[str, Any]], number: int, nash_conv: float, seats: int) -> dict[str, Any]:
-    """Return the summary of an iteration with its NashConv; earlier iterations are already evaluated."""
+def compute_gaps(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
+    *,
+    game: Game,
+    strategy: MetaStrategy | None,
+    after_recommendation: bool,
+) -> dict[str, float]:
+    """Return `nash_conv` and, if seats deviate `after_recommendation` of a joint distribution, `ce_gap`."""
+    found = {"nash_conv": compute_nash_conv(policies, game=game, strategy=strategy)}
+    if after_recommendation and strategy is not None and strategy.joint is not None:
+        tabular = TabularGame.of(game, required=True)
+        assert tabular is not None
+        found["ce_gap"] = tabular.ce_gap(policies, strategy.joint)
+    return found
+
+
+def evaluated(
+    rows: Mapping[int, dict[str, Any]], number: int, seats: int, nash_conv: float, ce_gap: float | None = None
+) -> dict[str, Any]:
+    """Return the summary of an iteration with its NashConv and CE gap; earlier iterations are already evaluated.
+
+    Args:
+        rows: Summaries by iteration.
+        number: Iteration.
+        seats: Number of seats.
+        nash_conv: NashConv of the iteration's meta-strategy.
+        ce_gap: CE gap of the iteration's meta-strategy; None: seats do not deviate after recommendations. With a CE
+            gap, the best iteration is the one with the smallest CE gap.
+    """
     known = {at: row["nash_conv"] for at, row in rows.items() if at < number and row["nash_conv"] is not None}
     known[number] = nash_conv
     row = rows[number] | {
@@ -114,6 +145,10 @@ def evaluated(rows: Mapping[int, dict[str, Any]], number: int, nash_conv: float,
         "exploitability": nash_conv / seats,
         "best_nash_conv": min(known.values()),
     }
+    if ce_gap is not None:
+        row["ce_gap"] = ce_gap
+        known = {at: rows[at]["ce_gap"] for at in known if at < number and rows[at].get("ce_gap") is not None}
+        known[number] = ce_gap
     if "best_iteration" in row:
         row["best_iteration"] = min(known, key=lambda at: (known[at], -at))
     return row
@@ -133,14 +168,35 @@ def nash_conv_lower_bound(meta_game: Tensor, strategy: MetaStrategy) -> float:
     if strategy.joint is None:
         marginals = tuple(pad(each, (0, n - len(each))) for each, n in zip(strategy.marginals, sizes, strict=True))
         return solvers.nash_gap(meta_game, MetaStrategy(marginals))
-    padding = [each for n, had in zip(sizes, strategy.joint.shape, strict=True) for each in (n - had, 0)]
-    joint = pad(strategy.joint, padding[::-1])
-    total = 0.0
+    joint, total = _padded(strategy.joint, sizes), 0.0
     for seat, own in enumerate(meta_game):
         others = joint.sum(seat, keepdim=True)
         worth = (own * others).movedim(seat, 0).flatten(1).sum(1)
         total += float(worth.max() - (own * joint).sum())
     return total
+
+
+def ce_gap_lower_bound(meta_game: Tensor, joint: Tensor) -> float:
+    """Return the sum over seats of the gain by deviations after the recommendation to policies of the meta-game.
+
+    It is a lower bound on the CE gap, up to the errors of estimated payoffs.
+
+    Args:
+        meta_game: Payoffs (S, N_1, ..., N_S).
+        joint: Distribution over profiles of these policies, or of the first ones of each seat.
+    """
+    joint, total = _padded(joint, meta_game.shape[1:]), 0.0
+    for seat, own in enumerate(meta_game):
+        recommended, worth = (each.movedim(seat, 0).flatten(1) for each in (joint, own))
+        earned = recommended @ worth.T  # [i, j]: return of policy j if i is recommended, times the probability of i
+        total += float((earned.max(1).values - earned.diagonal()).sum())
+    return total
+
+
+def _padded(joint: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return a joint distribution over the first policies of each seat as one over all (N_1, ..., N_S)."""
+    padding = [each for n, had in zip(sizes, joint.shape, strict=True) for each in (n - had, 0)]
+    return pad(joint, padding[::-1])
 
 
 def strategy_from_summary(row: Mapping[str, Any]) -> MetaStrategy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 import torch
@@ -21,7 +22,7 @@ from league.storage.records import to_json
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["KEPT", "TabularGame", "is_recurrent", "is_tabular"]
+__all__ = ["KEPT", "JointDeviation", "TabularGame", "is_recurrent", "is_tabular"]
 
 KEPT = 4
 """Trees that a process keeps, those that were asked for last."""
@@ -31,6 +32,16 @@ _ASKED: weakref.WeakKeyDictionary[GameTree, list[weakref.WeakKeyDictionary[Polic
     weakref.WeakKeyDictionary()
 )
 """Tables of the policies by tree and seat; policies are frozen."""
+
+
+@dataclass(frozen=True)
+class JointDeviation:
+    """The best response of a seat that deviates from a joint distribution."""
+
+    table: Tensor
+    """Best response (I, C)."""
+    gain: float
+    """Increase of the return; after a recommendation, times the probability of the recommendation."""
 
 
 class TabularGame:
@@ -114,21 +125,81 @@ class TabularGame:
         """
         if joint is None:
             return self.tree.nash_conv(self.mixtures(populations, marginals))
-        opponents, tables = MetaStrategy(tuple(marginals), joint), self.tabulate_all(populations)
-        best = sum(self._respond(populations, opponents, seat)[1] for seat in range(joint.dim()))
-        payoffs = self.tree.payoffs([each[:size] for each, size in zip(tables, joint.shape, strict=True)])
-        return best - float((payoffs.sum(0) * joint.cpu()).sum())
+        return sum(self.gains(populations, marginals, joint))
+
+    def gains(
+        self,
+        populations: Mapping[str, Sequence[PolicyProtocol]],
+        marginals: Sequence[Tensor],
+        joint: Tensor | None = None,
+    ) -> list[float]:
+        """Return the gain of each seat by a unilateral best response to a meta-strategy, see `nash_conv`."""
+        seats = range(len(marginals))
+        if joint is not None:
+            return [self.deviation_gains(populations, joint, seat, recommended=False)[None].gain for seat in seats]
+        strategy = MetaStrategy(tuple(marginals))
+        values = self.tree.values(self.mixtures(populations, marginals)).tolist()
+        return [self._respond(populations, strategy, seat)[1] - values[seat] for seat in seats]
+
+    def deviation_gains(
+        self, populations: Mapping[str, Sequence[PolicyProtocol]], joint: Tensor, seat: int, recommended: bool = True
+    ) -> dict[int | None, JointDeviation]:
+        """Return the gains of a seat by a best response to a joint distribution.
+
+        Args:
+            populations: Policies by role.
+            joint: (N_1, ..., N_S), distribution over profiles.
+            seat: Index of the seat.
+            recommended: The seat deviates after its recommendation, else before.
+
+        Returns:
+            The gains by the index of the recommended policy, without policies that are never recommended; else one
+            gain with the index None.
+        """
+        tables = [each[:size] for each, size in zip(self.tabulate_all(populations), joint.shape, strict=True)]
+        joint = joint.cpu()
+        earned = (self.tree.payoffs(tables)[seat] * joint).movedim(seat, 0).flatten(1).sum(1)
+        if not recommended:
+            table, value = self._respond_to_joint(populations, joint.sum(seat, keepdim=True), seat)
+            return {None: JointDeviation(table, value - float(earned.sum()))}
+        found: dict[int | None, JointDeviation] = {}
+        for index in joint.movedim(seat, 0).flatten(1).sum(1).nonzero().flatten().tolist():
+            table, value = self._respond_to_joint(populations, joint.narrow(seat, index, 1), seat)
+            found[index] = JointDeviation(table, value - float(earned[index]))
+        return found
+
+    def ce_gap(self, populations: Mapping[str, Sequence[PolicyProtocol]], joint: Tensor) -> float:
+        """Return the CE gap: the sum over seats of the gain by a best response to every recommendation.
+
+        It is at least `nash_conv` of the joint distribution (N_1, ..., N_S), and 0 in a correlated equilibrium.
+        """
+        seats = range(joint.dim())
+        gains = [self.deviation_gains(populations, joint, seat).values() for seat in seats]
+        return sum(max(each.gain, 0.0) for found in gains for each in found)
 
     # ---------------------------------------------------------------- best responses
 
     def best_response(
-        self, populations: Mapping[str, Sequence[PolicyProtocol]], role: str, opponents: MetaStrategy
+        self,
+        populations: Mapping[str, Sequence[PolicyProtocol]],
+        role: str,
+        opponents: MetaStrategy,
+        recommendation: int | None = None,
     ) -> tuple[TablePolicy, float]:
         """Return a pure best response of a role to the meta-strategy of the other seats, and its mean return.
 
-        The policy plays every seat of the role; the return is the mean over these seats.
+        The policy plays every seat of the role; the return is the mean over these seats. With the index of a
+        `recommendation`, the response is to the joint distribution conditional on it.
         """
-        found = [self._respond(populations, opponents, seat) for seat in self.game.seats_of(role)]
+        if recommendation is not None:
+            assert opponents.joint is not None
+            joint, found = opponents.joint.cpu(), []
+            for seat in self.game.seats_of(role):
+                given = joint.narrow(seat, recommendation, 1)
+                table, value = self._respond_to_joint(populations, given, seat)  # ties as in `deviation_gains`
+                found.append((table, value / float(given.sum())))
+        else:
+            found = [self._respond(populations, opponents, seat) for seat in self.game.seats_of(role)]
         return self.policy(role, [table for table, _ in found]), sum(value for _, value in found) / len(found)
 
     def _respond(
@@ -137,9 +208,14 @@ class TabularGame:
         """Return the table of a best response of one seat, and its return."""
         if opponents.joint is None:
             return self.tree.best_response(self.mixtures(populations, opponents.marginals), seat)
-        tables = self.tabulate_all(populations)
-        joint, worth = opponents.joint.sum(seat, keepdim=True), []  # index 0 stands for the seat's own policy
-        for who in joint.nonzero().tolist():
+        return self._respond_to_joint(populations, opponents.joint.sum(seat, keepdim=True), seat)
+
+    def _respond_to_joint(
+        self, populations: Mapping[str, Sequence[PolicyProtocol]], joint: Tensor, seat: int
+    ) -> tuple[Tensor, float]:
+        """Return the table of a best response to weighted profiles (N_1, ..., 1, ..., N_S), and its weighted return."""
+        tables, worth = self.tabulate_all(populations), []
+        for who in joint.nonzero().tolist():  # index 0 of the seat stands for its own policy
             profile = [tables[other][index] for other, index in enumerate(who)]
             worth.append(float(joint[tuple(who)]) * self.tree.against(profile, seat))
         return self.tree.best_against(torch.stack(worth).sum(0), seat)

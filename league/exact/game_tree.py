@@ -29,6 +29,10 @@ class GameTree:
         game: The game.
         observations: Observations of each seat at its information sets (I, D) float32, in the order of the steps.
         legal: Legal choices of each seat (I, C) bool.
+        parent: Sequence of each seat before its information sets (I,) int64, see `PlayerTree.parent`.
+        layers: Information sets of each seat by the number of its earlier actions, (N,) int64 each.
+        sequence: Last sequence of each seat at the leaves (Z,) int64.
+        stakes: Returns of the seats at the leaves, times the probability of chance (S, Z).
     """
 
     def __init__(
@@ -38,10 +42,10 @@ class GameTree:
         self.game = game
         self.observations = tuple(torch.from_numpy(side.observations) for side in sides)
         self.legal = tuple(torch.from_numpy(side.legal) for side in sides)
-        self._parent = tuple(torch.from_numpy(side.parent) for side in sides)
-        self._layers = tuple(_layers(*each) for each in zip(self._parent, self.legal, strict=True))
-        self._sequence = tuple(sequence.T.contiguous())
-        self._stakes = (returns * chance[:, None]).T.contiguous()  # (S, Z)
+        self.parent = tuple(torch.from_numpy(side.parent) for side in sides)
+        self.layers = tuple(_layers(*each) for each in zip(self.parent, self.legal, strict=True))
+        self.sequence = tuple(sequence.T.contiguous())
+        self.stakes = (returns * chance[:, None]).T.contiguous()  # (S, Z)
 
     @classmethod
     def of(cls, game: Game) -> GameTree:
@@ -60,8 +64,8 @@ class GameTree:
         tables, choices = tables.double(), tables.shape[-1]
         plan = tables.new_ones((*tables.shape[:-2], 1 + tables.shape[-2] * choices))
         below = plan[..., 1:].unflatten(-1, tables.shape[-2:])
-        for rows in self._layers[seat]:
-            below[..., rows, :] = plan[..., self._parent[seat][rows], None] * tables[..., rows, :]
+        for rows in self.layers[seat]:
+            below[..., rows, :] = plan[..., self.parent[seat][rows], None] * tables[..., rows, :]
         return plan
 
     def values(self, profile: Profile) -> Tensor:
@@ -78,7 +82,7 @@ class GameTree:
             (S, N_1, ..., N_S).
         """
         reach = [self._reach(_stacked(each), seat) for seat, each in enumerate(tables)]
-        cells = self._stakes  # (S, ..., Z), with one more axis for every seat but the last
+        cells = self.stakes  # (S, ..., Z), with one more axis for every seat but the last
         for each in reach[:-1]:
             cells = cells[..., None, :] * each
         return cells @ reach[-1].T
@@ -101,7 +105,7 @@ class GameTree:
 
     def against(self, profile: Profile, seat: int) -> Tensor:
         """Return the seat's returns of the leaves (Z,), weighted by chance and the other tables of a profile."""
-        weight = self._stakes[seat].clone()
+        weight = self.stakes[seat].clone()
         for other, table in enumerate(profile):
             if other != seat:
                 weight *= self._reach(table, other)
@@ -109,10 +113,10 @@ class GameTree:
 
     def best_against(self, weight: Tensor, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
         """Return `best_response` for weighted returns (Z,); sums of `against` stand for correlated opponents."""
-        legal, parent = self.legal[seat], self._parent[seat]
-        worth = weight.new_zeros(1 + legal.numel()).index_add_(0, self._sequence[seat], weight)
+        legal, parent = self.legal[seat], self.parent[seat]
+        worth = weight.new_zeros(1 + legal.numel()).index_add_(0, self.sequence[seat], weight)
         table = torch.zeros_like(legal, dtype=weight.dtype)
-        for rows in reversed(self._layers[seat]):
+        for rows in reversed(self.layers[seat]):
             options = worth[1:].view(legal.shape)[rows].masked_fill(~legal[rows], -torch.inf)
             best = options.amax(-1, keepdim=True)
             action = (options >= best - tie).byte().argmax(-1, keepdim=True)  # the first of the largest
@@ -140,7 +144,7 @@ class GameTree:
 
     def _reach(self, tables: Tensor, seat: int) -> Tensor:
         """Return the factors of a seat in the probabilities of the leaves (..., Z)."""
-        return self.plan(tables, seat)[..., self._sequence[seat]]
+        return self.plan(tables, seat)[..., self.sequence[seat]]
 
 
 def _stacked(tables: Tensor | Sequence[Tensor]) -> Tensor:

@@ -47,7 +47,8 @@ def tabulate(policy: PolicyProtocol, tree: GameTree, seat: int) -> Tensor:
         params, _ = policy.actor.step(policy.inputs(obs.to(device).unsqueeze(-2)), None)  # a single agent
         probabilities = policy.head.log_probs(params.squeeze(-2), legal.to(device)).exp().squeeze(-2)
     elif isinstance(policy, ProvidesActionProbabilities):
-        probabilities = policy.probabilities(obs, legal)
+        device = policy.table.device if isinstance(policy, TablePolicy) else obs.device
+        probabilities = policy.probabilities(obs.to(device), legal.to(device))
     else:
         raise ConfigError(f"tabulate: expected a policy with probabilities(obs, mask), got {type(policy).__name__}")
     probabilities = probabilities.cpu().double().masked_fill(~legal, 0.0)

@@ -21,12 +21,14 @@ from league.leagues.builder import (
     Roster,
     learning_opponents,
     merge_matches,
+    pairs,
     players_per_role,
     uniform_matches,
     weighted_matches,
 )
 from league.leagues.matchmaking import pfsp, without_monotonic_suffix
 from league.leagues.player import Match, Player
+from league.leagues.training_group import TrainingGroup
 from league.leagues.transitions import Change, Freeze, Reset
 
 __all__ = [
@@ -120,6 +122,9 @@ class AlphaStarConfig:
     """Matches of main agents."""
     exploiter_matches: ExploiterMatches = field(default_factory=ExploiterMatches)
     """Matches of both kinds of exploiters."""
+    shared_worlds: bool = True
+    """Train main agents of different roles as pairs in the same worlds: when they meet, both learn.
+    Exploiters train in worlds of their own. StarCraft's agents share a role, so the paper has no such pairs."""
     freeze_start: bool = True
     """Add frozen copies of the main agents' first weights at the start."""
 
@@ -235,6 +240,10 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
             return uniform_matches(learning_opponents(roster, player, MAIN))
         against = roster.win_rates.against(player.name, frozen)
         return weighted_matches(frozen, pfsp(against, self.config.exploiter_matches.league_weighting), 1.0)
+
+    def training_groups(self, roster: Roster) -> list[TrainingGroup]:
+        """Return main agents as pairs of both roles, unless `shared_worlds` is off, and exploiters alone."""
+        return pairs(roster, MAIN) if self.config.shared_worlds else super().training_groups(roster)
 
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Freeze players that are ready, and reset exploiters with their reset probability."""

@@ -11,8 +11,9 @@ import torch
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import bounds_of
 from league.leagues.builder import check_numeric
-from league.leagues.league_state import RANDOM, RANDOM_NAME, LeagueState, LearningPlayer, policy_weights
-from league.leagues.player import Player
+from league.leagues.league_state import RANDOM, LeagueState, LearningPlayer, policy_weights
+from league.leagues.player import RANDOM_NAME, Player
+from league.leagues.training_group import SEPARATOR
 from league.leagues.transitions import Change, Copy, Enter, Freeze, Reset, Retire
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
@@ -52,7 +53,7 @@ def apply_transitions(state: LeagueState, number: int, changes: Sequence[Change]
                 _enter(state, player)
             case Retire(name):
                 state.roster.retire(name)
-                state.store.drop_state(f"learner.{name}")
+                state.drop_trainings(name)
 
 
 def multiply_settings(
@@ -72,10 +73,10 @@ def multiply_settings(
 def _enter(state: LeagueState, player: Player) -> None:
     """Add a learning player with random weights."""
     name, game = player.name, state.game
-    if player.parent is not None or name == RANDOM_NAME or ":" in name:
+    if player.parent is not None or name == RANDOM_NAME or ":" in name or SEPARATOR in name:
         raise ConfigError(
             f"player {name}: expected a learning player (parent = None) whose name is not {RANDOM_NAME!r} and has "
-            f"no ':', got {player}"
+            f"no ':' or {SEPARATOR!r}, got {player}"
         )
     state.roster.add(player)
     state.learning[name] = LearningPlayer()
@@ -103,8 +104,11 @@ def _freeze(state: LeagueState, number: int, name: str) -> None:
 
 
 def _restart_from(state: LeagueState, name: str, weights: Mapping[str, Any]) -> None:
-    """Restart a player from other weights, with new environments and no win rates."""
-    state.store.drop_state(f"learner.{name}")
+    """Restart a player from other weights, with new environments and no win rates.
+
+    The players that train together with it continue from their weights in new environments, too.
+    """
+    state.drop_trainings(name)
     state.learning[name].restarts += 1
     state.learning[name].steps = 0
     state.roster.win_rates.forget(name)

@@ -14,6 +14,7 @@ from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues.matchmaking import WinRates
 from league.leagues.player import Match, Player
+from league.leagues.training_group import TrainingGroup
 from league.leagues.transitions import Change
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "check_numeric",
     "learning_opponents",
     "merge_matches",
+    "pairs",
     "players_per_role",
     "uniform_matches",
     "weighted_matches",
@@ -150,9 +152,20 @@ class LeagueBuilder(ABC):
     def matches(self, roster: Roster, player: Player) -> list[Match]:
         """Return the opponents of a learning player in the next iteration, with probabilities that sum to 1.
 
+        Opponents are learning players, frozen players, or the random policy under the name "random".
+
         A learning opponent plays with its weights from the start of the iteration. Only `player` learns from the
-        match. If one population plays all seats, a player may be its own opponent; then both seats learn.
+        match, except in a group (`training_groups`). If one population plays all seats, a player may be its own
+        opponent; then both seats learn.
         """
+
+    def training_groups(self, roster: Roster) -> list[TrainingGroup]:
+        """Return the learning players as groups that learn in the same worlds; by default every player is alone.
+
+        Players of a group have different roles and equal training settings. When they meet, both learn. A player plays
+        its partner with the current weights. If a group changes, or a player of it restarts, it starts in new worlds.
+        """
+        return [(name,) for name in roster.learning()]
 
     @abstractmethod
     def build_league(self, result: LeagueResult) -> list[Change]:
@@ -208,6 +221,14 @@ class NoLeagueBuilder(LeagueBuilder):
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Return no transitions."""
         return []
+
+
+def pairs(roster: Roster, kind: str) -> list[TrainingGroup]:
+    """Return the learning players as groups: those of a kind as pairs of both roles, all others alone."""
+    names, roles = roster.learning(), roster.game.roles
+    paired = list(zip(*(roster.learning(role, kind) for role in roles), strict=False)) if len(roles) == 2 else []
+    partners = {name: pair for pair in paired for name in pair}
+    return list(dict.fromkeys(partners.get(name, (name,)) for name in names))
 
 
 def players_per_role(game: Game, kind: str, count: int) -> list[Player]:

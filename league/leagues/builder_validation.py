@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
-
 from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues.builder import LeagueBuilder, LeagueResult, Roster
 from league.leagues.league_state import LeagueState
-from league.leagues.player import Match, Player
+from league.leagues.player import RANDOM_NAME, Match, Player
+from league.leagues.training_group import TrainingGroup, shared_matchups
 from league.leagues.transitions import Change, Copy, Enter
-from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from league.rollout.matchup_distribution import MatchupDistribution
 
-__all__ = ["describe_builder", "first_players", "matchup_distribution", "transitions"]
+__all__ = ["describe_builder", "first_players", "matchup_distribution", "training_groups", "transitions"]
 
 
 def describe_builder(builder: LeagueBuilder) -> str:
@@ -32,28 +31,38 @@ def first_players(builder: LeagueBuilder, game: Game) -> list[Player]:
     return found
 
 
-def matchup_distribution(builder: LeagueBuilder, state: LeagueState, player: Player) -> MatchupDistribution:
-    """Return the matchups of a learning player in the next iteration, with all seats of its role equally likely.
+def training_groups(builder: LeagueBuilder, state: LeagueState) -> list[TrainingGroup]:
+    """Return the builder's groups of learning players.
+
+    Raises:
+        ConfigError: A player has no group or several, or the players of a group do not fit together.
+    """
+    found, roster = builder.training_groups(state.roster), state.roster
+    who = f"{_name(builder)}.training_groups"
+    if sorted(name for group in found for name in group) != sorted(roster.learning()):
+        raise ConfigError(f"{who}: expected every learning player once, {roster.learning()!r:.200}, got {found!r:.200}")
+    for group in found:
+        roles = [roster.players[name].role for name in group]
+        if len(set(roles)) < len(roles):
+            raise ConfigError(f"{who}: {group}: expected players of different roles, got {', '.join(roles)}")
+        if any(state.learning[name].settings != state.learning[group[0]].settings for name in group):
+            raise ConfigError(f"{who}: {group}: expected players with equal training settings, got different ones")
+    return list(found)
+
+
+def matchup_distribution(builder: LeagueBuilder, state: LeagueState, group: TrainingGroup) -> MatchupDistribution:
+    """Return the matchups of a group of players in the next iteration, with all seats of a role equally likely.
 
     Raises:
         ConfigError: The builder's matches are invalid.
     """
-    roster, seats = state.roster, state.game.seats_of(player.role)
-    place = {name: index for index, name in enumerate(state.members(roster.facing(player)))}
-    rows, probability, learns = [], [], []
-    for match in _matches(builder, roster, player):
-        if match.opponent == player.name:  # the player has both seats
-            rows.append([LEARNER, LEARNER])
-            learns.append([True, True])
-            probability.append(match.probability)
-            continue
-        for seat in seats:
-            row, who = [place[match.opponent]] * 2, [False, False]
-            row[seat], who[seat] = LEARNER, True
-            rows.append(row)
-            learns.append(who)
-            probability.append(match.probability / len(seats))
-    return MatchupDistribution(torch.tensor(rows), torch.tensor(probability, dtype=torch.float64), torch.tensor(learns))
+    players = {name: state.roster.players[name] for name in group}
+    return shared_matchups(
+        state.game,
+        {player.role: name for name, player in players.items()},
+        {name: _matches(builder, state.roster, player) for name, player in players.items()},
+        {role: state.members(role) for role in state.game.roles},
+    )
 
 
 def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Match]:
@@ -62,11 +71,12 @@ def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Mat
     matches = builder.matches(roster, player)
     if not isinstance(matches, Sequence) or any(not isinstance(match, Match) for match in matches):
         raise ConfigError(f"{who}: expected a list of Match(opponent, probability), got {matches!r:.200}")
-    there = {*roster.learning(facing), *roster.frozen(facing)}
+    there = {RANDOM_NAME, *roster.learning(facing), *roster.frozen(facing)}
     for match in matches:
         if match.opponent not in there:
             raise ConfigError(
-                f"{who}: expected learning or frozen opponents of {facing}, got {match.opponent!r}; see Roster"
+                f"{who}: expected learning or frozen opponents of {facing}, or {RANDOM_NAME!r}, got "
+                f"{match.opponent!r}; see Roster"
             )
         if not match.probability >= 0:
             raise ConfigError(f"{who}: expected probabilities >= 0, got {match.probability} of {match.opponent}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
+from league.executors import RemoteTask
+from league.leagues.league_state import LeagueState
 from league.rollout.matchups import MatchupResults
 
-__all__ = ["balanced_draw_margin", "measured_draw_margin"]
+__all__ = ["balanced_draw_margin", "draw_margin_task", "measured_draw_margin"]
 
 
 def balanced_draw_margin(difference: Tensor) -> float:
@@ -23,6 +26,18 @@ def balanced_draw_margin(difference: Tensor) -> float:
     lines = torch.cat([seen, (seen[1:] + seen[:-1]) / 2])
     lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
     return float(lines[(won - lost).abs().argmin()])
+
+
+def draw_margin_task(
+    key: str, state: LeagueState, episodes: int, sampling: PayoffSamplingConfig, seed: int
+) -> RemoteTask:
+    """Return a task that plays single episodes between the first learning, or latest, player of each seat."""
+    pair = []
+    for seat in state.game.seats:
+        members = state.members(seat.role)
+        pair.append(members.index([*state.roster.learning(seat.role), members[-1]][0]))
+    ones = torch.ones(episodes, dtype=torch.int64)
+    return payoff_task(key, state.game, state.pools(), torch.tensor([pair] * episodes), ones, seed, sampling)
 
 
 def measured_draw_margin(results: MatchupResults) -> float:

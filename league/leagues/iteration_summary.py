@@ -9,15 +9,16 @@ from typing import Any
 
 from gpu_envs.errors import CheckpointError
 from league.leagues.builder import Roster
-from league.leagues.league_state import RANDOM_NAME, LeagueState
-from league.leagues.player import Player
+from league.leagues.league_state import LeagueState
+from league.leagues.player import RANDOM_NAME, Player, opponent_kind
+from league.leagues.training_group import TrainingGroup
 from league.leagues.transitions import Change, Enter
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields
 
-__all__ = ["iteration_summary", "matches_by_opponent", "read_result"]
+__all__ = ["iteration_summary", "matches_by_opponent", "read_result", "training_result"]
 
 
 def iteration_summary(
@@ -34,8 +35,8 @@ def iteration_summary(
     roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
     for name, met in matches.items():
         for who, games in met.items():
-            one, other = roster.players[name], roster.players[who]
-            pair = f"{one.kind} - {'frozen ' if other.parent else ''}{other.kind}"
+            one = roster.players[name]
+            pair = f"{one.kind} - {opponent_kind(roster.players, who)}"
             kinds[pair] = kinds.get(pair, 0) + games
             roles[one.role] += games
     return {
@@ -56,32 +57,59 @@ def _player_name(change: Change) -> str:
     return change.player.name if isinstance(change, Enter) else change.player
 
 
-def matches_by_opponent(state: LeagueState, player: Player, tally: EpisodeTally) -> list[list[Any]]:
-    """Return a list per opponent: its name, completed episodes, the player's score in them, started episodes."""
+def training_result(state: LeagueState, name: str, group: TrainingGroup, tally: EpisodeTally) -> dict[str, Any]:
+    """Return the result of one player of a training: matches, number of episodes, mean return and mean score."""
+    player = state.roster.players[name]
+    seats, matches = state.game.seats_of(player.role), matches_by_opponent(state, player, group, tally)
+    return {
+        "matches": matches,
+        "episodes": sum(games for _, games, *_ in matches),
+        "return": tally.mean_return(seats),
+        "score": tally.mean_score(seats),
+    }
+
+
+def matches_by_opponent(
+    state: LeagueState, player: Player, group: TrainingGroup, tally: EpisodeTally
+) -> list[list[Any]]:
+    """Return a list per opponent: its name, completed episodes, the player's score in them, started episodes.
+
+    In a game with one role, a match of the player against itself counts for the first seat.
+    """
     found: dict[str, list[Any]] = {}
+    seats, facing = state.game.seats_of(player.role), state.roster.facing(player)
+    partner = next((name for name in group if state.roster.players[name].role == facing), player.name)
     sums = zip(tally.count.tolist(), tally.score.tolist(), tally.begun.tolist(), strict=True)
     for matchup, learns, (count, score, begun) in zip(
         tally.matchups.tolist(), tally.learns.tolist(), sums, strict=True
     ):
-        own = learns.index(True)
-        opponent, role = matchup[1 - own], state.game.seats[1 - own].role
-        name = player.name if opponent == LEARNER else state.members(role)[opponent]
+        own = next((seat for seat in seats if learns[seat]), None)
+        if own is None:  # training data of another player of the group
+            continue
+        opponent = matchup[1 - own]
+        name = partner if opponent == LEARNER else state.members(facing)[opponent]
         entry = found.setdefault(name, [name, 0, 0.0, 0])
         entry[1:] = entry[1] + count, entry[2] + score[own], entry[3] + begun
     return list(found.values())
 
 
-def read_result(store: RunStore, task: str, roster: Roster) -> dict[str, Any]:
-    """Read the recorded result of a player's training task.
+def read_result(store: RunStore, task: str, group: TrainingGroup, roster: Roster) -> dict[str, dict[str, Any]]:
+    """Read the recorded results of a training task by player.
 
     Raises:
         CheckpointError: A value is damaged.
     """
-    numbers = {"steps": int, "episodes": int, "return": float, "score": float}
-    result, where = store.result(task, {**numbers, "matches": list[list[Any]]}), f"{store.file}: tasks: {task!r:.80}"
+    fields = {"episodes": int, "return": float, "score": float, "matches": list[list[Any]]}
     hints = {"opponent": str, "games": int, "score": float, "begun": int}
-    for match in result["matches"]:
-        opponent = check_fields(where, dict(zip_longest(hints, match)), hints)["opponent"]
-        if opponent not in {RANDOM_NAME, *roster.players}:
-            raise CheckpointError(f"{where}: expected a player, got {opponent!r:.80}")
-    return result
+    task_result, found = store.result(task, {"steps": int, "players": dict[str, dict[str, Any]]}), {}
+    where = f"{store.file}: tasks: {task!r:.80}"
+    if sorted(task_result["players"]) != sorted(group):
+        raise CheckpointError(f"{where}: expected the players {', '.join(group)}, got {task_result['players']!r:.80}")
+    for name in group:
+        result = check_fields(where, task_result["players"][name], fields)
+        for match in result["matches"]:
+            opponent = check_fields(where, dict(zip_longest(hints, match)), hints)["opponent"]
+            if opponent not in {RANDOM_NAME, *roster.players}:
+                raise CheckpointError(f"{where}: expected a player, got {opponent!r:.80}")
+        found[name] = {**result, "steps": task_result["steps"]}
+    return found

@@ -1,9 +1,10 @@
 """The loop of a league: players train against each other and their past, as a league builder decides.
 
-In every iteration each learning player trains for a number of environment steps, in environments of its own, against
-the opponents that the builder names. Opponents are resampled for every episode. Only the player whose match it is
-learns from it. Learning opponents play with their weights from the start of the iteration. After the iteration the
-builder's transitions change the league.
+In every iteration each learning player trains for a number of environment steps against the opponents that the builder
+names. Opponents are resampled for every episode. A player trains in worlds of its own, and only the player whose match
+it is learns from it; or it shares its worlds with a player of the other role, and both learn when they meet. Other
+learning opponents play with their weights from the start of the iteration. After the iteration the builder's
+transitions change the league.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.settings import check_settings, setting
 from league.evaluation.nash_conv import UNKNOWN, Evaluation, is_evaluated
-from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig, payoff_task
+from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
 from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gather
 from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import LeagueBuilder, LeagueResult
-from league.leagues.draw_margin import measured_draw_margin
-from league.leagues.iteration_summary import iteration_summary, matches_by_opponent, read_result
-from league.leagues.league_state import RANDOM_NAME, LeagueState
-from league.leagues.train_player import MAX_WORKER_TRAININGS, drop_trainings, train_player
+from league.leagues.draw_margin import draw_margin_task, measured_draw_margin
+from league.leagues.iteration_summary import iteration_summary, read_result, training_result
+from league.leagues.league_state import LEARNER_STATE, LeagueState
+from league.leagues.player import RANDOM_NAME
+from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
+from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
 from league.policies.random import RandomPolicy
 from league.rollout.matchups import MatchupResults
@@ -53,7 +55,8 @@ class LeagueConfig:
     iterations: int = setting(20, ge=0)
     """Number of iterations; every player trains once per iteration."""
     steps: int = setting(50_000, ge=1)
-    """Environment steps per player and iteration, rounded up to whole rollouts."""
+    """Environment steps per iteration of each player, or of each group of players that share their worlds.
+    They are rounded up to whole rollouts."""
     decay: float = setting(0.99, gt=0, le=1)
     """Factor by which each new game reduces the weight of earlier games in a win rate."""
     draw_margin: float | None = None
@@ -150,24 +153,25 @@ class League:
 
     def iterate(self, number: int) -> None:
         """Train every learning player, then apply the builder's transitions."""
-        start, names = time.perf_counter(), self.state.roster.learning()
+        start, groups = time.perf_counter(), builder_validation.training_groups(self.builder, self.state)
         with self._rollback_on_error():
             self._measure_draw_margin(number)
             self._filler().plan(f"{number - 1}/payoffs", self.config.eval_num_envs)  # cells are played during training
             draw_margin = self._draw_margin(number)
             pools = self.state.pools()
-            for name in names:
-                self._submit(number, name, pools, draw_margin, functools.partial(self._add_steps, number, name))
+            for group in groups:
+                self._submit(number, group, pools, draw_margin, functools.partial(self._add_steps, number, group))
             self.coordinator.wait("learn")
-            results = {name: self._result(number, name) for name in names}
+            results = {who: each for group in groups for who, each in self._results(number, group).items()}
             for name, result in results.items():
                 for opponent, games, score, _ in result["matches"]:
                     self.state.roster.win_rates.add(name, opponent, games, score)
             wanted = self._changes(number, results)
             with self.store.step(f"{number}/change"):
-                for name in names:
+                for name in results:
                     self.state.publish_weights(name, self.state.trained_weights(name))
                 apply_transitions(self.state, number, wanted)
+                self.state.keep_trainings(builder_validation.training_groups(self.builder, self.state))
                 row = {**iteration_summary(self.state.roster, results, wanted), **UNKNOWN, "draw_margin": draw_margin}
                 self.state.save()
                 self.store.put_iteration(number, {**row, "seconds": time.perf_counter() - start})
@@ -206,53 +210,58 @@ class League:
     def _submit(
         self,
         number: int,
-        name: str,
+        group: TrainingGroup,
         pools: Mapping[str, Sequence[PolicyProtocol]],
         draw_margin: float,
         then: Callable[[], None] | None = None,
     ) -> None:
-        """Submit a player's training task, unless it is complete."""
-        task, player = _task(number, name), self.state.roster.players[name]
-        before = _task(number - 1, name) if self.store.has_state(f"learner.{name}") else None
-        state = f"live.{name}" if before is None else f"learner.{name}"
+        """Submit the training task of a group, unless it is complete."""
+        task, state = _task(number, group), f"{LEARNER_STATE}{group_key(group)}"
+        before = _task(number - 1, group) if self.store.has_state(state) else None
+        read = functools.partial(self.store.state, state, self.device)
         arguments = {
             "run": self.id,
-            "player": name,
-            "role": player.role,
+            "group": group,
             "before": before,
             "task": task,
             "game": self.game,
-            "draw": builder_validation.matchup_distribution(self.builder, self.state, player),
-            "config": self.state.config(name),
-            "state": LazyValue(functools.partial(self.store.state, state, self.device)),
+            "draw": builder_validation.matchup_distribution(self.builder, self.state, group),
+            "config": self.state.config(group[0]),
+            "state": LazyValue(read if before is not None else functools.partial(self._start_weights, group)),
             "draw_margin": draw_margin,
             "seed": derive_named_seed(self.config.seed, task),
             "steps": self.config.steps,
             "keep": MAX_WORKER_TRAININGS if self.coordinator.executor.remote else None,
         }
-        call = RemoteTask(task, train_player, pools, arguments, learns=True, device=self.config.device)
-        self.coordinator.submit(call, functools.partial(self._commit_training, number, name), then, "learn")
+        call = RemoteTask(task, train_group, pools, arguments, learns=True, device=self.config.device)
+        self.coordinator.submit(call, functools.partial(self._commit_training, number, group), then, "learn")
 
-    def _commit_training(self, number: int, name: str, found: Mapping[str, Any]) -> None:
-        """Commit the result of a player's training."""
-        player, tally = self.state.roster.players[name], found["tally"]
-        with self.store.step(_task(number, name)) as result:
-            self.store.put_state(f"learner.{name}", found["state"])
-            result |= {"steps": found["steps"], "matches": matches_by_opponent(self.state, player, tally)}
-            result |= {"return": found["return"], "score": found["score"], "episodes": int(tally.count.sum())}
-        self.state.set_trained_weights(name, found["state"])
+    def _start_weights(self, group: TrainingGroup) -> dict[str, Any]:
+        """Return the weights of a group's players by role, from which their training starts."""
+        players = self.state.roster.players
+        return {players[name].role: self.store.state(f"live.{name}", self.device) for name in group}
+
+    def _commit_training(self, number: int, group: TrainingGroup, found: Mapping[str, Any]) -> None:
+        """Commit the results of a group's training."""
+        results = {name: training_result(self.state, name, group, found["tally"]) for name in group}
+        with self.store.step(_task(number, group)) as result:
+            self.store.put_state(f"{LEARNER_STATE}{group_key(group)}", found["state"])
+            result |= {"steps": found["steps"], "players": results}
+        for name in group:
+            self.state.set_trained_weights(name, found["state"])
+        self.steps += found["steps"]
         if self.progress is not None:
-            done = sum(each.total_steps for each in self.state.learning.values()) + found["steps"]
-            self.progress(done, f"{name}: return {result['return']:.3f}  score {result['score']:.2f}")
+            texts = (f"{who}: return {each['return']:.3f}  score {each['score']:.2f}" for who, each in results.items())
+            self.progress(self.steps, "  ".join(texts))
 
-    def _result(self, number: int, name: str) -> dict[str, Any]:
-        return read_result(self.store, _task(number, name), self.state.roster)
+    def _results(self, number: int, group: TrainingGroup) -> dict[str, dict[str, Any]]:
+        return read_result(self.store, _task(number, group), group, self.state.roster)
 
-    def _add_steps(self, number: int, name: str) -> None:
-        """Add the environment steps of a completed training to the player's counts."""
-        steps = self._result(number, name)["steps"]
-        self.state.learning[name].steps += steps
-        self.state.learning[name].total_steps += steps
+    def _add_steps(self, number: int, group: TrainingGroup) -> None:
+        """Add the environment steps of a completed training to the counts of its players."""
+        for name, result in self._results(number, group).items():
+            self.state.learning[name].steps += result["steps"]
+            self.state.learning[name].total_steps += result["steps"]
 
     def _first_draw_margin(self) -> float:
         """Return the given draw margin, or measure it between the first players."""
@@ -282,20 +291,14 @@ class League:
             return self.state.draw_margin
         return self.store.result(key, {"draw_margin": float})["draw_margin"]
 
+    def _margin_task(self, key: str) -> RemoteTask:
+        c = self.config
+        sampling = PayoffSamplingConfig(1, None, c.device, c.eval_num_envs)
+        return draw_margin_task(key, self.state, c.episodes_per_matchup, sampling, c.seed)
+
     @property
     def _measures_draw_margin(self) -> bool:
         return self.config.draw_margin is None and not self.game.zero_sum and not self.game.shared
-
-    def _margin_task(self, key: str) -> RemoteTask:
-        """Return a task that plays single episodes between the first learning, or latest, player of each seat."""
-        c, state = self.config, self.state
-        pair = []
-        for seat in self.game.seats:
-            members = state.members(seat.role)
-            pair.append(members.index([*state.roster.learning(seat.role), members[-1]][0]))
-        number = c.episodes_per_matchup
-        ones, sampling = torch.ones(number, dtype=torch.int64), PayoffSamplingConfig(1, None, c.device, c.eval_num_envs)
-        return payoff_task(key, self.game, state.pools(), torch.tensor([pair] * number), ones, c.seed, sampling)
 
     # ---------------------------------------------------------------- store
 
@@ -313,6 +316,8 @@ class League:
         self.coordinator.cancel()
         drop_trainings(self.id)
         self.finished = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
+        trainings = [task for task in self.store.tasks() if TRAIN in task]
+        self.steps: int = sum(self.store.result(task, {"steps": int})["steps"] for task in trainings)
         self.payoff_filler: PayoffFiller | None = None
         description, c = builder_validation.describe_builder(self.builder), self.config
         self.state = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
@@ -335,9 +340,11 @@ class League:
         return self.payoff_filler
 
 
+TRAIN = "/train/"
+"""Middle of the names of training tasks."""
 MARGIN_TASK = "even"
 """Last word in the names of tasks that measure draw margins; seeds of their episodes are derived from the names."""
 
 
-def _task(number: int, name: str) -> str:
-    return f"{number}/train/{name}"
+def _task(number: int, group: TrainingGroup) -> str:
+    return f"{number}{TRAIN}{group_key(group)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
@@ -13,17 +13,20 @@ import torch
 from gpu_envs.errors import CheckpointError
 from league.leagues.builder import Roster
 from league.leagues.matchmaking import WinRates
-from league.leagues.player import Player
+from league.leagues.player import RANDOM_NAME, Player
+from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
 from league.storage.run_store import RunStore, derive_named_seed
 from trainers.base.serialization import check_fields
 from trainers.base.state import select_prefix
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["POLICY_KEYS", "LeagueState", "LearningPlayer", "policy_weights", "read_players"]
+__all__ = ["LEARNER_STATE", "POLICY_KEYS", "LeagueState", "LearningPlayer", "policy_weights", "read_players"]
 
-RANDOM, RANDOM_NAME = 0, "random"
-"""Index and name of the random policy in every population."""
+RANDOM = 0
+"""Index of the random policy in every population."""
+LEARNER_STATE = "learner."
+"""Prefix of the names of stored trainings."""
 POLICY_KEYS = ("net.normalizer.", "net.actor.", "net.head.", "spec")
 """Prefixes of the keys of a learner's state that belong to its policy, not to critics or target networks."""
 
@@ -46,8 +49,9 @@ class LeagueState:
     """State on which the next iteration depends, read from the store of a run.
 
     The store holds for each learning player: `live.NAME`, its weights at the start of the iteration, with which it
-    plays as an opponent; `first.NAME`, its weights when it entered; `learner.NAME`, its environments and learner after
-    the last training. `learner.NAME` is missing until the player has trained from `live.NAME`.
+    plays as an opponent; `first.NAME`, its weights when it entered. For each group of players that train together it
+    holds `learner.KEY`, their environments and learners after the last training, see `group_key`. `learner.KEY` is
+    missing until the group has trained from the weights of its players.
     """
 
     def __init__(
@@ -148,8 +152,26 @@ class LeagueState:
     def trained_weights(self, name: str) -> dict[str, Any]:
         """Return the weights of a player after its last training."""
         if name not in self.trained:  # trained before the run was interrupted
-            self.set_trained_weights(name, self.store.state(f"learner.{name}", self.device) or {})
+            stored = next((self.store.state(state, self.device) for state in self._trainings(name)), None)
+            self.set_trained_weights(name, stored or {})
         return self.trained[name]
+
+    def drop_trainings(self, name: str) -> None:
+        """Remove the stored training of a player's group: the group restarts from the weights of its players."""
+        for state in self._trainings(name):
+            self.store.drop_state(state)
+
+    def keep_trainings(self, groups: Sequence[TrainingGroup]) -> None:
+        """Remove the stored trainings of all other groups."""
+        kept = {f"{LEARNER_STATE}{group_key(group)}" for group in groups}
+        for state in self.store.state_names():
+            if state.startswith(LEARNER_STATE) and state not in kept:
+                self.store.drop_state(state)
+
+    def _trainings(self, name: str) -> list[str]:
+        """Return the names of the stored trainings of a player."""
+        states = [state for state in self.store.state_names() if state.startswith(LEARNER_STATE)]
+        return [state for state in states if name in state.removeprefix(LEARNER_STATE).split(SEPARATOR)]
 
     def set_trained_weights(self, name: str, state: dict[str, Any]) -> None:
         """Set a player's weights after training; as an opponent it plays with them after `publish_weights`."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Match", "Player"]
+__all__ = ["RANDOM_NAME", "Match", "Player", "opponent_kind"]
+
+RANDOM_NAME = "random"
+"""Name of the random policy, which is the first of every population."""
 
 
 @dataclass(frozen=True)
@@ -29,3 +33,11 @@ class Match:
     """Name of the opponent."""
     probability: float
     """Share of the episodes; the shares of a player's matches sum to 1."""
+
+
+def opponent_kind(players: Mapping[str, Player], name: str) -> str:
+    """Return the kind of an opponent: that of its player, such as "main" or "frozen main", or "random"."""
+    if name == RANDOM_NAME:
+        return RANDOM_NAME
+    player = players[name]
+    return f"frozen {player.kind}" if player.parent else player.kind

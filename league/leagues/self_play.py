@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from league.game import Game
 from league.leagues.builder import (
@@ -15,12 +16,14 @@ from league.leagues.builder import (
     LeagueResult,
     Roster,
     learning_opponents,
+    pairs,
     players_per_role,
     uniform_matches,
     weighted_matches,
 )
 from league.leagues.matchmaking import pfsp
-from league.leagues.player import Match, Player
+from league.leagues.player import RANDOM_NAME, Match, Player
+from league.leagues.training_group import TrainingGroup
 from league.leagues.transitions import Change, Freeze
 
 __all__ = ["MAIN", "SelfPlayBuilder", "SelfPlayConfig"]
@@ -37,9 +40,16 @@ class SelfPlayConfig:
     "uniform", all frozen copies equally often (fictitious self-play, Heinrich et al. 2015); or
     "pfsp", stronger frozen copies more often (prioritized fictitious self-play, Vinyals et al. 2019)."""
     latest: float = setting(0.2, ge=0, le=1)
-    """Share of matches against the current player with "uniform" and "pfsp"."""
+    """Share of matches against the current player with "uniform" and "pfsp".
+    0 is fictitious self-play as published: with best responses, the average of the copies approaches an equilibrium of
+    any two-player zero-sum game. A larger share learns sooner, but the average may stay at a distance."""
+    random: float = setting(0.0, ge=0, le=1)
+    """Share of matches against the random policy, so that players do not forget weak opponents."""
     freeze_every: int = setting(100_000, ge=1)
     """Environment steps between two frozen copies."""
+    shared_worlds: bool = True
+    """Train the players of both roles in the same worlds: when they meet, both learn.
+    False: each trains in worlds of its own, and its opponent is the one from the start of the iteration."""
     weighting: str = "squared"
     """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared"."""
 
@@ -47,6 +57,8 @@ class SelfPlayConfig:
         """Raise ConfigError on the first invalid value."""
         check_settings(self)
         pfsp([], self.weighting)
+        if self.opponents != "latest" and self.latest + self.random > 1:
+            raise ConfigError(f"latest + random: expected at most 1, got {self.latest + self.random}")
 
 
 class SelfPlayBuilder(LeagueBuilder):
@@ -68,12 +80,18 @@ class SelfPlayBuilder(LeagueBuilder):
         """Return matches against the current opponent and against past ones."""
         c, latest = self.config, learning_opponents(roster, player, MAIN)
         past = roster.frozen(roster.facing(player))
+        random = [Match(RANDOM_NAME, c.random)] if c.random else []
         if c.opponents == "latest" or not past:
-            return uniform_matches(latest)
+            return random + uniform_matches(latest, 1 - c.random)
         chosen = [1 / len(past)] * len(past)
         if c.opponents == "pfsp":
             chosen = pfsp(roster.win_rates.against(player.name, past), c.weighting)
-        return uniform_matches(latest, c.latest) + weighted_matches(past, chosen, 1 - c.latest)
+        matches = uniform_matches(latest, c.latest) + weighted_matches(past, chosen, 1 - c.latest - c.random)
+        return random + matches
+
+    def training_groups(self, roster: Roster) -> list[TrainingGroup]:
+        """Return the players of both roles as one group, unless `shared_worlds` is off."""
+        return pairs(roster, MAIN) if self.config.shared_worlds else super().training_groups(roster)
 
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Freeze copies at fixed intervals."""

@@ -1,4 +1,4 @@
-"""Policies of a league besides networks (random, tabular, mixtures), and populations of policies."""
+"""Policies of a league besides networks (random, tabular, mixtures, teams), and populations of policies."""
 
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from league.policies.population import PolicyRecord, Population
     from league.policies.random import RandomPolicy
     from league.policies.tabular import TablePolicy
+    from league.policies.team import TeamPolicy
 
 _MODULES = {
     "KINDS": "league.policies.kinds",
@@ -19,6 +20,7 @@ _MODULES = {
     "RandomPolicy": "league.policies.random",
     "StorablePolicy": "league.policies.kinds",
     "TablePolicy": "league.policies.tabular",
+    "TeamPolicy": "league.policies.team",
 }
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "RandomPolicy",
     "StorablePolicy",
     "TablePolicy",
+    "TeamPolicy",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -38,6 +38,7 @@ _CLASSES = {
     "policy": "trainers.models.policy:Policy",
     "table": "league.policies.tabular:TablePolicy",
     "mixture": "league.policies.mixture:MixturePolicy",
+    "team": "league.policies.team:TeamPolicy",
 }
 
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.policies.kinds import KINDS, SupportsSave
-from league.policies.random import RandomPolicy, _Samples
+from league.policies.kinds import KINDS, SupportsSave, kind_of
+from league.policies.random import _Samples
 from trainers.base.prefix_sum import cumulative_weights
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
-from trainers.models.policy import Policy, PolicyProtocol
+from trainers.models.policy import PolicyProtocol
 
-__all__ = ["MIXTURE", "MixturePolicy"]
+__all__ = ["MIXTURE", "MixturePolicy", "member_path"]
 
 MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
 
@@ -98,8 +98,8 @@ class MixturePolicy:
         for place, member in enumerate(self.members):
             if not isinstance(member, SupportsSave):
                 raise ConfigError(f"mixture: {type(member).__name__} cannot be saved")
-            member.save(_of_member(path, place))
-            kinds.append({RandomPolicy: "random", Policy: "policy"}.get(type(member), "table"))
+            kinds.append(kind_of(member))
+            member.save(member_path(path, place))
         spec = {"format": MIXTURE, "kinds": kinds, "weights": self.weights.tolist()}
         write_json(path.with_suffix(".json"), spec)
 
@@ -114,14 +114,14 @@ class MixturePolicy:
         kinds = [name for name in KINDS if name != "mixture"]
         if bad := [kind for kind in spec["kinds"] if kind not in kinds]:
             raise CheckpointError(f"{file}: kinds: expected some of {', '.join(kinds)}, got {bad[0]!r:.80}")
-        members = [KINDS[kind](_of_member(path, place), device) for place, kind in enumerate(spec["kinds"])]
+        members = [KINDS[kind](member_path(path, place), device) for place, kind in enumerate(spec["kinds"])]
         try:
             return cls(members, torch.tensor([float(each) for each in spec["weights"]], dtype=torch.float64))
         except ConfigError as error:
             raise CheckpointError(f"{file}: {error}") from error
 
 
-def _of_member(path: Path, place: int) -> Path:
+def member_path(path: Path, place: int) -> Path:
     """Return the path of a member, whose suffix its files replace."""
     return path.with_name(f"{path.name}.{place}.member")
 

@@ -26,6 +26,9 @@ class BestResponseTask:
     """Number among the responses of the role in this iteration."""
     opponents: MetaStrategy
     """Meta-strategy to respond to. The marginal of the learning seat is ignored."""
+    recommendation: int | None = None
+    """Index of the policy recommended to the learning seat: the response is to the joint distribution of the other
+    seats conditional on it. None: to the meta-strategy of the other seats."""
     parent: int | None = None
     """Index of the policy from which training starts; None: the latest learned policy of the role."""
     function: Callable[..., BestResponse] | None = None
@@ -45,4 +48,4 @@ class BestResponseTask:
         """Return the distribution of its training episodes over matchups."""
         joint = self.opponents.joint
         marginals = self.opponents.marginals if joint is None else None
-        return MatchupDistribution.against(game, self.role, marginals, joint=joint)
+        return MatchupDistribution.against(game, self.role, marginals, joint=joint, given=self.recommendation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from league import solvers
 from trainers.base.seeding import SEEDS
@@ -13,7 +14,7 @@ __all__ = ["DEFAULTS", "VARIANT_NAMES", "PSROConfig"]
 
 DEFAULTS: dict[str, dict[str, Any]] = {"prd": {"iterations": 50_000, "gamma": 1e-10}}
 """Default settings of meta-solvers by name: those of OpenSpiel 2.0.2's psro_v2_example.py."""
-VARIANT_NAMES = ("standard", "rectified", "pipeline", "anytime", "self_play")
+VARIANT_NAMES = ("standard", "rectified", "pipeline", "anytime", "self_play", "xdo")
 """Names of the variants."""
 
 
@@ -25,9 +26,13 @@ class PSROConfig:
     """Number of iterations; each adds a best response to every population, which starts with a random policy."""
     meta_solver: str = setting("auto", choices=("auto", *solvers.SOLVERS))
     """Meta-solver, see `league.solvers`. "auto" is nash in two-player zero-sum games, else prd.
-    With ce and cce, best responses are to the joint distribution of the other seats, not to each recommendation."""
+    With cce, best responses are to the joint distribution of the other seats. With ce there is one best response per
+    recommended policy, to the joint distribution conditional on it, as in JPSRO(CE) (Marris et al. 2021)."""
     meta_solver_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the meta-solver, see its function. Without any, prd takes those of OpenSpiel's PSRO."""
+    max_recommendations: int | None = setting(3, ge=1, requires={"meta_solver": "ce"})
+    """Meta-solver ce: largest number of best responses per role and iteration; None: no limit.
+    Exact responses are to the recommendations with the largest gains, learned ones to the most probable."""
     oracle: str = setting("learned", choices=("learned", "exact"))
     """Source of best responses: "learned" trains them with an algorithm of `trainers`.
     "exact" computes them on the tree of a small game."""
@@ -35,7 +40,10 @@ class PSROConfig:
     """Source of payoffs: "sampled" simulates episodes; "exact" computes them on the tree of a small game."""
     variant: str = setting("standard", choices=VARIANT_NAMES)
     """Variant of PSRO, see `league.psro.variants`: "standard" (Lanctot et al. 2017), "rectified" (PSRO-rN),
-    "pipeline" (Pipeline PSRO), "anytime" (Anytime PSRO) or "self_play" (SP-PSRO)."""
+    "pipeline" (Pipeline PSRO), "anytime" (Anytime PSRO), "self_play" (SP-PSRO) or
+    "xdo" (extensive-form double oracle, exact responses only).
+    "anytime" has the least exploitable mixture of each population as meta-strategy.
+    So has "self_play" in two-player zero-sum games with exact responses and meta_solver="auto"."""
     pipeline_depth: int = setting(3, ge=1, requires={"variant": "pipeline"})
     """Pipeline: number of responses of a role that train simultaneously."""
     plateau_tolerance: float | None = setting(None, ge=0, requires={"variant": "pipeline"})
@@ -44,6 +52,8 @@ class PSROConfig:
     num_segments: int = setting(10, ge=1)
     """Pipeline: number of segments of a training.
     Self-play: number of policies in the time average, one from each segment."""
+    restricted_tolerance: float = setting(1e-3, gt=0, requires={"variant": "xdo"})
+    """XDO: largest NashConv of the solution of a restricted game among its own policies, in units of the return."""
     keep_best_strategy: bool = False
     """Report the least exploitable meta-strategy of all iterations as the result, instead of the last one.
     The summaries name its iteration, `best_iteration`.
@@ -71,3 +81,8 @@ class PSROConfig:
     def __post_init__(self) -> None:
         """Check all settings; raise ConfigError on the first invalid value."""
         check_settings(self)
+        if self.meta_solver == "ce" and self.variant != "standard":
+            raise ConfigError(
+                f"meta_solver='ce': expected variant='standard', got {self.variant!r}, which does not respond to "
+                "recommendations; use meta_solver='cce'"
+            )

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from league.evaluation.nash_conv import UNKNOWN, nash_conv_lower_bound, strategy_from_summary
+from league.evaluation.nash_conv import UNKNOWN, ce_gap_lower_bound, nash_conv_lower_bound, strategy_from_summary
 from league.psro.context import PSROContext
 from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
@@ -23,6 +23,8 @@ FIELDS: dict[str, Any] = {
 
 def psro_summary(context: PSROContext, meta_game: Tensor, strategy: MetaStrategy, seconds: float) -> dict[str, Any]:
     """Summarize populations, meta-strategy, payoffs and exploitability; NashConv is added by its evaluation.
+
+    With the meta-solver ce, it also has the lower bounds of the CE gap; the gap is added together with NashConv.
 
     Args:
         context: Context of the iteration.
@@ -43,12 +45,24 @@ def psro_summary(context: PSROContext, meta_game: Tensor, strategy: MetaStrategy
         "episodes": int(context.store.cells().count.sum()),
         "best_iteration": None,
     }
+    recommends = context.config.meta_solver == "ce"
+    if recommends:
+        row |= {"ce_gap": None, "ce_gap_lower_bound": _lower_bound(meta_game, strategy, recommends)}
+        known = None if previous is None else _lower_bound(meta_game, previous, recommends)
+        row["previous_ce_gap_lower_bound"] = known
     if context.tabular is None:
-        earlier = context.store.iterations().items()
-        bounds = {number: nash_conv_lower_bound(meta_game, strategy_from_summary(old)) for number, old in earlier}
-        bounds[context.iteration] = row["nash_conv_lower_bound"]
+        earlier = {number: strategy_from_summary(old) for number, old in context.store.iterations().items()}
+        earlier[context.iteration] = strategy
+        bounds = {number: _lower_bound(meta_game, each, recommends) for number, each in earlier.items()}
         row["best_iteration"] = min(bounds, key=lambda number: (bounds[number], -number))
     return row
+
+
+def _lower_bound(meta_game: Tensor, strategy: MetaStrategy, recommends: bool) -> float:
+    """Return the lower bound of the CE gap if the meta-strategy recommends policies, else that of NashConv."""
+    if recommends and strategy.joint is not None:
+        return ce_gap_lower_bound(meta_game, strategy.joint)
+    return nash_conv_lower_bound(meta_game, strategy)
 
 
 def latest_strategy(store: StoreReader) -> MetaStrategy | None:

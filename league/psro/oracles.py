@@ -92,7 +92,8 @@ class ExactOracle:
         """Return an exact best response; it does not depend on the random seed."""
         if task.function is not None:
             return task.function(context, task, **task.arguments)
-        policy, value = context.require_tabular().best_response(context.populations, task.role, task.opponents)
+        tabular = context.require_tabular()
+        policy, value = tabular.best_response(context.populations, task.role, task.opponents, task.recommendation)
         return BestResponse(policy, record={"return": value})
 
     def parent(self, context: PSROContext, task: BestResponseTask) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "LearnedResponse",
     "Start",
     "begin_from",
+    "progress_text",
     "settled",
     "train_best_response",
 ]
@@ -222,13 +224,22 @@ def train_best_response(
         while training.steps < (config.total_steps if steps is None else steps):
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:
-                progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
+                progress(training.steps, progress_text(role, row))
             if until is not None and until(row):
                 break
             if max_seconds is not None and time.perf_counter() > began + max_seconds:
                 break
         seconds = time.perf_counter() - began
         return LearnedResponse(learner.policy(), learner.state_dict(), training.tally(), training.steps, seconds)
+
+
+def progress_text(role: str, row: Mapping[str, float]) -> str:
+    """Return the metrics of an iteration for a progress bar; "-" for means over episodes if none has ended."""
+    shown = (
+        f"{name} {row[name]:.{digits}f}" if math.isfinite(row[name]) else f"{name} -"
+        for name, digits in (("return", 3), ("score", 2))
+    )
+    return f"{role}: {'  '.join(shown)}"
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:

@@ -43,14 +43,16 @@ class EpisodeTally:
             found.append(values.new_zeros((len(rows), *values.shape[1:])).index_add_(0, place, values))
         return cls(matchups, learns.bool(), *found)
 
-    def mean_return(self) -> float:
-        """Return the mean return of the learning seats; NaN without finished episodes."""
-        return self._of_learners(self.total)
+    def mean_return(self, seats: Sequence[int] | None = None) -> float:
+        """Return the mean return of the learning seats, of all or of some; NaN without finished episodes."""
+        return self._of_learners(self.total, seats)
 
-    def mean_score(self) -> float:
+    def mean_score(self, seats: Sequence[int] | None = None) -> float:
         """Return the mean score of the learning seats; 1 if they win every episode."""
-        return self._of_learners(self.score)
+        return self._of_learners(self.score, seats)
 
-    def _of_learners(self, sums: Tensor) -> float:
-        episodes = float((self.learns * self.count.unsqueeze(1)).sum())
-        return float(sums[self.learns].sum()) / episodes if episodes else math.nan
+    def _of_learners(self, sums: Tensor, seats: Sequence[int] | None) -> float:
+        chosen = list(range(self.learns.shape[1]) if seats is None else seats)
+        learns = self.learns[:, chosen]
+        episodes = float((learns * self.count.unsqueeze(1)).sum())
+        return float(sums[:, chosen][learns].sum()) / episodes if episodes else math.nan

@@ -21,6 +21,7 @@ from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameter
 from league.rollout.lineups import Lineups
 from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
 from trainers.base.learner_spec import ENGINES
+from trainers.base.torch_threads import torch_threads
 from trainers.models.policy import PolicyProtocol
 
 __all__ = ["MAX_ENVS", "STEP", "MatchupResults", "SeatMatchups", "scores", "simulate_matchups"]
@@ -104,21 +105,22 @@ def simulate_matchups(
         return results
     loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
     in_kernels = _in_kernels(game, who, loaded, int(count.sum()), engine, torch.device(device))
-    with torch.no_grad():
-        for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
-            if not (total := int(count[chosen].sum())):
-                continue
-            lineups = Lineups.of(game, who, count * chosen)
-            passes = -(-total // max_envs)
-            size = -(-total // passes)  # of a pass
-            size = min(-(-size // STEP) * STEP, max_envs)
-            # matchups in kernels and others have different random streams
-            entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
-            seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
-            playing = {
-                role: {index: loaded[role][index] for index in indices}
-                for role, indices in _used(game, who[chosen]).items()
-            }
+    for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
+        if not (total := int(count[chosen].sum())):
+            continue
+        lineups = Lineups.of(game, who, count * chosen)
+        passes = -(-total // max_envs)
+        size = -(-total // passes)  # of a pass
+        size = min(-(-size // STEP) * STEP, max_envs)
+        # matchups in kernels and others have different random streams
+        entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
+        seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
+        playing = {
+            role: {index: loaded[role][index] for index in indices}
+            for role, indices in _used(game, who[chosen]).items()
+        }
+        threads = torch.get_num_threads() if kind is SeatMatchups else 1
+        with torch.no_grad(), torch_threads(threads):
             simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
             for number in range(passes):
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)

@@ -16,6 +16,8 @@ from league.solvers.meta_strategy import MetaStrategy, normalized, of_joint
 __all__ = ["OBJECTIVES", "cce", "ce"]
 
 OBJECTIVES = ("max_entropy", "max_welfare")  # of the equilibrium selection
+RELAXED = 1e-5
+"""Largest gain of an equilibrium, relative to the largest gain of any deviation, if the exact one is not found."""
 
 
 def ce(payoffs: Tensor, objective: str = "max_entropy") -> MetaStrategy:
@@ -83,7 +85,10 @@ def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> Met
     limits = len(gains.indptr) - 1
     gains = gains / max(np.abs(gains.data).max(initial=0), 1e-300)
     if objective == "max_entropy":
-        joint = max_entropy(gains)
+        try:
+            joint = max_entropy(gains)
+        except GpuEnvsError:  # many best responses with almost equal payoffs leave hardly any interior
+            joint = max_entropy(gains, RELAXED)
     else:
         welfare = payoffs.sum(0).flatten().cpu().numpy()
         result = linprog(

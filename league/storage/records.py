@@ -47,6 +47,7 @@ CONFIG_FIELDS: dict[str, Any] = {
 SUMMARY_FIELDS: dict[str, Any] = {
     **{"meta_strategy": list[list[float]], "joint": list[Any] | None, "policies": int | dict[str, int]},
     **dict.fromkeys(("nash_conv", "exploitability", "best_nash_conv", "previous_nash_conv_lower_bound"), float | None),
+    **dict.fromkeys(("ce_gap", "ce_gap_lower_bound", "previous_ce_gap_lower_bound"), float | None),
     **{"best_iteration": int | None, "seconds": float, "episodes": int | dict[str, int], "players": int},
     **dict.fromkeys(("return", "score"), dict[str, float | None]),
     **{"matches": dict[str, dict[str, int]], "changes": list[str]},

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.settings import completed
 from league.game import Game
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
@@ -63,10 +64,15 @@ def configuration(store: StoreReader, kind: type[C]) -> C:
 def from_json(kind: type[C], data: Any, where: str) -> C:
     """Read a configuration, which may be nested, from the result of `dataclasses.asdict`.
 
+    Settings that did not exist when the run was recorded have the values of `gpu_envs.utils.settings.completed`.
+
     Raises:
-        CheckpointError: A field is missing, unknown or of another type.
+        CheckpointError: A field without a default is missing, or a field is unknown or of another type.
     """
     hints = get_type_hints(kind)
+    if isinstance(data, Mapping):
+        added = completed(kind, data)
+        data = {**data, **{name: added[name] for name in added.keys() - data.keys() if _is_plain(hints[name])}}
     plain = {name: dict[str, Any] if dataclasses.is_dataclass(hint) else hint for name, hint in hints.items()}
     try:
         given = check_fields(where, data, plain)
@@ -78,6 +84,10 @@ def from_json(kind: type[C], data: Any, where: str) -> C:
         return kind(**{**given, **parts})
     except ConfigError as error:
         raise CheckpointError(f"{where}: {error}") from None
+
+
+def _is_plain(hint: Any) -> bool:
+    return not dataclasses.is_dataclass(hint)
 
 
 def table_of(store: StoreReader) -> PayoffTable:

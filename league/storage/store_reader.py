@@ -143,6 +143,10 @@ class StoreReader:
         """Return whether a state is stored under a name."""
         return bool(self._rows("SELECT 1 FROM states WHERE name = ?", name))
 
+    def state_names(self) -> list[str]:
+        """Return the names of all stored states, in alphabetical order."""
+        return [name for (name,) in self._rows("SELECT name FROM states ORDER BY name")]
+
     def state(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
         """Read a state of `put_state`, None if there is none; raise CheckpointError if its file is damaged."""
         rows = self._read("states", ("number", "sha256", "scalars"), "WHERE name = ?", name)

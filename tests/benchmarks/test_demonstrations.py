@@ -6,12 +6,13 @@ import sys
 import pytest
 import torch
 
-from benchmarks.league import cross_play, demonstrations
+from benchmarks.league import cross_play, demonstrations, population_curves, self_play_curves
 from benchmarks.league.cross_play import Side
-from benchmarks.pages import league_page
+from benchmarks.pages import league_page, population_curves_section, self_play_section
 from league.game import Game
 from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
+from league.storage import presets
 from league.storage.presets import psro_preset
 
 
@@ -20,6 +21,8 @@ def test_page_equals_the_recorded_results(monkeypatch, tmp_path):
     assert picture.stat().st_size < 500_000
     monkeypatch.setattr(league_page, "PAGE", tmp_path / "league.md")
     monkeypatch.setattr(league_page, "PICTURE", tmp_path / "curves.png")
+    monkeypatch.setattr(population_curves_section, "PICTURE", tmp_path / "population_curves.png")
+    monkeypatch.setattr(self_play_section, "PICTURE", tmp_path / "self_play_curves.png")
     claims = {name: show.claim for name, show in demonstrations.SHOWS.items()}
     league_page.write(demonstrations.recorded(), claims)
     again = "python -m benchmarks.league.demonstrations --write"
@@ -36,6 +39,54 @@ def test_first_time_below():
     curve = [[0.5, 0.9], [2.0, 0.1], [3.0, 0.4]]
     assert demonstrations.reach(curve, 0.1) == 2.0
     assert demonstrations.reach(curve, 0.05) is None
+
+
+RISING = [[0.0, 2.0], [0.1, 3.0], [0.2, 1.0], [0.3, 0.1]]
+SHORT = {"total_steps": 512, "num_envs": 16, "learner.rollout_length": 8, "learner.hidden_sizes": [8]}
+FALLING = [[0.0, 2.0], [0.1, 1.0], [0.2, 0.05]]
+
+
+def test_claims_about_population_curves_are_computed_from_the_curves():
+    curves = {"PSRO": RISING, "anytime PSRO": FALLING, "SP-PSRO": FALLING, "XDO": FALLING}
+    met = list(population_curves.verdicts(curves, below=1.0, factor=2.0, few=1).values())
+    assert met == [True, True, True, True]
+    met = list(population_curves.verdicts(curves, below=0.1, factor=2.0, few=1).values())
+    assert met == [True, True, False, False]  # 3 iterations are less than twice 2
+    swapped = {"PSRO": FALLING, "anytime PSRO": RISING, "SP-PSRO": RISING, "XDO": RISING}
+    assert not any(population_curves.verdicts(swapped, below=0.1, factor=1.0, few=2).values())
+    never = {**curves, "PSRO": [[0.0, 2.0]] * 5, "SP-PSRO": RISING[:2], "XDO": RISING[:2]}
+    assert list(population_curves.verdicts(never, below=0.1, factor=1.0, few=9).values())[2:] == [False, False]
+    assert list(population_curves.verdicts({**never, "XDO": FALLING}, 0.1, 2.5, 9).values())[2]  # 5 or more against 2
+
+
+def test_population_curves_of_kuhn_meet_their_claims():
+    methods = demonstrations.SHOWS["curves-kuhn"].settings["methods"]
+    short = {name: {**each, "iterations": 5} for name, each in methods.items()}
+    short["SP-PSRO"]["num_segments"] = 100
+    found = population_curves.population_curves("KuhnPoker-v0", short, below=0.1, factor=1.0, few=5)
+    assert all(found["met"].values()), found["met"]
+    assert found["whole_game"]["value"] == pytest.approx(-1 / 18, abs=1e-3)
+    assert found["methods"]["XDO"]["choices"][-1] < found["choices"] == [12, 12]
+
+
+def test_self_play_has_as_many_steps_as_psro(monkeypatch):
+    monkeypatch.setitem(presets.TRAIN_PRESETS, ("KuhnPoker-v0", "cpu"), {"algorithm": "ppo", **SHORT})
+    monkeypatch.setattr(self_play_curves, "POINTS", 2)
+    found = self_play_curves.self_play_curves("KuhnPoker-v0", 2, [0.1], seeds=1, claimed=0.1)
+    ends = {name: runs[0]["curve"][-1][0] for name, runs in found["by_step"].items()}
+    steps = 2 * 2 * SHORT["total_steps"]
+    assert ends == {"PSRO": steps, "PPO, entropy 0.1, last policy": steps, "PPO, entropy 0.1, average policy": steps}
+    for (run,) in found["by_step"].values():
+        assert run["curve"][0] == [0, pytest.approx(0.9167, abs=1e-4)]  # NashConv of the uniform policy
+    last, average = (found["by_step"][f"PPO, entropy 0.1, {name} policy"][0]["curve"] for name in ("last", "average"))
+    assert last[1] == average[1]  # the average of one snapshot
+    assert last[2] != average[2]
+    assert set(found["met"]) == {"last policy below PSRO", "average policy below PSRO"}
+
+
+def test_ahead_compares_the_worst_run_with_the_best_of_the_other_method():
+    assert self_play_curves.ahead([0.1, 0.3], [0.4, 0.9])
+    assert not self_play_curves.ahead([0.1, 0.5], [0.4, 0.9])
 
 
 class Always:
@@ -71,12 +122,6 @@ def test_cross_play_weighs_policies():
     assert not halves.any()
 
 
-@pytest.mark.parametrize(("steps", "found"), [(1_024_000, (20, 51_200)), (166_400, (21, 8_000)), (1_000, (1, 1_600))])
-def test_steps_are_rounded_to_whole_iterations(steps, found):
-    """Rounding every iteration up would give independent learners a seventh more steps."""
-    assert cross_play.whole(steps, 3_200 if steps > 10**6 else 1_600) == found
-
-
 def test_mixture_drops_policies_of_tiny_probability():
     game = Game.of("KuhnPoker-v0")
     population = {role: [RandomPolicy.of(game, role), Always(0)] for role in game.roles}
@@ -86,19 +131,54 @@ def test_mixture_drops_policies_of_tiny_probability():
     assert [float(side.weights[role].sum()) for role in game.roles] == [1.0, 1.0]
 
 
+JOINT = cross_play.JOINT_PPO[0]
+
+
 @pytest.mark.parametrize(("seat", "apart"), [(0, True), (1, False)])
 def test_verdict_is_computed_for_both_seats(seat, apart):
-    """The first seat of the mixture earns 5 against both independents, those 2 and 3 there; the second as much."""
+    """The first seat of the mixture earns 5 against both trainings, those 2 and 3 there; the second as much."""
     first = torch.tensor([[4.0, 5.0, 5.0], [2.0, 1.0, 0.0], [3.0, 0.0, 1.0]])
     second = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     means, halves = torch.stack([first, second]).double(), torch.full((2, 3, 3), 0.5).double()
-    row = cross_play.verdict(("first", "second"), ["psro", "independent 0", "independent 1"], means, halves, "psro")[
-        seat
-    ]
+    names = ["psro 0", f"{JOINT} 0", f"{JOINT} 1"]
+    row = cross_play.verdict(("first", "second"), names, means, halves, "psro", JOINT)[seat]
     assert row["apart"] is apart
     if seat == 0:
-        assert row["mixture_against_independent"] == [5.0, pytest.approx(0.5 / 2**0.5)]
-        assert row["independent_against_mixture"][0] == 2.5
+        assert row["mixture_against_baseline"] == [5.0, pytest.approx(0.5 / 2**0.5)]
+        assert row["baseline_against_mixture"][0] == 2.5
+
+
+def test_populations_are_compared_with_joint_ppo_only():
+    """A population that beats independent learners alone has met nothing."""
+    names = ["psro 0", "independent 0", f"{JOINT} 0"]
+    first = torch.tensor([[0.0, 9.0, 1.0], [0.0, 0.0, 0.0], [5.0, 9.0, 0.0]]).double()
+    result = {"roles": ["a", "b"], "sides": names, "means": torch.stack([first, first.T]).tolist()}
+    found = cross_play.judged(result | {"halves": torch.zeros(2, 3, 3).tolist()})
+    assert {row["baseline"] for row in found["verdicts"]["psro"]} == {JOINT}
+    assert found["met"] == {"psro": False}
+    without = {"roles": ["a", "b"], "sides": names[:2], "means": torch.zeros(2, 2, 2).tolist()}
+    assert cross_play.judged(without | {"halves": torch.zeros(2, 2, 2).tolist()})["met"] == {"psro": False}
+
+
+def test_joint_ppo_has_equal_steps_samples_or_time(monkeypatch):
+    """A population used 1,000 steps of two roles in 20 s; joint PPO takes 100 steps per second."""
+    given = []
+    side = cross_play.Side("psro 0", {"a": [], "b": []}, {role: torch.ones(1) for role in ("a", "b")})
+    clock = iter([0.0, 20.0, *range(100, 200)])
+    monkeypatch.setattr(cross_play.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(cross_play, "_psro", lambda *_: (side, 1_000, 0))
+    monkeypatch.setattr(cross_play, "_joint_speed", lambda game: 100.0)
+    monkeypatch.setattr(cross_play, "cross_play", lambda game, sides, episodes: (torch.zeros(2, 4, 4).double(),) * 2)
+
+    def joint_ppo(game, steps, seed, name):
+        given.append((name, steps))
+        return cross_play.Side(name, side.policies, side.weights), steps
+
+    monkeypatch.setattr(cross_play, "joint_ppo", joint_ppo)
+    cross_play.compare_with_joint_ppo("KuhnPoker-v0", 1_000, ("psro",), 1)
+    assert given == [
+        (f"{name} 0", steps) for name, steps in zip(cross_play.JOINT_PPO, (1_000, 500, 2_000), strict=True)
+    ]
 
 
 def test_interval_over_seeds_has_its_nominal_coverage():
@@ -116,15 +196,17 @@ def test_interval_over_seeds_has_its_nominal_coverage():
 
 def test_difference_over_seeds_needs_enough_seeds():
     """The means differ clearly, but one of three populations is worse."""
-    names = [f"{kind} {seed}" for kind in ("psro", "independent") for seed in range(3)]
+    names = [f"{kind} {seed}" for kind in ("psro", JOINT) for seed in range(3)]
     means, halves = torch.zeros(2, 6, 6).double(), torch.full((2, 6, 6), 0.1).double()
     means[:, :3, 3:] = torch.tensor([9.0, 8.0, -2.0])[:, None].double()
-    row = cross_play.verdict(("a", "b"), names, means, halves, "psro")[0]
-    assert row["apart"]
+    row = cross_play.verdict(("a", "b"), names, means, halves, "psro", JOINT)[0]
     assert row["ahead"] == [pytest.approx(5), pytest.approx(4.303 * (37 / 3) ** 0.5, rel=1e-3)]
+    assert not row["apart"]
     few = [0, 1, 3, 4, 5]
     means, halves = means[:, few][:, :, few], halves[:, few][:, :, few]
-    assert "ahead" not in cross_play.verdict(("a", "b"), [names[i] for i in few], means, halves, "psro")[0]
+    row = cross_play.verdict(("a", "b"), [names[i] for i in few], means, halves, "psro", JOINT)[0]
+    assert row["apart"]
+    assert "ahead" not in row
 
 
 def test_openspiel_psro_runs_without_optional_packages():
@@ -147,7 +229,7 @@ def test_openspiel_psro_runs_without_optional_packages():
 def test_settings_of_a_demonstration_are_settings_of_its_leagues(name, monkeypatch):
     """The leagues themselves run for minutes; their configurations are made here."""
     made = []
-    monkeypatch.setattr(demonstrations, "_gpu_envs_curve", lambda env_id, config: made.append(config) or {"curve": []})
+    monkeypatch.setattr(demonstrations, "nash_conv_curve", lambda env_id, config: made.append(config) or {"curve": []})
     monkeypatch.setattr(demonstrations, "_openspiel_curve", lambda *_: {"curve": []})
     show = demonstrations.SHOWS[name]
     if show.run is demonstrations.exploitability:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ import toy_league
 
 from league.executors import Executor
 from league.game import Game
+from league.leagues import builder_validation
 from league.leagues.alphastar import AlphaStarLeagueBuilder, alphastar_preset
 from league.leagues.builder import LeagueBuilder
 from league.leagues.league import League, LeagueConfig
 from league.leagues.league_state import POLICY_KEYS
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
-from league.leagues.train_player import cached_trainings
+from league.leagues.train_group import cached_trainings
 from league.rollout.best_response import BestResponseTraining
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
@@ -39,13 +41,13 @@ TINY = {
 STEPS = 32
 
 
-def builder(which: str) -> LeagueBuilder:
+def builder(which: str, shared_worlds: bool = True) -> LeagueBuilder:
     if which == "alphastar":  # reset probability of main exploiters: 1, of others: 1/4
-        return AlphaStarLeagueBuilder(alphastar_preset(min_steps=STEPS))
+        return AlphaStarLeagueBuilder(replace(alphastar_preset(min_steps=STEPS), shared_worlds=shared_worlds))
     if which == "pbt":
         perturb = {"learning_rate": 1.5, "gamma": 1.5}
         return PopulationBasedBuilder(PopulationBasedConfig(size=3, ready_steps=STEPS, bottom=0.5, perturb=perturb))
-    return SelfPlayBuilder(SelfPlayConfig(which, freeze_every=STEPS))
+    return SelfPlayBuilder(SelfPlayConfig(which, freeze_every=STEPS, shared_worlds=shared_worlds))
 
 
 def league(
@@ -74,11 +76,12 @@ def league(
 
 
 def train(running: League, number: int, *names: str) -> None:
-    """Train some players only, as if the league were killed afterwards."""
+    """Train the groups of some players only, as if the league were killed afterwards."""
     running._measure_draw_margin(number)
     draw_margin = running._draw_margin(number)
-    for name in names:
-        running._submit(number, name, running.state.pools(), draw_margin)
+    for group in builder_validation.training_groups(running.builder, running.state):
+        if set(names) & set(group):
+            running._submit(number, group, running.state.pools(), draw_margin)
     running.coordinator.wait("learn")
 
 
@@ -95,9 +98,15 @@ def records(path: Path) -> dict[str, Any]:
 
 
 def trained(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the results of a run's trainings by task."""
+    """Return the results of a run's trainings as "ITERATION/train/PLAYER"."""
     with RunStore.open(path, write=False) as store:
-        return {task: store.result(task) for task in store.tasks() if "/train/" in task}
+        found = {}
+        for task in store.tasks():
+            if "/train/" in task:
+                result = store.result(task)
+                for name, each in result["players"].items():
+                    found[f"{task.partition('/')[0]}/train/{name}"] = {**each, "steps": result["steps"]}
+        return found
 
 
 def weights(policy) -> dict[str, torch.Tensor]:

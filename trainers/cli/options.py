@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from tyro.conf import Positional, Suppress, UseAppendAction, arg
 
@@ -36,11 +36,9 @@ from trainers.storage import checkpoint, seeds_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.seeds_folder import SeedsRecord
 
-if TYPE_CHECKING:
-    from trainers.storage.recording_files import Recording
-
 __all__ = [
     "FINAL_SEED",
+    "RecordedFolder",
     "SavedPolicyOptions",
     "TrainOptions",
     "check_id",
@@ -224,13 +222,20 @@ def device_of_cluster(device: str | None) -> str:
     return device if device == "cuda" else str(resolve_device(device)).partition(":")[0]
 
 
-def check_id(
-    saved: Checkpoint | Recording | SeedsRecord, recorded: str, given: str | None, file: str = "manifest.json"
-) -> None:
+class RecordedFolder(Protocol):
+    """A record that was read from a folder."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        ...
+
+
+def check_id(saved: RecordedFolder, recorded: str, given: str | None, file: str = "manifest.json") -> None:
     """Check the environment of a checkpoint or recording.
 
     Args:
-        saved: Checkpoint, recording or record of several seeds.
+        saved: Checkpoint, recording, league or record of several seeds.
         recorded: Its environment id.
         given: Id on the command line, with or without its module; None for any environment.
         file: Name of the file that records the environment.

@@ -31,6 +31,7 @@ __all__ = [
     "EvaluationResult",
     "Team",
     "by_member",
+    "check_fits",
     "estimate",
     "evaluate_policies",
     "load_opponents",
@@ -81,17 +82,31 @@ def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Cor
     """
     policies = {name: saved.policy(name, core.device) for name in sides}
     for name, members in sides.items():
-        policy, agents = policies[name], make_agent_group(core, members)
-        given, count = policy.spec["action"], len(agent_rows_of(core, members))
-        for what, wanted, got in (
-            ("obs_width", agents.obs_width, policy.obs_width),
-            ("action", spec_like(given, agents.space), given),
-            ("ids", count if policy.ids else 0, policy.ids),
-        ):
-            if wanted != got:
-                file = saved.path / f"policy-{name}.json"
-                raise CheckpointError(f"{file}: {what}: expected {wanted} as in this {core.id}, got {got}")
+        check_fits(policies[name], members, core, saved.path / f"policy-{name}.json")
     return policies
+
+
+def check_fits(policy: Policy, members: Sequence[str], core: Core, file: Path) -> None:
+    """Check that a policy fits the agents of an environment.
+
+    Args:
+        policy: The policy.
+        members: Groups or agents that it controls.
+        core: The environments.
+        file: File of the policy, for error messages.
+
+    Raises:
+        CheckpointError: Its observations or actions differ from those of its agents.
+    """
+    agents = make_agent_group(core, members)
+    given, count = policy.spec["action"], len(agent_rows_of(core, members))
+    for what, wanted, got in (
+        ("obs_width", agents.obs_width, policy.obs_width),
+        ("action", spec_like(given, agents.space), given),
+        ("ids", count if policy.ids else 0, policy.ids),
+    ):
+        if wanted != got:
+            raise CheckpointError(f"{file}: {what}: expected {wanted} as in this {core.id}, got {got}")
 
 
 def load_opponents(

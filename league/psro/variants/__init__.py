@@ -7,6 +7,7 @@ from gpu_envs.utils.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from league.psro.variants.anytime import AnytimeVariant
     from league.psro.variants.base import Variant
+    from league.psro.variants.extensive_form import ExtensiveFormVariant
     from league.psro.variants.pipeline import PipelineVariant
     from league.psro.variants.rectified import RectifiedVariant
     from league.psro.variants.self_play import SelfPlayVariant
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "AnytimeVariant": "league.psro.variants.anytime",
+    "ExtensiveFormVariant": "league.psro.variants.extensive_form",
     "PipelineVariant": "league.psro.variants.pipeline",
     "RectifiedVariant": "league.psro.variants.rectified",
     "SelfPlayVariant": "league.psro.variants.self_play",
@@ -23,6 +25,7 @@ _MODULES = {
 
 __all__ = [
     "AnytimeVariant",
+    "ExtensiveFormVariant",
     "PipelineVariant",
     "RectifiedVariant",
     "SelfPlayVariant",

@@ -15,27 +15,24 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import GpuEnvsError
 from gpu_envs.utils.progress import Progress
 from league.game import Game, require_two_player_zero_sum
 from league.psro.best_response_task import BestResponseTask
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
+from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start
+from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start, progress_text
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.solvers import MetaStrategy
-from league.solvers.nash import minimax
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["EXPLORED", "LARGEST_STEPS", "AnytimeVariant", "train_against_regret_minimizer"]
+__all__ = ["EXPLORED", "AnytimeVariant", "train_against_regret_minimizer"]
 
 EXPLORED = 0.1
 """Share of episodes with uniformly sampled opponents, so that the return against every opponent is estimated."""
-LARGEST_STEPS = 10_000
-"""Largest number of best responses in the search for the least exploitable mixture of a population."""
 
 
 class AnytimeVariant(StandardVariant):
@@ -45,7 +42,7 @@ class AnytimeVariant(StandardVariant):
         """Create the variant; raise ConfigError if the game is not two-player zero-sum."""
         super().__init__(game, config)
         require_two_player_zero_sum(game, "anytime")
-        self._mixtures: dict[tuple[str, int], tuple[Tensor, list[list[Tensor]]]] = {}
+        self.least_exploitable = LeastExploitable(game)
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration, with the functions that compute their opponents too."""
@@ -59,13 +56,13 @@ class AnytimeVariant(StandardVariant):
         With exact responses it is one of all policies. With learned ones it is one of the policies at the start of the
         iteration, learned together with the responses.
         """
+        if self.config.oracle == "exact":
+            return self.least_exploitable.meta_strategy(context)
         weights = []
         for seat, own in enumerate(self.game.seats):
             role = self.game.seats[1 - seat].role  # role of the responses to this seat
             size = len(context.populations[own.role])
-            if self.config.oracle == "exact":
-                weights.append(self._least_exploitable(context, role, size)[0])
-            elif context.iteration:
+            if context.iteration:
                 step = BestResponseTask(context.iteration, role, 0, MetaStrategy(())).name
                 learned = context.store.result(step, {"opponents": list[float]})["opponents"]
                 weights.append(torch.tensor([*learned, *[0.0] * (size - len(learned))], dtype=torch.float64))
@@ -80,7 +77,7 @@ class AnytimeVariant(StandardVariant):
         tabular = context.require_tabular()
         seats = self.game.seats_of(task.role)
         against = task.opponents.marginals[1 - seats[0]]
-        _, responses = self._least_exploitable(context, task.role, len(against))
+        _, responses = self.least_exploitable.against(context, task.role, len(against))
         tables = tabular.tabulate_all(context.populations)
         own = list(zip(*(tables[seat] for seat in seats), strict=True))
 
@@ -89,47 +86,6 @@ class AnytimeVariant(StandardVariant):
 
         best = next((each for each in responses if not is_known(each)), responses[0])
         return BestResponse(tabular.policy(task.role, best))
-
-    def _least_exploitable(self, context: PSROContext, role: str, size: int) -> tuple[Tensor, list[list[Tensor]]]:
-        """Return the mixture (size,) of the opponents of a role with the smallest loss to its best response.
-
-        Best responses are added to a linear program until none is better than those in it. The optimum is that of the
-        paper's no-regret learning against a best response, and exact.
-
-        Returns:
-            The mixture, and the responses in the support of the minimax response as tables, one for each seat of the
-            role; the most probable first.
-
-        Raises:
-            GpuEnvsError: The search did not end after `LARGEST_STEPS` responses.
-        """
-        if (role, size) in self._mixtures:
-            return self._mixtures[role, size]
-        tabular = context.require_tabular()
-        seats, tree, known = self.game.seats_of(role), tabular.tree, tabular.tabulate_all(context.populations)
-        weights, value = torch.ones(size, dtype=torch.float64) / size, -math.inf
-        tables: list[list[Tensor]] = []
-        columns: list[Tensor] = []
-        shares: Tensor = torch.ones(1)
-        for _ in range(LARGEST_STEPS):
-            found = [tree.best_response(_profile(tree.mix(known[1 - s][:size], weights, 1 - s), s), s) for s in seats]
-            if sum(each for _, each in found) / len(found) <= value + 1e-10:
-                break
-            tables.append([table for table, _ in found])
-            earned = torch.zeros(size, dtype=torch.float64)
-            for seat, (table, _) in zip(seats, found, strict=True):
-                opponents = torch.stack(known[1 - seat][:size])
-                earned += tree.payoffs(_profile(opponents, seat, table.unsqueeze(0)))[seat].flatten() / len(seats)
-            columns.append(earned)
-            mixture, response, loss = minimax(-torch.stack(columns, 1).numpy())
-            weights, shares, value = torch.from_numpy(mixture).clamp(min=0), torch.from_numpy(response), -loss
-            weights = weights / weights.sum()
-        else:
-            raise GpuEnvsError(f"anytime: no least exploitable mixture of {size} policies after {LARGEST_STEPS} steps")
-        order = shares.argsort(descending=True, stable=True).tolist()
-        others = {key: each for key, each in self._mixtures.items() if key[0] != role}  # one per role is kept
-        self._mixtures = {(role, size): (weights, [tables[place] for place in order]), **others}
-        return self._mixtures[role, size]
 
     # ---------------------------------------------------------------- learned
 
@@ -195,17 +151,11 @@ def train_against_regret_minimizer(
             average += weights
             lost += _advantages(training.tallies[-1], size, weights)
             if progress is not None:
-                progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
+                progress(training.steps, progress_text(role, row))
         tally, learner = training.tally(), training.learner(role)
     seconds = time.perf_counter() - began
     record = {"opponents": (average / average.sum()).tolist()}
     return LearnedResponse(learner.policy(), learner.state_dict(), tally, training.steps, seconds, record=record)
-
-
-def _profile(other: Tensor, seat: int, own: Tensor | None = None) -> list[Tensor]:
-    """Return a profile of both seats; without `own`, the table of the responding seat is a placeholder."""
-    own = other if own is None else own
-    return [own, other] if seat == 0 else [other, own]
 
 
 def _advantages(tally: EpisodeTally, size: int, weights: Tensor) -> Tensor:

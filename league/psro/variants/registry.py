@@ -8,6 +8,7 @@ from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.variants.anytime import AnytimeVariant
 from league.psro.variants.base import Variant
+from league.psro.variants.extensive_form import ExtensiveFormVariant
 from league.psro.variants.pipeline import PipelineVariant
 from league.psro.variants.rectified import RectifiedVariant
 from league.psro.variants.self_play import SelfPlayVariant
@@ -21,5 +22,6 @@ VARIANTS: dict[str, Callable[[Game, PSROConfig], Variant]] = {
     "pipeline": PipelineVariant,
     "anytime": AnytimeVariant,
     "self_play": SelfPlayVariant,
+    "xdo": ExtensiveFormVariant,
 }
 """Variants by name."""

@@ -4,7 +4,9 @@ Source: McAleer et al. 2022, "Self-Play PSRO: Toward Optimal Populations in Two-
 2207.06541). While the response of one role learns, a new policy of another role learns against it, and the response is
 trained against this policy and the populations. The time average of the new policy is a mixed strategy, and joins its
 population. The paper weights the new policy by no-regret learning. Here it is the opponent in half of all episodes and
-in few episodes of the last segment, so that the response is one to the meta-strategy.
+in few episodes of the last segment, so that the response is one to the meta-strategy. With exact responses, the
+meta-strategy of a two-player zero-sum game is that of the paper, the least exploitable mixture of anytime PSRO, unless
+another meta-solver is selected.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from torch import Tensor
 
 from gpu_envs.utils.progress import Progress
 from league.evaluation.tabular_game import TabularGame
-from league.game import Game
+from league.game import Game, is_two_player_zero_sum
 from league.policies.mixture import MixturePolicy
 from league.psro.best_response_task import BestResponseTask
+from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
+from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start
+from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start, progress_text
 from league.rollout.matchup_distribution import MatchupDistribution
+from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
 
@@ -36,6 +41,18 @@ SELF_PLAY, AT_LAST = 0.5, 0.1
 
 class SelfPlayVariant(StandardVariant):
     """SP-PSRO: two policies per role and iteration, its best response and the average of another role's opponent."""
+
+    def __init__(self, game: Game, config: PSROConfig) -> None:
+        """Create the variant."""
+        super().__init__(game, config)
+        exact = config.oracle == "exact" and config.meta_solver == "auto"
+        self.least_exploitable = LeastExploitable(game) if exact and is_two_player_zero_sum(game) else None
+
+    def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
+        """Return the least exploitable meta-strategy, or that of the meta-solver for payoffs (S, N_1, ..., N_S)."""
+        if self.least_exploitable is None:
+            return super().meta_strategy(context, payoffs)
+        return self.least_exploitable.meta_strategy(context)
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration; each adds an average policy of the next role."""
@@ -123,7 +140,7 @@ def train_both_responses(
                 if len(snapshots) == num_segments - 1:
                     training.opponents.replace(last)
             if progress is not None:
-                progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
+                progress(training.steps, progress_text(role, row))
         tally, learner = training.tally(), training.learner(role)
     seconds, average = time.perf_counter() - began, MixturePolicy(snapshots)
     return LearnedResponse(

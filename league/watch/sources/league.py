@@ -24,7 +24,7 @@ __all__ = ["CURVES", "MAX_CELLS", "NUMBER", "LeagueRolloutEnvironment", "LeagueR
 
 MAX_CELLS = 1_000_000
 """Maximum number of cells of a displayed payoff table."""
-CURVES = ("seconds", "episodes", "nash_conv", "exploitability", "best_nash_conv", "population_gain")
+CURVES = ("seconds", "episodes", "nash_conv", "exploitability", "best_nash_conv", "ce_gap", "population_gain")
 """Measures of an iteration that are shown as curves."""
 NUMBER = re.compile(r"[-+\d.,e]+( ± [\d.,e+-]+)?")
 """Number in a table, which may have the half-width of its interval."""

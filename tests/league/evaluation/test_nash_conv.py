@@ -88,7 +88,7 @@ class Late(LocalExecutor):
     def next(self, within=None):
         if within is not None:
             return None
-        others = [call for call in self._tasks if call.function is not nash_conv.compute_nash_conv]
+        others = [call for call in self._tasks if call.function is not nash_conv.compute_gaps]
         call = others[0] if others else self._tasks[-1]
         self._tasks.remove(call)
         return call.key, call.function(call.policies, **call.arguments)
@@ -112,13 +112,13 @@ def slow(pools, **arguments):
     until = time.monotonic() + 60.0
     while not Path(os.environ["RESPONDED"]).exists() and time.monotonic() < until:
         time.sleep(0.02)
-    return nash_conv.compute_nash_conv(pools, **arguments)
+    return nash_conv.compute_gaps(pools, **arguments)
 
 
 def test_slow_evaluation_does_not_block_training(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     psro(tmp_path / "whole", iterations=1)
-    monkeypatch.setattr(nash_conv, "compute_nash_conv", slow)
+    monkeypatch.setattr(nash_conv, "compute_gaps", slow)
     monkeypatch.setenv("RESPONDED", str(tmp_path / "responded"))
     processes, given_out = ProcessExecutor(workers=2), []
     submit = processes.submit
@@ -145,7 +145,7 @@ class Stops(Late):
     """Ends with an error before an evaluation."""
 
     def next(self, within=None):
-        if within is None and all(call.function is nash_conv.compute_nash_conv for call in self._tasks):
+        if within is None and all(call.function is nash_conv.compute_gaps for call in self._tasks):
             raise GpuEnvsError("killed")
         return super().next(within)
 

@@ -15,7 +15,7 @@ from league.leagues.builder import LeagueBuilder, NoLeagueBuilder, learning_oppo
 from league.leagues.league import League, LeagueConfig
 from league.leagues.player import Match, Player
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
-from league.leagues.train_player import cached_trainings
+from league.leagues.train_group import cached_trainings
 from league.leagues.transitions import Copy, Enter, Freeze, Reset, Retire
 from league.rollout.best_response import BestResponseTraining
 from league.storage.open_run import open_run
@@ -202,7 +202,10 @@ class Wrong(NoLeagueBuilder):
         (Wrong(matches=[Match("main_0", math.nan)]), "main_0: expected probabilities >= 0, got nan of main_0"),
         (Wrong(matches=[Match("main_0", 2.0), Match("main_0", -1.0)]), "expected probabilities >= 0, got -1.0 of"),
         (Wrong(matches=[]), "main_0: expected probabilities that sum to 1, got 0"),
-        (Wrong(matches=[Match("main_7", 1.0)]), "expected learning or frozen opponents of player, got 'main_7'"),
+        (
+            Wrong(matches=[Match("main_7", 1.0)]),
+            "opponents of player, or 'random', got 'main_7'",
+        ),
         (Wrong(matches=["main_0"]), "Wrong.matches: main_0: expected a list of Match"),
         (
             Wrong(changes=None),

@@ -13,7 +13,7 @@ from league.cli.train import train_command
 from league.executors.worker import perform
 from league.game import Game
 from league.leagues.league import League
-from league.leagues.train_player import train_player
+from league.leagues.train_group import train_group
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.storage.open_run import open_run
 from league.storage.run_config import training
@@ -104,17 +104,16 @@ def test_training_of_a_player_prepares_cublas_before_its_state_is_on_the_gpu():
     draw = MatchupDistribution.self_play(game)
     state = {"weight": torch.zeros(3)}
     with started():
-        train_player(
+        train_group(
             {},
             run="run",
-            player="main",
-            role="player",
+            group=("main",),
             before=None,
             task="task",
             game=game,
             draw=draw,
             config=config,
-            state=state,
+            state={"player": state},
             draw_margin=0.0,
             seed=0,
             steps=32,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from scipy import stats
-from small_league import RPS, builder, equal, league, of_policy, train, training, weights
+from small_league import RPS, builder, equal, league, of_policy, train, trained, training, weights
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
@@ -30,8 +30,8 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, tmp_path):
         tmp_path, game=game, iterations=3, steps=8 * worlds, num_envs=worlds, **{"learner.rollout_length": 8}
     )
     tallies, write = {}, running._commit_training
-    running._commit_training = lambda number, name, found: (
-        tallies.update({name: found["tally"]}) or write(number, name, found)
+    running._commit_training = lambda number, group, found: (
+        tallies.update(dict.fromkeys(group, found["tally"])) or write(number, group, found)
     )
     running.begin()
     earlier = {name: set() for name in running.state.roster.learning()}
@@ -43,10 +43,10 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, tmp_path):
         }
         running.iterate(number)
         for name, expected in rules.items():
-            found = running.store.result(f"{number}/train/{name}")["matches"]
+            found = trained(tmp_path)[f"{number}/train/{name}"]["matches"]
             begun = {who: count for who, _, _, count in found if count}
             total = sum(begun.values())
-            assert total >= (100_000 if game is RPS else 30_000)
+            assert total >= (100_000 if game is RPS else 20_000)  # pairs share their worlds
             assert begun.keys() == {who for who, share in expected.items() if share}
             shares = [total * expected[who] for who in begun]
             assert len(begun) == 1 or stats.chisquare(list(begun.values()), shares).pvalue > 1e-4
@@ -57,7 +57,7 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, tmp_path):
                 _both_seats_alike(tallies[name])
             else:
                 own = 0 if "player_0" in name else 1
-                assert all(row[own] == LEARNER and row[1 - own] != LEARNER for row in tallies[name].matchups.tolist())
+                assert bool((tallies[name].matchups[tallies[name].learns[:, own], own] == LEARNER).all())
     assert len(running.state.roster.frozen()) > 3
     running.store.close()
 
@@ -72,7 +72,7 @@ def _both_seats_alike(tally) -> None:
 
 
 def test_only_the_player_of_a_match_learns_from_it(tmp_path):
-    running = league(tmp_path, game=KUHN, iterations=2, num_envs=8)
+    running = league(tmp_path, builder("alphastar", shared_worlds=False), game=KUHN, iterations=2, num_envs=8)
     running.begin()
     running.iterate(1)
     for number, name in ((2, name) for name in running.state.roster.learning()):
@@ -92,9 +92,7 @@ def test_player_learns_in_both_seats_only_against_itself(tmp_path):
     running = league(tmp_path, iterations=1, num_envs=64)
     running.begin()
     running.run()
-    draw = builder_validation.matchup_distribution(
-        running.builder, running.state, running.state.roster.players["main_0"]
-    )
+    draw = builder_validation.matchup_distribution(running.builder, running.state, ("main_0",))
     own = (draw.matchups == LEARNER).all(1)
     assert own.any()
     assert bool((draw.learns.sum(1) == 1 + own.long()).all())
@@ -145,7 +143,7 @@ def test_every_iteration_counts_matches_by_pair_and_role(tmp_path):
         assert sum(row["matches_by_role"].values()) == sum(row["matches_by_kind"].values()) > 0
         assert row["win_rates"].keys() == row["matches"].keys()
     names = [name for row in rows[1:] for name in row["matches"]]
-    assert [text.split(":")[0] for _, text in reports] == names
+    assert [part.split(":")[0] for _, text in reports for part in text.split("  ") if ": return" in part] == names
     assert [steps for steps, _ in reports] == [32 * (i + 1) for i in range(len(reports))]
     running.store.close()
 

@@ -91,7 +91,7 @@ def test_reopened_or_interrupted_league_gives_equal_results(game, which, train, 
         train_alone(opened, number, names[0])
         opened.store.close()  # in the middle of an iteration
         opened = league(tmp_path / "opened", which, **settings)
-        assert opened.store.done(f"{number}/train/{names[0]}")
+        assert f"{number}/train/{names[0]}" in trained(tmp_path / "opened")
         opened.iterate(number)
         opened.store.close()
         opened = league(tmp_path / "opened", which, **settings)

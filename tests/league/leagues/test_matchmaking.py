@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from builder_rosters import league, result, shares
 from scipy import stats
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, alphastar_preset
-from league.leagues.builder import LeagueBuilder, LeagueResult, NoLeagueBuilder, Roster
+from league.leagues.builder import LeagueBuilder, NoLeagueBuilder, Roster
 from league.leagues.matchmaking import WinRates, pfsp, without_monotonic_suffix
-from league.leagues.player import Match, Player
+from league.leagues.player import Match
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.leagues.transitions import Copy, Freeze, Reset
@@ -60,24 +61,6 @@ def test_win_rates_decay_per_game_and_count_draws_as_half():
     assert WinRates.from_json(rates.to_json(), "here").rate("a", "b") == rates.rate("a", "b")
     rates.forget("b")
     assert rates.rate("a", "b") == 0.5
-
-
-def league(builder, game=SHARED, frozen=(), wins=()):
-    roster = Roster(game, WinRates(1.0))
-    for player in builder.players(game):
-        roster.add(player)
-    for name, parent in frozen:
-        roster.add(Player(name, roster.players[parent].role, roster.players[parent].kind, parent))
-    for home, away, rate in wins:
-        roster.win_rates.add(home, away, 100, 100 * rate)
-    return roster
-
-
-def shares(builder, roster, name):
-    matches = builder.matches(roster, roster.players[name])
-    assert sum(match.probability for match in matches) == pytest.approx(1.0)
-    assert len({match.opponent for match in matches}) == len(matches)
-    return {match.opponent: pytest.approx(match.probability) for match in matches if match.probability > 1e-12}
 
 
 def test_main_agents_have_the_match_shares_of_the_pseudocode():
@@ -153,10 +136,6 @@ def test_matches_have_the_probabilities_of_the_rules():
     chosen = np.random.default_rng(0).choice(len(matches), 100_000, p=[match.probability for match in matches])
     observed = np.bincount(chosen, minlength=len(matches))
     assert stats.chisquare(observed, [100_000 * match.probability for match in matches]).pvalue > 1e-3
-
-
-def result(roster, steps, seed=0):
-    return LeagueResult(1, roster, steps, steps, {}, np.random.default_rng(seed))
 
 
 def test_players_are_frozen_before_reset_by_the_rules_of_their_kind():

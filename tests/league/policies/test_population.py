@@ -152,7 +152,7 @@ def test_custom_policy_kind_is_loaded_once_registered(store, monkeypatch):
     with store.step("more"):
         store.add_policy("first", random_policy(), kind="own")
     pool = store.populations["first"]
-    with pytest.raises(CheckpointError, match="a kind among random, policy, table, mixture, got 'own'"):
+    with pytest.raises(CheckpointError, match="a kind among random, policy, table, mixture, team, got 'own'"):
         pool.policy(1)
     monkeypatch.setitem(kinds.KINDS, "own", RandomPolicy.load)
     assert isinstance(pool.policy(1), RandomPolicy)
@@ -181,7 +181,7 @@ def test_damaged_random_policy_is_refused(tmp_path):
     ("field", "value", "words"),
     [
         ("kinds", [["random"]], r"kinds: expected list\[str\], got"),
-        ("kinds", ["mixture"], "kinds: expected some of random, policy, table, got 'mixture'"),
+        ("kinds", ["mixture"], "kinds: expected some of random, policy, table, team, got 'mixture'"),
         ("kinds", [], "mixture: expected at least one policy"),
         ("weights", "x", r"weights: expected list\[float\], got 'x'"),
         ("weights", [-1.0], "mixture: expected 1 finite weights >= 0"),

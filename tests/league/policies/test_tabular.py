@@ -207,3 +207,4 @@ def test_tabular_policy_needs_no_host_sync():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.testing.assert_close(odds.cpu(), here.probabilities(obs.cpu(), mask.cpu()))
+    torch.testing.assert_close(tabulate(there, tree, 0), table)

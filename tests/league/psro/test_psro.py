@@ -225,6 +225,13 @@ def test_recurrent_policies_cannot_be_tabulated(tmp_path):
             "expected a two-player zero-sum game, got KuhnPoker-v0",
         ),
         (("KuhnPoker-v0", {}), {"variant": "pipeline", **EXACT}, "'pipeline': expected oracle='learned', got 'exact'"),
+        (("KuhnPoker-v0", {}), {"variant": "xdo"}, "variant='xdo': expected oracle='exact', got 'learned'"),
+        (
+            ("KuhnPoker-v0", {"num_players": 3}),
+            {"variant": "xdo", **EXACT},
+            "expected a two-player zero-sum game, got KuhnPoker-v0",
+        ),
+        (("SimpleTag-v0", {}), {"variant": "xdo", **EXACT}, "SimpleTag-v0: no exact tree"),
         (("KuhnPoker-v0", {}), {"meta_solver": "prd", "meta_solver_kwargs": {"steps": 3}}, "prd: no setting 'steps'"),
         (("KuhnPoker-v0", {}), {"meta_solver": "prd", "meta_solver_kwargs": {"dt": -1.0}}, "dt"),
     ],
@@ -243,6 +250,7 @@ def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, setting
         ({"variant": "rectifed"}, "variant: expected one of .*, got 'rectifed'"),
         ({"meta_solver": "nosh"}, "meta_solver: expected one of .*, got 'nosh'"),
         ({"variant": "pipeline", "pipeline_depth": 0}, "pipeline_depth: expected an int >= 1, got 0"),
+        ({"restricted_tolerance": 1e-4}, "restricted_tolerance = 0.0001: has no effect with variant = 'standard'"),
         ({"pipeline_depth": 2}, "pipeline_depth = 2: has no effect with variant = 'standard'"),
     ],
 )

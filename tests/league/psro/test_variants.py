@@ -9,6 +9,7 @@ import torch
 from psro_runs import EXACT, QUICK, TINY, contents, play, psro
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from league import solvers
 from league.evaluation.nash_conv import strategy_from_summary
 from league.evaluation.tabular_game import TabularGame
 from league.exact import table_policy
@@ -16,11 +17,15 @@ from league.game import Game
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
+from league.psro.variants import extensive_form, least_exploitable
+from league.psro.variants.extensive_form import ExtensiveFormVariant
 from league.psro.variants.rectified import RectifiedVariant
+from league.psro.variants.self_play import SelfPlayVariant
 from league.rollout import best_response
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.matchups import simulate_matchups
 from league.solvers import MetaStrategy
+from league.solvers.nash import minimax
 from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
@@ -178,6 +183,19 @@ def test_exact_anytime_is_least_exploitable(tmp_path):
             assert small.nash_conv(run.populations, other) >= rows[3]["nash_conv"] - 1e-9
 
 
+def test_least_exploitable_mixture_allows_for_the_tolerance_of_the_linear_program(tmp_path, monkeypatch):
+    """A value that is slightly too low would let the same response look better for ever."""
+    wanted = nash_convs(play(tmp_path / "a", iterations=2, variant="anytime", **EXACT))
+
+    def rounded(table):
+        first, second, value = minimax(table)
+        return first, second, value + 1e-8
+
+    monkeypatch.setattr(least_exploitable, "minimax", rounded)
+    monkeypatch.setattr(least_exploitable, "LARGEST_STEPS", 100)
+    assert nash_convs(play(tmp_path / "b", iterations=2, variant="anytime", **EXACT)) == pytest.approx(wanted, abs=1e-7)
+
+
 def test_learned_anytime_samples_beaten_opponents_less_often(tmp_path):
     train = {**TINY, "total_steps": 4096, "learner.learning_rate": 0.01}
     run = psro(tmp_path, RPS, iterations=1, variant="anytime", train_overrides=train, episodes_per_matchup=10)
@@ -210,6 +228,18 @@ def test_exact_self_play_adds_mixed_strategies(tmp_path):
             assert sorted(mixed) == [False, False, True, True]
 
 
+def test_exact_self_play_has_the_least_exploitable_mixture_unless_a_meta_solver_is_selected(tmp_path):
+    settings = {"iterations": 2, "variant": "self_play", "num_segments": 10, **EXACT}
+    leduc = play(tmp_path / "a", "LeducPoker-v0", **settings)
+    chosen = play(tmp_path / "b", "LeducPoker-v0", meta_solver="nash", **settings)
+    for before, row in pairwise(leduc):
+        assert row["nash_conv"] <= before["nash_conv"] + 1e-9
+    assert any(row["nash_conv"] > before["nash_conv"] for before, row in pairwise(chosen))
+    assert chosen[2]["nash_conv_lower_bound"] == pytest.approx(0.0, abs=1e-9)  # Nash of the meta-game
+    three = SelfPlayVariant(Game.of("KuhnPoker-v0", {"num_players": 3}), PSROConfig(**settings))
+    assert three.least_exploitable is None  # there the meta-solver decides
+
+
 @pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", {"num_players": 3})], ids=["rps", "kuhn of three"])
 def test_learned_self_play_adds_averages(game, tmp_path):
     rows = play(tmp_path, game, iterations=1, variant="self_play", **QUICK)
@@ -220,6 +250,79 @@ def test_learned_self_play_adds_averages(game, tmp_path):
             mixture = next(each for each in pool if isinstance(each, MixturePolicy))
             assert len(mixture.members) == QUICK["num_segments"]
     assert rows[1]["nash_conv"] is not None
+
+
+# ---------------------------------------------------------------- xdo
+
+
+def test_xdo_solves_kuhn_where_psro_does_not(tmp_path):
+    rows = play(tmp_path / "a", iterations=3, variant="xdo", **EXACT)
+    assert rows[3]["nash_conv"] < 0.002
+    assert rows[3]["value"] == pytest.approx([-1 / 18, 1 / 18], abs=1e-3)
+    assert play(tmp_path / "b", iterations=3, **EXACT)[3]["nash_conv"] > 0.1
+    for row, before in zip(rows[1:], rows, strict=False):  # the policies that join are best responses
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert [each[-1] for each in row["meta_strategy"]] == [1.0, 1.0]
+
+
+def test_xdo_solves_leduc_in_6_iterations_and_is_ahead_of_20_of_psro_after_4(tmp_path):
+    found = nash_convs(play(tmp_path / "a", "LeducPoker-v0", iterations=6, variant="xdo", **EXACT))
+    assert found[6] < 0.01
+    assert min(nash_convs(play(tmp_path / "b", "LeducPoker-v0", iterations=20, **EXACT))) > found[4] > 0.1
+
+
+def test_xdo_chooses_among_the_actions_of_best_responses_at_every_information_set(tmp_path):
+    run = psro(tmp_path, iterations=2, variant="xdo", restricted_tolerance=0.01, **EXACT)
+    with run.store:
+        run.run()
+        small = run.tabular
+        assert small is not None
+        for seat, tables in enumerate(small.tabulate_all(run.populations)):
+            _, first, _, second, latest = (table[small.tree.legal[seat]] for table in tables)
+            assert set(first.tolist()) | set(second.tolist()) == {0.0, 1.0}
+            assert not latest[(first == 0) & (second == 0)].any()
+        restricted = run.store.result("2/restricted")
+        assert sum(restricted["choices"]) < sum(int(legal.sum()) for legal in small.tree.legal)
+        assert restricted["nash_conv"] <= 0.01
+
+
+def test_xdo_mixes_at_information_sets_what_psro_cannot_mix(tmp_path):
+    """An equilibrium of the restricted game may combine actions of several responses, so it can be less exploitable."""
+    run = psro(tmp_path, iterations=3, variant="xdo", **EXACT)
+    with run.store:
+        rows, small = run.run(), run.tabular
+        assert small is not None
+        responses = {role: [pool[1], pool[3], pool[5]] for role, pool in run.populations.items()}
+        mixed = solvers.solve("nash", small.tree.payoffs(TabularGame(small.tree).tabulate_all(responses)))
+        assert TabularGame(small.tree).nash_conv(responses, mixed.marginals) > rows[3]["nash_conv"] + 0.1
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_resumed_xdo_equals_an_uninterrupted_run(shared, tmp_path):
+    game = Game.of("KuhnPoker-v0", shared=shared)
+    whole = play(tmp_path / "whole", game, iterations=4, variant="xdo", **EXACT)
+    play(tmp_path / "parts", game, iterations=2, variant="xdo", **EXACT)
+    play(tmp_path / "parts", game, iterations=4, variant="xdo", **EXACT)
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert whole[4]["nash_conv"] < 0.002
+
+
+def test_interrupted_xdo_does_not_solve_the_restricted_game_again(tmp_path, monkeypatch):
+    settings = {"iterations": 2, "variant": "xdo", **EXACT}
+    play(tmp_path / "whole", **settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(ExtensiveFormVariant, "meta_strategy", _interrupt_second_iteration)
+        with pytest.raises(KeyboardInterrupt):
+            play(tmp_path / "parts", **settings)
+    monkeypatch.setattr(extensive_form, "solve_restricted_game", None)  # both are in the store
+    play(tmp_path / "parts", **settings)
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+
+
+def _interrupt_second_iteration(self, context, payoffs):
+    if context.iteration == 2:
+        raise KeyboardInterrupt
+    return MetaStrategy(tuple(torch.eye(size, dtype=torch.float64)[-1] for size in payoffs.shape[1:]))
 
 
 # ---------------------------------------------------------------- pipeline

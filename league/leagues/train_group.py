@@ -1,4 +1,4 @@
-"""Training of one player in an iteration of a league, with the same result in any process."""
+"""Training of one group of players in an iteration of a league, with the same result in any process."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 from gpu_envs.utils.lru_cache import LRUCache
 from league.executors import LazyValue
 from league.game import Game
+from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.state import to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["MAX_TRAININGS", "MAX_WORKER_TRAININGS", "cached_trainings", "drop_trainings", "train_player"]
+__all__ = ["MAX_TRAININGS", "MAX_WORKER_TRAININGS", "cached_trainings", "drop_trainings", "train_group"]
 
 MAX_TRAININGS = 64
 """Default number of trainings, with environments and learners, that a process caches for the next iteration."""
 MAX_WORKER_TRAININGS = 4
-"""The same number in a remote worker, which trains arbitrary players and rarely uses its cache again."""
+"""The same number in a remote worker, which trains arbitrary groups and rarely uses its cache again."""
 _TRAININGS: LRUCache[tuple[str, str], tuple[str, BestResponseTraining]] = LRUCache(max_items=MAX_TRAININGS)
-"""Cached trainings by run and player, each with the last completed task; the least recently used is first."""
+"""Cached trainings by run and group, each with the last completed task; the least recently used is first."""
 
 
-def train_player(
+def train_group(
     pools: Mapping[str, Sequence[PolicyProtocol]],
     *,
     run: str,
-    player: str,
-    role: str,
+    group: TrainingGroup,
     before: str | None,
     task: str,
     game: Game,
@@ -41,39 +41,40 @@ def train_player(
     steps: int,
     keep: int | None = None,
 ) -> dict[str, Any]:
-    """Train a player against its opponents, from its last state.
+    """Train a group of players against their opponents, from its last state.
 
     Args:
         pools: Policies by role, as in `OpponentSampler`.
         run: Unique name of the run, under which the training is cached until `drop_trainings`.
-        player: Name of the player.
-        role: Role of the player.
-        before: Last task of the player since it started or restarted; None: there is none.
+        group: Names of the players.
+        before: Last task of the group since its players started or restarted; None: there is none.
         task: Name of this task.
         game: Game to play.
         draw: Distribution of matchups.
-        config: Training configuration of the player.
-        state: State after the task `before`; without one, the first weights of the player's learner.
+        config: Training configuration of the players.
+        state: State after the task `before`; without one, the first weights of each role's learner.
         draw_margin: Difference of the two seats' returns that counts as a draw.
         seed: Random seed of the opponents' actions.
         steps: Environment steps, rounded up to whole rollouts.
         keep: Maximum number of cached trainings; None: `MAX_TRAININGS`.
 
     Returns:
-        "state" (`BestResponseTraining.state_dict`), and for this task "tally", "steps", "return" and "score".
+        "state" (`BestResponseTraining.state_dict`), and for this task "tally" and "steps".
     """
-    last, training = _TRAININGS.pop((run, player), (None, None))  # a training that fails leaves the cache
+    key = run, group_key(group)
+    last, training = _TRAININGS.pop(key, (None, None))  # a training that fails leaves the cache
     if training is None or last != before:
         training = None  # free its memory first
         initial = state() if isinstance(state, LazyValue) else state
         config.prepare()
         with config.in_force():
-            initial = to_device({**initial}, config.device)
-            training = BestResponseTraining(
-                game, draw, pools, config, {role: initial} if before is None else None, draw_margin
-            )
+            initial = {**initial}
+            weights = None
+            if before is None:
+                weights = {role: to_device(each, config.device) for role, each in initial.items()}
+            training = BestResponseTraining(game, draw, pools, config, weights, draw_margin)
             if before is not None:
-                training.load_state_dict(initial)
+                training.load_state_dict(to_device(initial, config.device))
     training.opponents.replace(draw, pools, draw_margin)
     training.opponents.reseed(seed)  # opponents also act in other players' trainings
     start = training.steps
@@ -82,24 +83,18 @@ def train_player(
             training.iterate()
     tally = training.tally()
     training.tallies.clear()
-    _TRAININGS[run, player] = (task, training)
+    _TRAININGS[key] = (task, training)
     _TRAININGS.trim(MAX_TRAININGS if keep is None else keep)
-    return {
-        "state": training.state_dict(),
-        "tally": tally,
-        "steps": training.steps - start,
-        "return": tally.mean_return(),
-        "score": tally.mean_score(),
-    }
+    return {"state": training.state_dict(), "tally": tally, "steps": training.steps - start}
 
 
 def cached_trainings(run: str) -> dict[str, BestResponseTraining]:
-    """Return the cached trainings of a run in this process, by player."""
-    return {player: training for (name, player), (_, training) in _TRAININGS.items() if name == run}
+    """Return the cached trainings of a run in this process, by group."""
+    return {group: training for (name, group), (_, training) in _TRAININGS.items() if name == run}
 
 
 def drop_trainings(run: str, player: str | None = None) -> None:
-    """Remove a run's trainings from the cache of this process, of one player or of all."""
-    for name in cached_trainings(run):
-        if player in (None, name):
-            del _TRAININGS[run, name]
+    """Remove a run's trainings from the cache of this process: those with one player, or all."""
+    for group in cached_trainings(run):
+        if player is None or player in group.split(SEPARATOR):
+            del _TRAININGS[run, group]

@@ -1,0 +1,125 @@
+"""Groups of players that learn in the same worlds."""
+
+import pytest
+from small_league import RPS, builder, equal, league, trained, weights
+
+from gpu_envs.errors import ConfigError
+from league.analysis.report import read_report
+from league.game import Game
+from league.leagues import builder_validation
+from league.leagues.builder import pairs
+from league.leagues.player import Match
+from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.leagues.training_group import shared_matchups
+from league.rollout.matchup_distribution import LEARNER
+
+KUHN = Game.of("KuhnPoker-v0")
+ROLES = {"player_0": "a", "player_1": "b"}
+MEMBERS = {"player_0": ["random", "a", "a:1"], "player_1": ["random", "b", "b:1", "b:2"]}
+
+
+def drawn(matches):
+    draw = shared_matchups(KUHN, ROLES, matches, MEMBERS)
+    rows = zip(draw.matchups.tolist(), draw.learns.tolist(), draw.probability.tolist(), strict=True)
+    return {(*row, *learns): share for row, learns, share in rows}
+
+
+def test_both_learn_from_matches_that_both_want_and_every_player_keeps_its_shares():
+    found = drawn({"a": [Match("b", 0.5), Match("b:2", 0.5)], "b": [Match("a", 0.25), Match("a:1", 0.75)]})
+    expected = {
+        (LEARNER, LEARNER, True, True): 0.25,
+        (LEARNER, LEARNER, True, False): 0.25,  # a wants more of these matches than b
+        (LEARNER, 3, True, False): 0.5,
+        (2, LEARNER, False, True): 0.75,
+    }
+    assert found == pytest.approx({row: share / 1.75 for row, share in expected.items()})
+
+
+def test_players_that_do_not_meet_share_only_the_worlds():
+    found = drawn({"a": [Match("b:1", 1.0)], "b": [Match("random", 1.0)]})
+    assert found == {(LEARNER, 2, True, False): 0.5, (0, LEARNER, False, True): 0.5}
+
+
+def test_shares_of_a_repeated_opponent_add_up():
+    repeated = drawn({"a": [Match("b:1", 0.25), Match("b", 0.5), Match("b:1", 0.25)], "b": [Match("a", 1.0)]})
+    once = drawn({"a": [Match("b:1", 0.5), Match("b", 0.5)], "b": [Match("a", 1.0)]})
+    assert repeated == pytest.approx(once)
+    assert repeated[LEARNER, 2, True, False] == pytest.approx(1 / 3)
+
+
+def test_pairs_join_players_of_a_kind_and_both_roles(tmp_path):
+    running = league(tmp_path / "kuhn", game=KUHN)
+    running.begin()
+    names = running.state.roster.learning()
+    found = pairs(running.state.roster, "main")
+    assert found[0] == ("main_player_0_0", "main_player_1_0")
+    assert sorted(name for group in found for name in group) == sorted(names)
+    assert all(len(group) == 1 for group in found[1:])
+    running.store.close()
+    running = league(tmp_path / "rps", game=RPS)
+    running.begin()
+    assert all(len(group) == 1 for group in pairs(running.state.roster, "main"))  # one role: a player has both seats
+    running.store.close()
+
+
+def test_pair_learns_from_one_set_of_worlds(tmp_path):
+    results = {}
+    for shared in (True, False):
+        running = league(tmp_path / str(shared), builder("latest", shared), iterations=2, game=KUHN, num_envs=16)
+        running.begin()
+        before = {name: weights(policy) for name, policy in running.state.live.items()}
+        running.run()
+        assert all(not equal(weights(policy), before[name]) for name, policy in running.state.live.items())
+        results[shared] = running.steps, trained(tmp_path / str(shared))
+        running.store.close()
+    assert results[False][0] == 2 * results[True][0]
+    one, other = (results[True][1][f"2/train/main_player_{seat}_0"] for seat in (0, 1))
+    assert one["episodes"] == other["episodes"] > 0
+    assert one["return"] == pytest.approx(-other["return"])  # both learned from all episodes of a zero-sum game
+    assert one["matches"][0][0] == "main_player_1_0"
+
+
+def test_matches_against_the_random_policy(tmp_path):
+    config = SelfPlayConfig("uniform", latest=0.5, random=0.3, freeze_every=1)
+    running = league(tmp_path, SelfPlayBuilder(config), iterations=2, game=KUHN, num_envs=64, steps=2048)
+    rows = running.run()
+    started = {who: begun for who, _, _, begun in trained(tmp_path)["2/train/main_player_0_0"]["matches"]}
+    assert started["random"] / sum(started.values()) == pytest.approx(0.3, abs=0.05)
+    assert rows[2]["matches_by_kind"]["main - random"] > 0
+    counted = read_report(running.store).matches["by_kind"]["main - random"]
+    assert counted == sum(row["matches_by_kind"]["main - random"] for row in rows[1:])
+    running.store.close()
+    with pytest.raises(ConfigError, match=r"latest \+ random: expected at most 1, got 1\.2"):
+        SelfPlayConfig("uniform", latest=0.7, random=0.5)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([("main_player_0_0",)], "expected every learning player once"),
+        ([("main_player_0_0", "main_player_1_0"), ("main_player_0_0",)], "expected every learning player once"),
+        ([("main_player_0_0", "main_player_0_1"), ("main_player_1_0",), ("main_player_1_1",)], "different roles"),
+    ],
+)
+def test_invalid_groups_are_refused(groups, message, tmp_path):
+    running = league(tmp_path, builder("latest"), game=KUHN)
+    running.begin()
+    if "main_player_0_1" in groups[0]:
+        running.store.close()
+        running = league(tmp_path / "pbt", builder("pbt"), game=KUHN)
+        running.begin()
+        groups = [*groups, ("main_player_0_2",), ("main_player_1_2",)]
+    running.builder.training_groups = lambda roster: groups
+    with pytest.raises(ConfigError, match=message):
+        builder_validation.training_groups(running.builder, running.state)
+    running.store.close()
+
+
+def test_training_of_a_pair_starts_anew_if_one_of_it_restarts(tmp_path):
+    running = league(tmp_path, builder("latest"), iterations=1, game=KUHN)
+    running.run()
+    assert "learner.main_player_0_0+main_player_1_0" in running.store.state_names()
+    with running.store.step("restart"):
+        running.state.drop_trainings("main_player_1_0")
+    assert not [name for name in running.store.state_names() if name.startswith("learner.")]
+    running.store.close()
