@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from benchmarks.hardware import provenance
-from benchmarks.league.cross_play import compare_with_joint_ppo, judged
 from benchmarks.league.population_curves import KUHN, LEDUC, nash_conv_curve, population_curves
 from benchmarks.league.self_play_curves import self_play_curves
+from benchmarks.league.study_settings import STUDIES, study_file
 from benchmarks.pages.league_page import write
 from benchmarks.peers import openspiel_psro
 from league.game import Game
@@ -241,45 +241,6 @@ SHOWS: dict[str, Demonstration] = {
         {"env_id": "LeducPoker-v0", "iterations": 25, "entropies": (0.05, 0.2), "seeds": 3, "claimed": 0.2},
         "PPO in self-play with entropy 0.2 has a lower NashConv than PSRO after equal environment steps.",
     ),
-    "league-simpletag": Demonstration(
-        compare_with_joint_ppo,
-        {
-            "env_id": "SimpleTag-v0",
-            "steps": 4_000_000,
-            "builders": ("psro", "alphastar"),
-            "seeds": 5,
-            "psro": {},
-            "alphastar": {
-                "iterations": 40,
-                "main_exploiters": 0,
-                "min_steps": 100_000,
-                "episodes_per_matchup": 300,
-                "shared_worlds": False,
-            },
-            "episodes": 4_000,
-        },
-        "The mixture of the population earns more than joint PPO, in both seats, at equal steps, samples and time.",
-    ),
-    "league-tag": Demonstration(
-        compare_with_joint_ppo,
-        {
-            "env_id": "TagContinuous-v0",
-            "env": {"num_taggers": 2, "num_runners": 4, "grid_length": 7.0, "episode_length": 100},
-            "steps": 2_000_000,
-            "builders": ("psro", "alphastar"),
-            "seeds": 3,
-            "psro": {"iterations": 16, "episodes_per_matchup": 400},
-            "alphastar": {
-                "iterations": 20,
-                "main_exploiters": 0,
-                "min_steps": 100_000,
-                "episodes_per_matchup": 400,
-                "shared_worlds": False,
-            },
-            "episodes": 1_000,
-        },
-        "The mixture of the population earns more than joint PPO, in both seats, at equal steps, samples and time.",
-    ),
 }
 
 
@@ -304,13 +265,19 @@ def main(argv: Sequence[str]) -> None:
         print(name, json.dumps(result["met"]), f"{result['minutes']:.1f} min", flush=True)
     if args.write:
         record({})
-    write(recorded(), {name: show.claim for name, show in SHOWS.items()})
+    write_page()
+
+
+def write_page() -> None:
+    """Write docs/league.md from all recorded results."""
+    files = {name: study_file(name) for name in STUDIES}
+    studies = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+    write(recorded(), {name: show.claim for name, show in SHOWS.items()}, studies)
 
 
 def recorded() -> dict[str, Any]:
     """Return all recorded results by demonstration."""
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    return {name: {**result, **(judged(result) if "means" in result else {})} for name, result in found.items()}
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
 def record(new: dict[str, Any]) -> None:

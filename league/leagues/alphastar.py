@@ -29,7 +29,7 @@ from league.leagues.builder import (
 from league.leagues.matchmaking import pfsp, without_monotonic_suffix
 from league.leagues.player import Match, Player
 from league.leagues.training_group import TrainingGroup
-from league.leagues.transitions import Change, Freeze, Reset
+from league.leagues.transitions import Change, Copy, Freeze, Reset
 
 __all__ = [
     "AlphaStarConfig",
@@ -56,7 +56,13 @@ class FreezeRules:
     win_rate: float = setting(0.7, ge=0, le=1)
     """Win rate against each opponent above which a copy is frozen before the timeout."""
     reset_probability: float = setting(0.0, ge=0, le=1)
-    """Probability of resetting the player to its first weights after it is frozen."""
+    """Probability of resetting the player after it is frozen."""
+    reset_to: str = setting("first", choices=("first", "main"))
+    """Weights after a reset: "first", those with which the player entered, or "main", those of a main agent of its
+    role. StarCraft's players enter with weights from supervised learning. Where first weights are random, an exploiter
+    that starts from a main agent finds weaknesses sooner."""
+    share_of_steps: float = setting(1.0, gt=0, le=1)
+    """Environment steps per iteration, as a share of `LeagueConfig.steps`."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""
@@ -132,6 +138,8 @@ class AlphaStarConfig:
         """Raise ConfigError if there are no main agents."""
         if self.main.count < 1:
             raise ConfigError("main.count: expected at least one main agent of each role, got 0")
+        if self.main.reset_to != "first":
+            raise ConfigError(f"main.reset_to: expected 'first', got {self.main.reset_to!r}; it is for exploiters")
 
 
 def alphastar_preset(name: str = "pseudocode", min_steps: int = 100_000) -> AlphaStarConfig:
@@ -253,8 +261,19 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
             if self.ready(result, player):
                 changes.append(Freeze(name))
                 if result.rng.random() < self.rules[player.kind].reset_probability:
-                    changes.append(Reset(name))
+                    changes.append(self._reset(result, player))
         return changes
+
+    def _reset(self, result: LeagueResult, player: Player) -> Change:
+        """Return the reset of a player to its first weights, or to those of a random main agent of its role."""
+        if self.rules[player.kind].reset_to == "first":
+            return Reset(player.name)
+        mains = result.roster.learning(player.role, MAIN)
+        return Copy(player.name, mains[int(result.rng.integers(len(mains)))])
+
+    def share_of_steps(self, roster: Roster, group: TrainingGroup) -> float:
+        """Return the share of steps of the kind of the group's players."""
+        return self.rules[roster.players[group[0]].kind].share_of_steps
 
     def ready(self, result: LeagueResult, player: Player) -> bool:
         """Return whether a player has trained long enough, and wins against every opponent it is measured by."""

@@ -167,6 +167,10 @@ class LeagueBuilder(ABC):
         """
         return [(name,) for name in roster.learning()]
 
+    def share_of_steps(self, roster: Roster, group: TrainingGroup) -> float:
+        """Return the environment steps of a group per iteration, as a share of `LeagueConfig.steps`; by default 1."""
+        return 1.0
+
     @abstractmethod
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Return the transitions before the next iteration; freezes are applied first."""

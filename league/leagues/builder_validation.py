@@ -14,7 +14,7 @@ from league.leagues.training_group import TrainingGroup, shared_matchups
 from league.leagues.transitions import Change, Copy, Enter
 from league.rollout.matchup_distribution import MatchupDistribution
 
-__all__ = ["describe_builder", "first_players", "matchup_distribution", "training_groups", "transitions"]
+__all__ = ["describe_builder", "first_players", "group_steps", "matchup_distribution", "training_groups", "transitions"]
 
 
 def describe_builder(builder: LeagueBuilder) -> str:
@@ -48,6 +48,18 @@ def training_groups(builder: LeagueBuilder, state: LeagueState) -> list[Training
         if any(state.learning[name].settings != state.learning[group[0]].settings for name in group):
             raise ConfigError(f"{who}: {group}: expected players with equal training settings, got different ones")
     return list(found)
+
+
+def group_steps(builder: LeagueBuilder, state: LeagueState, group: TrainingGroup, steps: int) -> int:
+    """Return the environment steps of a group in an iteration, its share of `steps`.
+
+    Raises:
+        ConfigError: The share is not above 0, or infinite.
+    """
+    share = builder.share_of_steps(state.roster, group)
+    if not 0 < share < math.inf:
+        raise ConfigError(f"{_name(builder)}.share_of_steps: {group}: expected a number > 0, got {share!r:.80}")
+    return max(round(share * steps), 1)
 
 
 def matchup_distribution(builder: LeagueBuilder, state: LeagueState, group: TrainingGroup) -> MatchupDistribution:

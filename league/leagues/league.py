@@ -230,7 +230,7 @@ class League:
             "state": LazyValue(read if before is not None else functools.partial(self._start_weights, group)),
             "draw_margin": draw_margin,
             "seed": derive_named_seed(self.config.seed, task),
-            "steps": self.config.steps,
+            "steps": builder_validation.group_steps(self.builder, self.state, group, self.config.steps),
             "keep": MAX_WORKER_TRAININGS if self.coordinator.executor.remote else None,
         }
         call = RemoteTask(task, train_group, pools, arguments, learns=True, device=self.config.device)

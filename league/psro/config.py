@@ -64,6 +64,14 @@ class PSROConfig:
     "warm_start" copies those of the latest policy of the role, critics included; it learns sooner but explores less.
     "resume" continues the learner of that policy, with its optimizer; schedules extend over all `iterations`.
     The variants "anytime" and "self_play" treat "resume" as "warm_start"; "pipeline" always continues its learners."""
+    joint_steps: int = setting(0, ge=0)
+    """Environment steps of training before the first iteration, in which all roles learn in the same worlds.
+    Snapshots join the populations. With "warm_start" or "resume", responses start from the last ones. 0: none."""
+    joint_snapshots: int = setting(5, ge=1)
+    """Number of policies per role that joint training adds, one from each of its equal segments."""
+    recent_policies: int | None = setting(None, ge=1)
+    """Number of latest policies of each population that the meta-strategy can mix; None: all.
+    It does not apply to meta-strategies of "anytime", "xdo" and "self_play" with exact responses."""
     episodes_per_matchup: int = setting(1_000, ge=1)
     """Number of episodes per cell of the payoff table."""
     ci_half_width: float | None = setting(None, gt=0)

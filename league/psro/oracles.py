@@ -54,7 +54,7 @@ class LearnedOracle:
         }
         if config.response_init == "resume" and task.function is None:
             iterations = int(context.store.config.get("iterations", config.iterations))  # of the run at its start
-            total_steps = iterations * context.train.total_steps
+            total_steps = config.joint_steps + iterations * context.train.total_steps
             arguments["train"] = dataclasses.replace(context.train, total_steps=total_steps)
             arguments["steps"] = context.train.total_steps
         function, progress = task.function or train_best_response, _training_progress(context, task)

@@ -28,6 +28,7 @@ from league.psro.best_response_task import BestResponseTask
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.iteration_summary import latest_strategy, psro_summary
+from league.psro.joint_start import STEP, check_joint_start, joint_start_task, joint_start_update
 from league.psro.meta_solver import MetaSolver
 from league.psro.oracles import ORACLES
 from league.psro.store_update import ComputedUpdate, StoreUpdate, apply_update, response_update
@@ -63,6 +64,7 @@ class PSRO:
         self.home_device = self.coordinator.home(config.device)
         for population in self.populations.values():  # every policy can be an opponent at any time
             population.device, population.keep = self.home_device, sys.maxsize
+        check_joint_start(self.game, config.joint_steps, config.oracle)
         self.meta_solver = MetaSolver(self.game, config)
         tabular = TabularGame.of(self.game, required="exact" in (config.oracle, config.payoff_estimation))
         learned = config.oracle == "learned"
@@ -102,6 +104,8 @@ class PSRO:
         began, context = time.perf_counter(), self._context(number)
         if number == 0:
             self._add_random_policies()
+            if self.config.joint_steps:
+                self._add_joint_policies(context)
         else:
             self._add_responses(context)
         if self.config.payoff_estimation == "sampled":
@@ -160,6 +164,15 @@ class PSRO:
             with self.store.step("0/begin"):
                 for role in self.game.roles:
                     self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", "random")
+
+    def _add_joint_policies(self, context: PSROContext) -> None:
+        """Add snapshots of learners that train in the same worlds to every population."""
+        self.coordinator.submit(
+            joint_start_task(context),
+            lambda found: self._commit(context, joint_start_update(context, found)),
+            then=functools.partial(self._plan_payoffs, STEP),
+        )
+        self.coordinator.wait("learn")
 
     def _add_responses(self, context: PSROContext) -> None:
         """Execute the work of the variant, one batch after the other."""

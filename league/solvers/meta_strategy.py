@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gpu_envs.errors import ConfigError, describe_tensor
 
@@ -37,6 +38,15 @@ class MetaStrategy:
     def distribution(self) -> Tensor:
         """Return the probability of every profile (N_1, ..., N_S)."""
         return product(self.marginals) if self.joint is None else self.joint
+
+    def of_latest(self, sizes: Sequence[int]) -> MetaStrategy:
+        """Return the meta-strategy of populations of these sizes whose earlier policies have probability 0."""
+        missing = [size - len(own) for size, own in zip(sizes, self.marginals, strict=True)]
+        before = [each for number in reversed(missing) for each in (number, 0)]  # the last axis comes first
+        joint = None if self.joint is None else pad(self.joint, before)
+        return MetaStrategy(
+            tuple(pad(own, (number, 0)) for own, number in zip(self.marginals, missing, strict=True)), joint
+        )
 
 
 def of_joint(joint: Tensor) -> MetaStrategy:

@@ -36,6 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "pipeline": {**QUICK, "variant": "pipeline", "pipeline_depth": 2},
     "rectified": {**QUICK, "variant": "rectified"},
     "continue": {**QUICK, "response_init": "resume"},
+    "joint": {**QUICK, "response_init": "resume", "joint_steps": 512, "joint_snapshots": 2},
 }
 
 

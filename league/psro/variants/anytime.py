@@ -67,7 +67,7 @@ class AnytimeVariant(StandardVariant):
                 learned = context.store.result(step, {"opponents": list[float]})["opponents"]
                 weights.append(torch.tensor([*learned, *[0.0] * (size - len(learned))], dtype=torch.float64))
             else:
-                weights.append(torch.ones(1, dtype=torch.float64))
+                weights.append(torch.full((size,), 1 / size, dtype=torch.float64))
         return MetaStrategy((weights[0], weights[1]))
 
     # ---------------------------------------------------------------- exact

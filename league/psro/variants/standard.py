@@ -42,5 +42,9 @@ class StandardVariant:
         yield self.tasks(context)
 
     def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
-        """Return the solution of the meta-solver for payoffs (S, N_1, ..., N_S)."""
-        return context.solve(payoffs)
+        """Return the solution of the meta-solver for payoffs (S, N_1, ..., N_S), of `recent_policies` only if set."""
+        recent = self.config.recent_policies
+        if recent is None:
+            return context.solve(payoffs)
+        kept = payoffs[(slice(None), *[slice(-recent, None)] * (payoffs.dim() - 1))]
+        return context.solve(kept).of_latest(payoffs.shape[1:])

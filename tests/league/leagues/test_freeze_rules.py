@@ -9,6 +9,7 @@ from itertools import permutations
 import pytest
 from builder_rosters import league, result, shares
 
+from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, alphastar_preset
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
@@ -141,3 +142,20 @@ def test_at_most_half_of_a_population_copies_others(size, bottom, copies):
     ]
     assert [change.player for change in found] == [f"main_{index}" for index in range(copies)]
     assert {change.source for change in found} <= {f"main_{index}" for index in range(size - copies, size)}
+
+
+def test_exploiter_is_reset_to_a_main_agent_of_its_role():
+    rules = FreezeRules(min_steps=10, timeout=10, reset_probability=1.0, reset_to="main")
+    builder = AlphaStarLeagueBuilder(AlphaStarConfig(main_exploiter=rules, league_exploiter=rules))
+    roster = league(builder, SIDES)
+    changes = builder.build_league(result(roster, dict.fromkeys(roster.learning(), 10)))
+    assert [change for change in changes if isinstance(change, Copy)] == [
+        Copy(f"{kind}_player_{seat}_0", f"main_player_{seat}_0")
+        for kind in ("main_exploiter", "league_exploiter")
+        for seat in range(2)
+    ]
+
+
+def test_main_agents_are_not_reset_to_themselves():
+    with pytest.raises(ConfigError, match=r"main\.reset_to: expected 'first', got 'main'"):
+        AlphaStarConfig(main=FreezeRules(reset_to="main"))

@@ -1,5 +1,7 @@
 """Tests of the league loop: matches, learning, and the effects of freezing, resetting and copying."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from scipy import stats
@@ -8,6 +10,7 @@ from small_league import RPS, builder, equal, league, of_policy, train, trained,
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.leagues import builder_validation
+from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
 from league.leagues.builder import NoLeagueBuilder
 from league.leagues.draw_margin import balanced_draw_margin
 from league.leagues.league import League
@@ -260,3 +263,25 @@ def test_run_opened_for_reading_cannot_be_resumed(tmp_path):
         reading = League(store, running.config, builder("latest"))
         with pytest.raises(GpuEnvsError, match="opened for reading"):
             reading.run()
+
+
+def test_groups_train_for_their_share_of_the_steps(tmp_path):
+    rules = FreezeRules(share_of_steps=0.25)
+    config = AlphaStarConfig(main_exploiter=rules, league_exploiter=replace(rules, share_of_steps=0.5))
+    running = league(tmp_path, AlphaStarLeagueBuilder(config), iterations=1, steps=128)
+    with running.store:
+        running.run()
+    found = {name.split("/")[-1]: each["steps"] for name, each in trained(tmp_path).items()}
+    assert found == {"main_0": 128, "main_exploiter_0": 32, "league_exploiter_0": 64}
+    assert running.steps == 224
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, float("nan"), float("inf")])
+def test_invalid_share_of_steps_is_refused(share, tmp_path):
+    class Idle(NoLeagueBuilder):
+        def share_of_steps(self, roster, group):
+            return share
+
+    running = league(tmp_path, Idle(), iterations=1)
+    with running.store, pytest.raises(ConfigError, match=r"Idle\.share_of_steps: \('main_0',\): expected a number > 0"):
+        running.run()

@@ -1,0 +1,157 @@
+"""Settings of the studies of exploitability: games, budgets and methods."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.hardware import provenance
+from league.game import Game
+from trainers.config.presets import preset
+
+__all__ = ["STUDIES", "Method", "Study", "study_file"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train policies."""
+
+    kind: str
+    """Function of `benchmarks.league.study_methods`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the function."""
+    seeds: int = 10
+    """Number of trainings."""
+    population: bool = False
+    """Whether it is a population whose result is compared with joint PPO."""
+    measured: bool = True
+    """Whether exploitability is measured."""
+    share_of_steps: float = 1.0
+    """Environment steps, as a share of those of the study."""
+    as_long_as: str | None = None
+    """Method whose processor time is its budget instead of steps."""
+    speed_of: str = "joint PPO"
+    """With `as_long_as`: method from whose steps and processor time its steps are computed."""
+    tried: str = ""
+    """What an attempt changes; attempts have few seeds and no cross-play."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A game, budgets and methods."""
+
+    env_id: str
+    """Environment."""
+    steps: int
+    """Environment steps of each training."""
+    budget: int
+    """Environment steps of each best response that measures exploitability; 0 if NashConv is exact."""
+    episodes: int
+    """Episodes that evaluate a response."""
+    methods: Mapping[str, Method]
+    """Methods by name."""
+    env: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the environment, in addition to the preset."""
+    train: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings of all methods, in addition to the preset."""
+    cross_play_episodes: int = 200
+    """Episodes of each pair of seeds in cross-play."""
+
+    def game(self) -> Game:
+        """Return the game."""
+        return Game.of(self.env_id, {**preset(self.env_id, "cpu").env, **self.env})
+
+    def overrides(self) -> dict[str, Any]:
+        """Return the training settings of all methods."""
+        return dict(self.train)
+
+    def compared(self) -> list[str]:
+        """Return the names of the methods that take part in cross-play."""
+        return [name for name, method in self.methods.items() if not method.tried]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        return dataclasses.asdict(self)
+
+
+def study_file(name: str) -> Path:
+    """Return the file with the results of a study."""
+    return provenance.ROOT / "benchmarks" / "results" / "league" / f"study-{name}.json"
+
+
+def _entropy(value: float) -> dict[str, float]:
+    return {"learner.entropy_coef": value, "learner.entropy_coef_final": value}
+
+
+def _baselines(longest: str, snapshots: int) -> dict[str, Method]:
+    """Return joint PPO at equal steps, equal samples and equal time."""
+    return {
+        "joint PPO": Method("joint_ppo", {"num_snapshots": snapshots}),
+        "joint PPO, equal samples": Method("joint_ppo", share_of_steps=0.5, measured=False),
+        "joint PPO, equal time": Method("joint_ppo", as_long_as=longest, measured=False),
+    }
+
+
+_LEDUC_PSRO = {"joint_share": 0.5, "joint_snapshots": 40, "iterations": 8, "response_init": "warm_start"}
+_LEAGUE = {
+    "iterations": 20,
+    "exploiters": 1,
+    "exploiter_share": 0.06,
+    "main_matches": {"pfsp": 0.25, "verification": 0.1},
+    "episodes_per_matchup": 1_000,
+}
+
+STUDIES: Mapping[str, Study] = {
+    "leduc": Study(
+        "LeducPoker-v0",
+        steps=2_500_000,
+        budget=0,
+        episodes=0,
+        train=_entropy(0.1),
+        methods={
+            "PSRO": Method("psro", _LEDUC_PSRO, population=True),
+            "AlphaStar": Method("alphastar", _LEAGUE, population=True),
+            "AlphaStar without exploiters": Method("alphastar", {**_LEAGUE, "exploiters": 0}, population=True),
+            **_baselines("PSRO", 40),
+        },
+    ),
+    "simpletag": Study(
+        "SimpleTag-v0",
+        steps=1_000_000,
+        budget=250_000,
+        episodes=20_000,
+        methods={
+            "PSRO": Method(
+                "psro",
+                {"joint_share": 0.8, "joint_snapshots": 20, "iterations": 4, "response_init": "resume"},
+                population=True,
+            ),
+            "AlphaStar": Method("alphastar", _LEAGUE, population=True),
+            "AlphaStar without exploiters": Method("alphastar", {**_LEAGUE, "exploiters": 0}, population=True),
+            **_baselines("PSRO", 20),
+        },
+    ),
+    "tag": Study(
+        "TagContinuous-v0",
+        env={"num_taggers": 2, "num_runners": 4, "grid_length": 7.0, "episode_length": 100},
+        steps=500_000,
+        budget=125_000,
+        episodes=5_000,
+        methods={
+            "PSRO": Method(
+                "psro",
+                {"joint_share": 0.8, "joint_snapshots": 20, "iterations": 4, "response_init": "resume"},
+                population=True,
+            ),
+            "AlphaStar": Method("alphastar", {**_LEAGUE, "episodes_per_matchup": 40}, population=True),
+            "AlphaStar without exploiters": Method(
+                "alphastar", {**_LEAGUE, "exploiters": 0, "episodes_per_matchup": 40}, population=True
+            ),
+            **_baselines("PSRO", 20),
+        },
+    ),
+}
+"""Studies by name."""

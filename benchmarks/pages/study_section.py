@@ -1,0 +1,197 @@
+"""Sections of docs/league.md about studies: exploitability and cross-play of leagues and joint PPO."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.league.cross_play import over_seeds
+from trainers.storage.seed_metrics import mean_and_interval
+
+__all__ = ["JOINT", "apart", "claims", "difference", "section", "summary", "values"]
+
+JOINT = "joint PPO"
+"""Name of the baseline at equal steps."""
+TITLES = {"leduc": "Leagues on Leduc poker", "simpletag": "Leagues on SimpleTag", "tag": "Leagues on TagContinuous"}
+"""Headings by study."""
+
+
+def values(result: Mapping[str, Any], method: str, side: str) -> list[float]:
+    """Return NashConv of a side by seed."""
+    runs = result["runs"].get(method, {})
+    found = [runs[seed]["sides"][side].get("nash_conv") for seed in sorted(runs, key=int)]
+    return [each for each in found if each is not None]
+
+
+def apart(below: Sequence[float], above: Sequence[float]) -> bool:
+    """Return whether the 95 % interval over seeds of the first lies below that of the second."""
+    if min(len(below), len(above)) < 2:
+        return False
+    (low, low_half), (high, high_half) = mean_and_interval(below), mean_and_interval(above)
+    return low + low_half < high - high_half
+
+
+def difference(result: Mapping[str, Any], population: str, baseline: str, seat: int) -> list[float]:
+    """Return the return of a population minus that of a baseline in a seat, and half of its interval over seeds.
+
+    Both play against the other one.
+    """
+    returns = result["cross_play"]["returns"]
+    own, other = returns[population][baseline], returns[baseline][population]
+    if seat == 0:
+        found = torch.tensor(own[0]) - torch.tensor(other[0]).T
+    else:  # in the second seat, the population is the second side
+        found = torch.tensor(other[1]).T - torch.tensor(own[1])
+    return over_seeds(found.double())
+
+
+def claims(result: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
+    """Return by population whether it is less exploitable than joint PPO, and not worse in cross-play."""
+    found = {}
+    for population in _populations(result):
+        own = values(result, population, "")
+        each = {f"less exploitable than its {side}": apart(own, values(result, JOINT, side)) for side in _sides(result)}
+        if "cross_play" in result:
+            baseline = f"{JOINT}, {_sides(result)[0]}"
+            for seat, role in enumerate(_roles(result)):
+                mean, half = difference(result, population, baseline, seat)
+                each[f"not worse as {role}"] = mean + half >= 0
+        found[population] = each
+    return found
+
+
+def summary(name: str, result: Mapping[str, Any]) -> str:
+    """Return the row of a study in the table of all demonstrations."""
+    title = TITLES[name]
+    met = "; ".join(
+        f"{population}: " + ", ".join(f"{what}: {'yes' if each else '**no**'}" for what, each in found.items())
+        for population, found in claims(result).items()
+    )
+    claim = "The mixture is less exploitable than joint PPO after equal steps, and not worse in cross-play."
+    return f"| [{title}](#{title.lower().replace(' ', '-')}) | {claim} | {met} |"
+
+
+def section(name: str, result: Mapping[str, Any]) -> list[str]:
+    """Return the text and the tables of a study."""
+    settings = result["settings"]
+    budget = settings["budget"]
+    how = (
+        f"NashConv is a lower bound: best responses of both roles, each of {budget:,} environment steps from the "
+        f"weights of the most probable policy, gain this much in {settings['episodes']:,} new episodes. A negative "
+        "value means that the responses did not find a weakness within this budget."
+        if budget
+        else "NashConv is exact: networks are tabulated at all information sets."
+    )
+    env = ", ".join(f"{key} = {value}" for key, value in settings["env"].items())
+    train = ", ".join(f"{key} = {value}" for key, value in settings["train"].items())
+    runs = [run for seeds in result["runs"].values() for run in seeds.values()]
+    machines = sorted({run["machine"]["cpu"].split(" (")[0] for run in runs})
+    commits = sorted({run["commit"] for run in runs})
+    lines = [
+        f"## {TITLES[name]}",
+        "",
+        f"    python -m benchmarks.league.study {name}",
+        "",
+        f"{settings['env_id']}{f' ({env})' if env else ''}, {settings['steps']:,} environment steps of each method"
+        f"{f', all with {train}' if train else ''}. {how} Intervals are 95 % over seeds (Student's t). Episodes that "
+        "fill payoff tables are not counted as steps; the table lists them.",
+        "",
+        *_exploitability(result, attempts=False),
+        "",
+        *_cross_play(result),
+        *_attempts(result),
+        f"Commits {', '.join(commits)}, {', '.join(machines)}, 1 thread; "
+        f"{sum(run['processor_seconds'] for run in runs) / 60:.0f} minutes of processor time for the trainings.",
+        "",
+    ]
+    return lines
+
+
+def _exploitability(result: Mapping[str, Any], attempts: bool) -> list[str]:
+    """Return the table of NashConv and cost by method."""
+    lines = [
+        "| method | NashConv | below joint PPO's last policy | below its average | seeds | steps | payoff episodes | "
+        "processor time [s] |",
+        "| --- |" + " --- |" * 7,
+    ]
+    for method, about in result["settings"]["methods"].items():
+        runs = result["runs"].get(method, {})
+        if bool(about["tried"]) != attempts or not runs:
+            continue
+        for side in next(iter(runs.values()))["sides"]:
+            own = values(result, method, side)
+            steps = statistics.mean(run["steps"] for run in runs.values())
+            episodes = statistics.mean(run["episodes"] for run in runs.values())
+            seconds = statistics.mean(run["processor_seconds"] for run in runs.values())
+            compared = [_verdict(own, values(result, JOINT, each), method) for each in _sides(result)]
+            lines.append(
+                f"| {about['tried'] or _label(method, side)} | {_within(mean_and_interval(own)) if own else ''} | "
+                f"{' | '.join(compared)} | {len(runs)} | {steps:,.0f} | {episodes:,.0f} | {seconds:.0f} |"
+            )
+    return lines
+
+
+def _attempts(result: Mapping[str, Any]) -> list[str]:
+    """Return the table of what was tried, empty without attempts."""
+    table = _exploitability(result, attempts=True)
+    if len(table) == 2:
+        return []
+    return ["What was tried, with few seeds:", "", *table, ""]
+
+
+def _cross_play(result: Mapping[str, Any]) -> list[str]:
+    """Return the table of cross-play, empty before it was played."""
+    if "cross_play" not in result:
+        return []
+    lines = [
+        f"Cross-play, {result['cross_play']['episodes']} episodes for each pair of seeds: the return of the mixture in "
+        "a seat against joint PPO, minus that of joint PPO in this seat against the mixture. Intervals are over seeds "
+        "of both. Equal samples: joint PPO with half of the steps. Equal time: with the processor time of PSRO.",
+        "",
+        "| population | baseline | " + " | ".join(_roles(result)) + " |",
+        "| --- | --- |" + " --- |" * len(_roles(result)),
+    ]
+    returns = result["cross_play"]["returns"]
+    for population in _populations(result):
+        for baseline in returns[population]:
+            cells = []
+            for seat in range(len(_roles(result))):
+                mean, half = difference(result, population, baseline, seat)
+                word = "better" if mean > half else "**worse**" if mean < -half else "no difference shown"
+                cells.append(f"{_within((mean, half))} {word}")
+            lines.append(f"| {population} | {baseline} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _verdict(own: Sequence[float], other: Sequence[float], method: str) -> str:
+    if method.startswith(JOINT) or not own or not other:
+        return ""
+    return "yes" if apart(own, other) else "**no**"
+
+
+def _populations(result: Mapping[str, Any]) -> list[str]:
+    return [
+        name for name, each in result["settings"]["methods"].items() if each["population"] and name in result["runs"]
+    ]
+
+
+def _sides(result: Mapping[str, Any]) -> list[str]:
+    """Return the names of joint PPO's sides, the last policy first."""
+    runs = result["runs"].get(JOINT, {})
+    return list(next(iter(runs.values()))["sides"]) if runs else []
+
+
+def _roles(result: Mapping[str, Any]) -> list[str]:
+    run = next(iter(next(iter(result["runs"].values())).values()))
+    return list(next(iter(run["sides"].values()))["policies"])
+
+
+def _label(method: str, side: str) -> str:
+    return f"{method}, {side}" if side else method
+
+
+def _within(pair: tuple[float, float]) -> str:
+    return f"{pair[0]:.2f} ± {pair[1]:.2f}"

@@ -1,0 +1,131 @@
+"""Populations that start with joint training: all roles learn in the same worlds, and snapshots join the populations.
+
+Every environment step is then training data of all roles, while a step of a best response is training data of one. The
+responses of later iterations continue from the last learners with `response_init` "warm_start" or "resume".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.progress import Progress
+from league.executors import RemoteTask
+from league.game import Game
+from league.psro.context import PSROContext
+from league.psro.store_update import NewPolicy, StoreUpdate, learner_state
+from league.rollout.best_response import BestResponseTraining, progress_text
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.storage.run_store import derive_named_seed
+from trainers.base.state import State
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy, PolicyProtocol
+
+__all__ = ["STEP", "JointTraining", "check_joint_start", "joint_start_task", "joint_start_update", "train_jointly"]
+
+STEP = "0/joint"
+"""Name of the step of the store that adds the snapshots."""
+
+
+@dataclass(frozen=True)
+class JointTraining:
+    """Snapshots of learners that trained in the same worlds."""
+
+    snapshots: Mapping[str, Sequence[Policy]]
+    """Policies by role, at equal distances, the last one at the end."""
+    states: Mapping[str, State]
+    """State of the learner by role at the end."""
+    steps: int
+    """Environment steps."""
+    seconds: float
+    """Duration [s]."""
+
+
+def check_joint_start(game: Game, joint_steps: int, oracle: str) -> None:
+    """Raise ConfigError if populations cannot start with joint training.
+
+    Args:
+        game: Game of the run.
+        joint_steps: Environment steps of the joint training; 0: there is none.
+        oracle: Source of best responses.
+    """
+    if joint_steps and oracle != "learned":
+        raise ConfigError(f"joint_steps: expected 0 with oracle='exact', got {joint_steps}; use oracle='learned'")
+
+
+def joint_start_task(context: PSROContext) -> RemoteTask:
+    """Return the joint training of all roles, see `train_jointly`."""
+    assert context.train is not None
+    config, progress = context.config, context.progress
+    arguments = {
+        "game": context.game,
+        "train": _with_schedules(context),
+        "steps": config.joint_steps,
+        "num_snapshots": config.joint_snapshots,
+        "seed": derive_named_seed(config.seed, STEP),
+    }
+    report = None if progress is None else lambda done, text: progress(0, f"{text}, {done:,} steps")
+    return RemoteTask(STEP, train_jointly, {}, arguments, learns=True, device=config.device, progress=report)
+
+
+def joint_start_update(context: PSROContext, found: JointTraining) -> StoreUpdate:
+    """Return the update that adds the snapshots, and the learners from which responses continue."""
+    policies, states = list[NewPolicy](), dict[str, State]()
+    for role, snapshots in found.snapshots.items():
+        first = len(context.populations[role])
+        for place, policy in enumerate(snapshots):
+            policies.append(NewPolicy(role, policy, first + place - 1 if place else None))
+        if context.config.response_init != "scratch":
+            states[learner_state(role, first + len(snapshots) - 1)] = found.states[role]
+    result = {"steps": found.steps, "seconds": found.seconds}
+    return StoreUpdate(STEP, policies, states, result=result, plan_payoffs=True)
+
+
+def train_jointly(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
+    *,
+    game: Game,
+    train: TrainConfig,
+    steps: int,
+    num_snapshots: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> JointTraining:
+    """Train the learners of all roles against each other, in the same worlds.
+
+    Args:
+        policies: Policies by role; none are needed.
+        game: Game to play.
+        train: Training settings; schedules end at `train.total_steps`.
+        steps: Environment steps, rounded up to whole rollouts.
+        num_snapshots: Number of snapshots of each role.
+        seed: Random seed.
+        progress: Called after every iteration.
+    """
+    began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
+    config.prepare()
+    snapshots: dict[str, list[Policy]] = {role: [] for role in game.roles}
+    with config.in_force():
+        training = BestResponseTraining(game, MatchupDistribution.self_play(game), policies, config)
+        for number in range(1, num_snapshots + 1):
+            while training.steps * num_snapshots < steps * number:
+                row = training.iterate()
+                if progress is not None:
+                    progress(training.steps, progress_text("joint training", row))
+            for role, own in snapshots.items():
+                own.append(training.learner(role).policy())
+        states = {role: training.learner(role).state_dict() for role in game.roles}
+    return JointTraining(snapshots, states, training.steps, time.perf_counter() - began)
+
+
+def _with_schedules(context: PSROContext) -> TrainConfig:
+    """Return the training settings, whose schedules extend over the whole run if responses resume the learners."""
+    train, config = context.train, context.config
+    assert train is not None
+    total = config.joint_steps
+    if config.response_init == "resume":
+        total += int(context.store.config.get("iterations", config.iterations)) * train.total_steps
+    return dataclasses.replace(train, total_steps=total)

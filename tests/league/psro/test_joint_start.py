@@ -1,0 +1,95 @@
+"""Populations that start with joint training, and meta-strategies of the latest policies."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from psro_runs import TINY, contents, play, psro
+
+from gpu_envs.errors import ConfigError
+from league.game import Game
+from league.psro.joint_start import STEP, train_jointly
+from league.solvers import MetaStrategy
+from league.solvers.meta_strategy import of_joint
+from league.storage.run_config import training
+from league.storage.run_store import RunStore
+
+KUHN = Game.of("KuhnPoker-v0")
+SMALL = {"train_overrides": TINY, "episodes_per_matchup": 10, "joint_steps": 1024, "joint_snapshots": 3}
+
+
+@pytest.mark.parametrize("start", ["scratch", "warm_start", "resume"])
+def test_snapshots_of_joint_training_precede_the_responses(start, tmp_path):
+    rows = play(tmp_path, iterations=2, response_init=start, **SMALL)
+    assert [row["policies"]["player_0"] for row in rows] == [4, 5, 6]
+    assert all(row["episodes"] == 10 * size**2 for row, size in zip(rows, (4, 5, 6), strict=True))
+    with RunStore.open(tmp_path, write=False) as store:
+        assert store.result(STEP)["steps"] == 1024
+        for pool in store.populations.values():
+            parents = [each.parent for each in pool.entries]
+            assert parents == [None, None, 1, 2, *((None, None) if start == "scratch" else (3, 4))]
+            assert [each.iteration for each in pool.entries] == [0, 0, 0, 0, 1, 2]
+
+
+def test_responses_continue_the_learners_of_joint_training(tmp_path):
+    """Schedules extend over the joint training and all responses: 1024 + 2 x 256 steps."""
+    run = psro(tmp_path, iterations=2, response_init="resume", **SMALL)
+    given = []
+    submit = run.coordinator.submit
+    run.coordinator.submit = lambda task, *rest, **more: given.append(task) or submit(task, *rest, **more)
+    with run.store:
+        run.run()
+    (joint,) = (task for task in given if task.key == STEP)
+    first = next(task for task in given if task.key.startswith("1/respond/player_0"))
+    assert joint.arguments["train"].total_steps == first.arguments["train"].total_steps == 1024 + 2 * 256
+    with RunStore.open(tmp_path, write=False) as store:
+        state = store.state("response.player_0.3", "cpu")
+    assert all(
+        torch.equal(first.arguments["start"][name], each) for name, each in state.items() if torch.is_tensor(each)
+    )
+
+
+def test_both_roles_learn_in_every_step_of_joint_training():
+    train = training(KUHN, "cpu", {**TINY, "total_steps": 1024})
+    found = train_jointly({}, game=KUHN, train=train, steps=1024, num_snapshots=4, seed=0)
+    assert found.steps == 1024
+    for own in found.snapshots.values():
+        weights = [next(iter(policy.net.parameters())) for policy in own]
+        assert not any(torch.equal(one, other) for one, other in pairwise(weights))
+
+
+def test_resumed_run_repeats_no_joint_training(tmp_path):
+    settings = {**SMALL, "response_init": "warm_start"}
+    play(tmp_path / "whole", iterations=1, **settings)
+    play(tmp_path / "parts", iterations=0, **settings)
+    play(tmp_path / "parts", iterations=1, **settings)
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+
+
+def test_joint_training_needs_learned_responses(tmp_path):
+    with pytest.raises(ConfigError, match="joint_steps: expected 0 with oracle='exact', got 5"):
+        psro(tmp_path, oracle="exact", joint_steps=5)
+
+
+def test_anytime_psro_starts_with_equal_weights_of_the_snapshots(tmp_path):
+    rows = play(tmp_path, iterations=1, variant="anytime", **SMALL)
+    assert rows[0]["meta_strategy"] == [[0.25] * 4] * 2
+
+
+@pytest.mark.parametrize("solver", ["nash", "cce"])
+def test_recent_policies_limit_the_meta_strategy(solver, tmp_path):
+    rows = play(tmp_path, iterations=2, recent_policies=2, meta_solver=solver, **SMALL)
+    for row in rows:
+        for marginal in row["meta_strategy"]:
+            assert sum(marginal[:-2]) == 0
+            assert sum(marginal[-2:]) == pytest.approx(1)
+
+
+def test_strategy_of_the_latest_policies_has_zeros_before_them():
+    joint = torch.tensor([[0.1, 0.2], [0.3, 0.4]])
+    found = of_joint(joint).of_latest((2, 4))
+    assert found.joint is not None
+    assert found.joint.tolist() == [[0, 0, *row] for row in joint.tolist()]
+    assert [each.tolist() for each in found.marginals] == [each.tolist() for each in of_joint(found.joint).marginals]
+    single = MetaStrategy((torch.ones(1), torch.ones(2) / 2)).of_latest((3, 2))
+    assert [each.tolist() for each in single.marginals] == [[0, 0, 1], [0.5, 0.5]]
