@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.hardware import provenance
+from benchmarks.league.correlated_curves import correlated_curves
 from benchmarks.league.population_curves import KUHN, LEDUC, nash_conv_curve, population_curves
 from benchmarks.league.self_play_curves import self_play_curves
 from benchmarks.league.study_settings import STUDIES, study_file
@@ -189,6 +190,8 @@ def _short(game: Game, count: int) -> dict[str, list[Any]]:
     return populations
 
 
+WELFARE = {"meta_solver_kwargs": {"objective": "max_welfare"}}
+"""Settings of the correlated equilibrium of maximum welfare."""
 SHOWS: dict[str, Demonstration] = {
     "cells": Demonstration(
         cells,
@@ -230,6 +233,25 @@ SHOWS: dict[str, Demonstration] = {
         LEDUC,
         "Exact responses: anytime PSRO never rises where PSRO does; XDO needs 1/10 of PSRO's iterations to NashConv "
         "0.1; SP-PSRO needs at most 5.",
+    ),
+    "jpsro-kuhn": Demonstration(
+        correlated_curves,
+        {
+            "env_id": "KuhnPoker-v0",
+            "env": {"num_players": 3},
+            "methods": {
+                "JPSRO(CE)": {"meta_solver": "ce", "iterations": 16, **WELFARE},
+                "JPSRO(CE), all recommendations": {
+                    "meta_solver": "ce",
+                    "max_recommendations": None,
+                    "iterations": 16,
+                    **WELFARE,
+                },
+                "JPSRO(CCE)": {"meta_solver": "cce", "iterations": 16, **WELFARE},
+            },
+            "below": 1e-6,
+        },
+        "Joint PSRO with exact responses reaches a CE and a CCE of three-player Kuhn poker: gaps below 1e-6.",
     ),
     "ppo-kuhn": Demonstration(
         self_play_curves,

@@ -58,7 +58,7 @@ def measure(study: Study, side: Side, seed: int) -> dict[str, Any]:
     train = dataclasses.replace(train_config(game, study.overrides()), total_steps=study.budget)
     start: dict[str, Policy] = {}
     for role, weights in side.weights.items():
-        found = side.policies[role][int(weights.argmax())]
+        found = side.policies[role][int((weights == weights.max()).nonzero()[-1])]  # the latest of the most probable
         if isinstance(found, Policy):
             start[role] = found
     marginals = [side.weights[seat.role] for seat in game.seats]

@@ -95,13 +95,93 @@ def _baselines(longest: str, snapshots: int) -> dict[str, Method]:
     }
 
 
-_LEDUC_PSRO = {"joint_share": 0.5, "joint_snapshots": 40, "iterations": 8, "response_init": "warm_start"}
-_LEAGUE = {
+_LEDUC_PSRO: dict[str, Any] = {
+    "joint_share": 0.6,
+    "joint_snapshots": 40,
+    "iterations": 10,
+    "response_init": "warm_start",
+}
+
+
+def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
+    """Return an attempt: it has two seeds and no cross-play."""
+    return {name: Method(kind, settings, seeds=2, tried=name)}
+
+
+_LEDUC_PSRO: dict[str, Any] = {
+    "joint_share": 0.6,
+    "joint_snapshots": 40,
+    "iterations": 10,
+    "response_init": "warm_start",
+}
+_LEAGUE: dict[str, Any] = {
     "iterations": 20,
     "exploiters": 1,
     "exploiter_share": 0.06,
     "main_matches": {"pfsp": 0.25, "verification": 0.1},
     "episodes_per_matchup": 1_000,
+}
+
+_PURSUIT_PSRO: dict[str, Any] = {
+    "joint_share": 0.8,
+    "joint_snapshots": 20,
+    "iterations": 4,
+    "response_init": "resume",
+}
+_LEDUC_ATTEMPTS = {
+    **_tried("PSRO without joint training: 12 responses from random weights", "psro", iterations=12),
+    **_tried(
+        "PSRO without joint training: 12 responses from the latest weights",
+        "psro",
+        iterations=12,
+        response_init="warm_start",
+    ),
+    **_tried("PSRO, responses from random weights", "psro", **{**_LEDUC_PSRO, "response_init": "scratch"}),
+    **_tried("PSRO, 20 shorter responses", "psro", **{**_LEDUC_PSRO, "iterations": 20}),
+    **_tried("PSRO, 10 snapshots", "psro", **{**_LEDUC_PSRO, "joint_snapshots": 10}),
+    **_tried("PSRO, meta-strategy of the 16 latest policies", "psro", **_LEDUC_PSRO, recent_policies=16),
+    **_tried("SP-PSRO", "psro", **_LEDUC_PSRO, variant="self_play"),
+    **_tried("anytime PSRO", "psro", **_LEDUC_PSRO, variant="anytime"),
+    **_tried(
+        "PSRO, responses with entropy 0.01",
+        "psro",
+        **_LEDUC_PSRO,
+        joint_overrides=_entropy(0.1),
+        train_overrides=_entropy(0.01),
+    ),
+    **_tried("PSRO, entropy 0.05", "psro", **_LEDUC_PSRO, train_overrides=_entropy(0.05)),
+    **_tried(
+        "fictitious self-play in shared worlds, half of the matches against copies",
+        "self_play",
+        iterations=20,
+        opponents="uniform",
+        latest=0.5,
+        episodes_per_matchup=1_000,
+    ),
+    **_tried("AlphaStar, exploiters restart from first weights", "alphastar", **_LEAGUE, reset_to="first"),
+}
+_PURSUIT_ATTEMPTS = {
+    **_tried(
+        "PSRO without joint training: 10 responses from random weights",
+        "psro",
+        iterations=10,
+        response_init="scratch",
+    ),
+    **_tried("PSRO without joint training: 10 responses, learners resumed", "psro", iterations=10),
+    **_tried("PSRO, half of the steps joint", "psro", **{**_PURSUIT_PSRO, "joint_share": 0.5}),
+    **_tried("PSRO, meta-strategy of the 5 latest policies", "psro", **_PURSUIT_PSRO, recent_policies=5),
+    **_tried(
+        "PSRO, constant learning rate", "psro", **_PURSUIT_PSRO, train_overrides={"learner.learning_rate_final": 3e-3}
+    ),
+    **_tried("PSRO, entropy three times as high", "psro", **_PURSUIT_PSRO, train_overrides=_entropy(0.01)),
+    **_tried(
+        "fictitious self-play in shared worlds, half of the matches against copies",
+        "self_play",
+        iterations=20,
+        opponents="uniform",
+        latest=0.5,
+    ),
+    **_tried("AlphaStar, exploiters restart from first weights", "alphastar", **_LEAGUE, reset_to="first"),
 }
 
 STUDIES: Mapping[str, Study] = {
@@ -116,6 +196,7 @@ STUDIES: Mapping[str, Study] = {
             "AlphaStar": Method("alphastar", _LEAGUE, population=True),
             "AlphaStar without exploiters": Method("alphastar", {**_LEAGUE, "exploiters": 0}, population=True),
             **_baselines("PSRO", 40),
+            **_LEDUC_ATTEMPTS,
         },
     ),
     "simpletag": Study(
@@ -124,14 +205,11 @@ STUDIES: Mapping[str, Study] = {
         budget=250_000,
         episodes=20_000,
         methods={
-            "PSRO": Method(
-                "psro",
-                {"joint_share": 0.8, "joint_snapshots": 20, "iterations": 4, "response_init": "resume"},
-                population=True,
-            ),
+            "PSRO": Method("psro", _PURSUIT_PSRO, population=True),
             "AlphaStar": Method("alphastar", _LEAGUE, population=True),
             "AlphaStar without exploiters": Method("alphastar", {**_LEAGUE, "exploiters": 0}, population=True),
             **_baselines("PSRO", 20),
+            **_PURSUIT_ATTEMPTS,
         },
     ),
     "tag": Study(
@@ -141,11 +219,7 @@ STUDIES: Mapping[str, Study] = {
         budget=125_000,
         episodes=5_000,
         methods={
-            "PSRO": Method(
-                "psro",
-                {"joint_share": 0.8, "joint_snapshots": 20, "iterations": 4, "response_init": "resume"},
-                population=True,
-            ),
+            "PSRO": Method("psro", _PURSUIT_PSRO, population=True),
             "AlphaStar": Method("alphastar", {**_LEAGUE, "episodes_per_matchup": 40}, population=True),
             "AlphaStar without exploiters": Method(
                 "alphastar", {**_LEAGUE, "exploiters": 0, "episodes_per_matchup": 40}, population=True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import population_curves_section, self_play_section, study_section
+from benchmarks.pages import correlated_curves_section, population_curves_section, self_play_section, study_section
 
 PAGE = ROOT / "docs" / "league.md"
 PICTURE = ROOT / "docs" / "league_curves.png"
@@ -18,6 +18,7 @@ TITLES = {
     "psro-leduc": "PSRO on Leduc poker",
     "curves-kuhn": "Exact populations on Kuhn poker",
     "curves-leduc": "Exact populations on Leduc poker",
+    "jpsro-kuhn": "Joint PSRO on Kuhn poker of three players",
     "ppo-kuhn": "PPO and PSRO on Kuhn poker",
     "ppo-leduc": "PPO and PSRO on Leduc poker",
 }
@@ -51,6 +52,9 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str], studies: Mappin
         lines.append(f"| [{title}](#{anchor}) | {claims[name]} | {met} |")
     lines += [study_section.summary(name, result) for name, result in studies.items()]
     lines.append("")
+    if studies:
+        study_section.draw(studies)
+        lines += ["![NashConv of leagues and joint PPO](league_studies.png)", ""]
     if curves:
         _draw(curves)
         lines += ["![NashConv over seconds](league_curves.png)", ""]
@@ -102,6 +106,8 @@ def _section(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[st
     """Return the function that writes a result."""
     if "methods" in result:
         return population_curves_section.section
+    if "correlated" in result:
+        return correlated_curves_section.section
     if "by_step" in result:
         return self_play_section.section
     return _curves if "lines" in result else _cells

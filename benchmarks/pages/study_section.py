@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from benchmarks.hardware.provenance import ROOT
 from benchmarks.league.cross_play import over_seeds
 from trainers.storage.seed_metrics import mean_and_interval
 
-__all__ = ["JOINT", "apart", "claims", "difference", "section", "summary", "values"]
+__all__ = ["JOINT", "apart", "claims", "difference", "draw", "section", "summary", "values"]
 
+PICTURE = ROOT / "docs" / "league_studies.png"
 JOINT = "joint PPO"
 """Name of the baseline at equal steps."""
 TITLES = {"leduc": "Leagues on Leduc poker", "simpletag": "Leagues on SimpleTag", "tag": "Leagues on TagContinuous"}
@@ -108,6 +110,39 @@ def section(name: str, result: Mapping[str, Any]) -> list[str]:
         "",
     ]
     return lines
+
+
+def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Draw NashConv by method with intervals over seeds, one panel per study.
+
+    Args:
+        results: Recorded results by study.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 0.5 + 1.9 * len(results)), layout="constrained")
+    for place, (name, result) in enumerate(results.items(), start=1):
+        axes = figure.add_subplot(len(results), 1, place)
+        rows = [
+            (_label(method, side), own)
+            for method, about in result["settings"]["methods"].items()
+            if not about["tried"]
+            for side in next(iter(result["runs"].get(method, {"": {"sides": ()}}).values()))["sides"]
+            if (own := values(result, method, side))
+        ]
+        for height, (_, own) in enumerate(rows):
+            mean, half = mean_and_interval(own)
+            axes.plot(own, [height] * len(own), "o", color="C0", markersize=3, alpha=0.35)
+            axes.errorbar(mean, height, xerr=0.0 if half != half else half, color="C3", marker="|", capsize=3)
+        axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=7)
+        axes.invert_yaxis()
+        axes.set_title(TITLES[name], fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.grid(alpha=0.3)
+    figure.supxlabel(
+        "NashConv (SimpleTag, TagContinuous: lower bound); dots are seeds, lines 95 % intervals", fontsize=8
+    )
+    figure.savefig(PICTURE, dpi=80)
 
 
 def _exploitability(result: Mapping[str, Any], attempts: bool) -> list[str]:

@@ -69,6 +69,8 @@ class PSROConfig:
     Snapshots join the populations. With "warm_start" or "resume", responses start from the last ones. 0: none."""
     joint_snapshots: int = setting(5, ge=1)
     """Number of policies per role that joint training adds, one from each of its equal segments."""
+    joint_overrides: dict[str, Any] = field(default_factory=dict)
+    """Training setting of the joint training that replaces the one in `train_overrides`, such as a higher entropy."""
     recent_policies: int | None = setting(None, ge=1)
     """Number of latest policies of each population that the meta-strategy can mix; None: all.
     It does not apply to meta-strategies of "anytime", "xdo" and "self_play" with exact responses."""

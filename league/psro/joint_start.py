@@ -15,10 +15,12 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
 from league.executors import RemoteTask
 from league.game import Game
+from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.store_update import NewPolicy, StoreUpdate, learner_state
 from league.rollout.best_response import BestResponseTraining, progress_text
 from league.rollout.matchup_distribution import MatchupDistribution
+from league.storage.run_config import training
 from league.storage.run_store import derive_named_seed
 from trainers.base.state import State
 from trainers.config.train_config import TrainConfig
@@ -44,25 +46,22 @@ class JointTraining:
     """Duration [s]."""
 
 
-def check_joint_start(game: Game, joint_steps: int, oracle: str) -> None:
-    """Raise ConfigError if populations cannot start with joint training.
-
-    Args:
-        game: Game of the run.
-        joint_steps: Environment steps of the joint training; 0: there is none.
-        oracle: Source of best responses.
-    """
-    if joint_steps and oracle != "learned":
-        raise ConfigError(f"joint_steps: expected 0 with oracle='exact', got {joint_steps}; use oracle='learned'")
+def check_joint_start(game: Game, config: PSROConfig) -> None:
+    """Raise ConfigError if the settings do not fit the game, or populations cannot start with joint training."""
+    if config.joint_steps and config.oracle != "learned":
+        raise ConfigError(
+            f"joint_steps: expected 0 with oracle='exact', got {config.joint_steps}; use oracle='learned'"
+        )
+    if config.joint_overrides:
+        training(game, config.device, {**config.train_overrides, **config.joint_overrides})
 
 
 def joint_start_task(context: PSROContext) -> RemoteTask:
     """Return the joint training of all roles, see `train_jointly`."""
-    assert context.train is not None
     config, progress = context.config, context.progress
     arguments = {
         "game": context.game,
-        "train": _with_schedules(context),
+        "train": _train_config(context),
         "steps": config.joint_steps,
         "num_snapshots": config.joint_snapshots,
         "seed": derive_named_seed(config.seed, STEP),
@@ -121,11 +120,12 @@ def train_jointly(
     return JointTraining(snapshots, states, training.steps, time.perf_counter() - began)
 
 
-def _with_schedules(context: PSROContext) -> TrainConfig:
+def _train_config(context: PSROContext) -> TrainConfig:
     """Return the training settings, whose schedules extend over the whole run if responses resume the learners."""
-    train, config = context.train, context.config
-    assert train is not None
+    responses, config = context.train, context.config
+    assert responses is not None
+    train = training(context.game, config.device, {**config.train_overrides, **config.joint_overrides})
     total = config.joint_steps
     if config.response_init == "resume":
-        total += int(context.store.config.get("iterations", config.iterations)) * train.total_steps
+        total += int(context.store.config.get("iterations", config.iterations)) * responses.total_steps
     return dataclasses.replace(train, total_steps=total)

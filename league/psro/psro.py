@@ -64,7 +64,7 @@ class PSRO:
         self.home_device = self.coordinator.home(config.device)
         for population in self.populations.values():  # every policy can be an opponent at any time
             population.device, population.keep = self.home_device, sys.maxsize
-        check_joint_start(self.game, config.joint_steps, config.oracle)
+        check_joint_start(self.game, config)
         self.meta_solver = MetaSolver(self.game, config)
         tabular = TabularGame.of(self.game, required="exact" in (config.oracle, config.payoff_estimation))
         learned = config.oracle == "learned"

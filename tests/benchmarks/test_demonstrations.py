@@ -5,8 +5,14 @@ import sys
 
 import pytest
 
-from benchmarks.league import demonstrations, population_curves, self_play_curves
-from benchmarks.pages import league_page, population_curves_section, self_play_section
+from benchmarks.league import correlated_curves, demonstrations, population_curves, self_play_curves
+from benchmarks.pages import (
+    correlated_curves_section,
+    league_page,
+    population_curves_section,
+    self_play_section,
+    study_section,
+)
 from league.storage import presets
 
 
@@ -17,6 +23,7 @@ def test_page_equals_the_recorded_results(monkeypatch, tmp_path):
     monkeypatch.setattr(league_page, "PICTURE", tmp_path / "curves.png")
     monkeypatch.setattr(population_curves_section, "PICTURE", tmp_path / "population_curves.png")
     monkeypatch.setattr(self_play_section, "PICTURE", tmp_path / "self_play_curves.png")
+    monkeypatch.setattr(study_section, "PICTURE", tmp_path / "studies.png")
     demonstrations.write_page()
     again = "python -m benchmarks.league.demonstrations --write"
     assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
@@ -60,6 +67,18 @@ def test_population_curves_of_kuhn_meet_their_claims():
     assert all(found["met"].values()), found["met"]
     assert found["whole_game"]["value"] == pytest.approx(-1 / 18, abs=1e-3)
     assert found["methods"]["XDO"]["choices"][-1] < found["choices"] == [12, 12]
+
+
+def test_correlated_curves_have_the_gap_of_their_meta_solver():
+    methods = {name: {"meta_solver": name, "iterations": 5, **demonstrations.WELFARE} for name in ("ce", "cce")}
+    found = correlated_curves.correlated_curves("KuhnPoker-v0", {"num_players": 2}, methods, below=0.9)
+    for each in found["correlated"].values():
+        gaps = [gap for _, gap in each["curve"]]
+        assert gaps[0] == pytest.approx(0.9167, abs=1e-4)  # of the uniform policies
+        assert min(gaps) < 0.9
+    assert found["met"] == {"ce reaches 0.9": True, "cce reaches 0.9": True}
+    text = "\n".join(correlated_curves_section.section(found))
+    assert text.count("\n| c") == 2
 
 
 def test_self_play_has_as_many_steps_as_psro(monkeypatch):
