@@ -51,7 +51,7 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
     done = None if again else finished(task, seed, options)
     out = done or OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     if done is None:
-        begin = time.perf_counter()
+        commit, begin = provenance.commit(), time.perf_counter()
         run = subprocess.run(
             [str(Path(sys.executable).with_name("gpu-envs")), "train", *options, "--run-dir", str(out)],
             check=False,
@@ -63,7 +63,7 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
         )
         wall = time.perf_counter() - begin
         (out / "output.txt").write_text(run.stdout)
-        about = {"options": options, "exit": run.returncode, "wall": wall, "commit": provenance.commit()}
+        about = {"options": options, "exit": run.returncode, "wall": wall, "commit": commit}
         (out / FINISHED).write_text(json.dumps(about))
     about = json.loads((out / FINISHED).read_text())
     rows = read_rows(out / "metrics.csv")
