@@ -1,6 +1,6 @@
 """Evaluation of goals: matchups of a run's policies with random, scripted and earlier ones, and what they reach."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.training.tasks import Goal
@@ -12,7 +12,17 @@ from trainers.models.policy import Policy, PolicyProtocol
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["RANDOM", "SOURCES", "TRAINED", "Matches", "Source", "checkpoints_of", "evaluate_goals", "measures"]
+__all__ = [
+    "RANDOM",
+    "SOURCES",
+    "TRAINED",
+    "Matches",
+    "Source",
+    "checkpoints_of",
+    "evaluate_goals",
+    "measures",
+    "sources_of",
+]
 
 RANDOM = "random"
 """Name of random policies in goals."""
@@ -58,7 +68,8 @@ class Matches:
         key = (tuple(sorted(sources.items())), greedy)
         if key not in self._results:
             players: dict[str, PolicyProtocol] = {}
-            for name, source in sources.items():
+            for name in self.sides:  # the order of policies sets their seeds
+                source = sources[name]
                 kind, _, argument = source.partition(" ")
                 found = SOURCES[kind](self, name, argument)
                 players |= {member: policy for member, policy in found.items() if policy is not None}
@@ -113,6 +124,17 @@ def measures(outcome: EvaluationResult) -> dict[str, list[float]]:
     return {name: [each.mean, each.half] for name, each in found.items()}
 
 
+def sources_of(goal: Goal, sides: Iterable[str], judged: str = TRAINED) -> dict[str, str]:
+    """Return the matchup of a goal: the source of policies by policy name, see `SOURCES`.
+
+    Args:
+        goal: The goal.
+        sides: Names of all policies.
+        judged: Source of the policies that are judged.
+    """
+    return {name: judged if name in goal.playing or not goal.playing else goal.against for name in sides}
+
+
 def evaluate_goals(
     goals: Sequence[Goal], run: Path, episodes: int, seed: int
 ) -> dict[str, list[list[float] | None] | dict[str, dict[str, list[float]]]]:
@@ -135,9 +157,7 @@ def evaluate_goals(
         if goal.of == "seconds":
             reached.append(None)
             continue
-        own = goal.playing or tuple(matches.sides)
-        rest = {name: goal.against for name in matches.sides if name not in own}
-        reached.append(matches.play({**rest, **dict.fromkeys(own, TRAINED)}, goal.greedy)[goal.measure])
+        reached.append(matches.play(sources_of(goal, matches.sides), goal.greedy)[goal.measure])
         if (bound := goal.reference) is not None:
-            others[bound] = matches.play({**rest, **dict.fromkeys(own, str(goal.bound))}, goal.greedy)
+            others[bound] = matches.play(sources_of(goal, matches.sides, str(goal.bound)), goal.greedy)
     return {"reached": reached, "others": others}

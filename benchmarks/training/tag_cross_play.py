@@ -109,8 +109,8 @@ def section(results: Mapping[str, Any]) -> list[str]:
         "",
         "![training return and cross-play](tag_cross_play.png)",
         "",
-        "In Tag a tag adds to the return of one side what it takes from that of the other. The training return of joint "
-        "PPO therefore shows which side is ahead at a time, and not whether policies improve. The figure and the table "
+        "A tag adds to the return of one side and takes from that of the other. The training return of joint PPO "
+        "therefore shows which side is ahead at a time, and not whether policies improve. The figure and the table "
         "compare it with cross-play: the policies of checkpoints of the run with seed 0, against opponents that do not "
         "change. Returns are summed over the agents of a side; intervals are 95 %.",
         "",

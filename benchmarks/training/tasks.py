@@ -80,22 +80,6 @@ _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
     "`trainers.evaluation.scripted_policies`; the listener's intervals must lie apart"
 )
-_TAG_GAME = (
-    "--env-arg num_taggers=5 --env-arg num_runners=100 --env-arg grid_length=20.0 --env-arg episode_length=500 "
-    "--env-arg num_other_agents_observed=10"
-)
-_CROSS_PLAY = (
-    "cross-play, because the training return of a pursuit game says nothing: each side against random, scripted and "
-    "trained opponents, where it must do better than random, scripted and earlier policies, intervals apart"
-)
-
-
-def _cross_play(side: str, of: str, bounds: Sequence[tuple[str, str]], below: bool = False) -> tuple[Goal, ...]:
-    """Return goals of one side of a game, one for each pair of opponents and bound."""
-    return tuple(Goal(of, bound, (side,), against, below=below) for against, bound in bounds)
-
-
-_EARLIER = (("trained", "checkpoint 0.25"), ("trained", "checkpoint 0.5"))
 _LISTENER = (Goal("return listener", "scripted"), Goal("return listener", "random"))
 _KEEP = f"--checkpoint-interval {{}} --keep-last-checkpoints 100 {_NO_TABLE}"
 _TAG = (
@@ -117,7 +101,7 @@ def _sides_of_tag(measures: dict[str, tuple[str, bool]]) -> tuple[Goal, ...]:
     """
     opponents = (("scripted", "random"), ("scripted", "scripted"), ("trained", "checkpoint 0.25"))
     return tuple(
-        Goal(of, bound, (group,), against, below=below, origin="chosen")
+        Goal(of, bound, (group,), against, greedy=False, below=below, origin="chosen")
         for group, (of, below) in measures.items()
         for against, bound in (*opponents, ("trained", "checkpoint 0.5"))
     )
@@ -259,33 +243,5 @@ TASKS: Sequence[TrainingTask] = (
         _LISTENER,
         "chosen",
         _SPEECH,
-    ),
-    TrainingTask(
-        "tag-continuous",
-        f"TagContinuous-v0 {_TAG_GAME} --num-envs 16 --total-steps 3000000 --learner.rollout-length 50 "
-        "--learner.num-epochs 2 --learner.num-minibatches 32 --learner.gamma 0.96 --learner.learning-rate-final 3e-4 "
-        f"--checkpoint-interval 125 --keep-last-checkpoints 1000 {_NO_TABLE}",
-        (
-            Goal("survivors runner", 1.0, ("tagger",), below=True, origin="measured"),
-            Goal("length", 390.0, ("tagger",), below=True, origin="measured"),
-            Goal("survivors runner", 88.0, ("runner",), origin="measured"),
-            *_cross_play("tagger", "survivors runner", (("scripted", "scripted"), *_EARLIER), below=True),
-            *_cross_play("runner", "survivors runner", (("scripted", "scripted"), *_EARLIER)),
-        ),
-        "chosen",
-        "1 and 88 survivors and 390 steps are what WarpDrive's own policies reach after 1e9 steps on a GPU, played by us "
-        f"against random opponents; the rest is {_CROSS_PLAY}",
-        seeds=1,
-        episodes=128,
-    ),
-    TrainingTask(
-        "tag-gridworld",
-        f"TagGridworld-v0 --checkpoint-interval 5 --keep-last-checkpoints 1000 {_NO_TABLE}",
-        (
-            *_cross_play("tagger", "length", (("random", "random"), ("scripted", "scripted"), *_EARLIER), below=True),
-            *_cross_play("runner", "length", (("random", "random"), ("scripted", "scripted"), *_EARLIER)),
-        ),
-        "chosen",
-        f"{_CROSS_PLAY}; an episode ends with the first tag, so its length is the measure",
     ),
 )

@@ -75,8 +75,8 @@ SHOWS = {
     "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),
     "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo"),
     "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}"),
-    "tag/tag_continuous": MovingPicture(train="--total-steps 300000", frames=40, trails=6),
-    "tag/tag_gridworld": MovingPicture(train="--total-steps 300000"),
+    "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=40, trails=6),
+    "tag/tag_gridworld": MovingPicture(zoo="tag-gridworld"),
 }
 """Contents of animations that are not random rollouts, by environment."""
 BRIEF = MovingPicture(frames=16)
