@@ -68,22 +68,24 @@ def _row(task: TrainingTask, goal: Goal, reached: dict[str, Any]) -> str:
 def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) -> list[str]:
     runs, machine = result["runs"], result["machine"]
     steps = ", ".join(f"{run['steps']:,}" for run in runs)
+    seeds = ", ".join(str(run["seed"]) for run in runs)
     seconds = ", ".join(f"{run['wall']:.1f}" for run in runs)
     chance = ", ".join(
         f"{name} {mean:.1f} ± {half:.1f}"
         for name, (mean, half) in runs[0]["others"]["random"].items()
         if name in runs[0]["curve"] or any(name == goal.of for goal in task.goals)
     )
+    cores = f"{machine['cores']} core{'s' * (machine['cores'] != 1)}"
     greedy = "Most probable" if all(goal.greedy for goal in task.goals) else "Sampled"
     lines = [
         f"## {task.name}",
         "",
         f"    gpu-envs train {task.options} --seed SEED",
         "",
-        f"Threshold ({task.origin}): {task.source}. Random policies: {chance}. Environment steps: {steps}. "
-        f"Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
+        f"Threshold ({task.origin}): {task.source}. Random policies: {chance}. Seeds: {seeds}. "
+        f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
         f"{greedy} actions. Commit {result['commit']}, {result['date']}, "
-        f"{machine['cpu'].split(' (')[0]}, {machine['cores']} cores, torch {machine['torch']}.",
+        f"{machine['cpu'].split(' (')[0]}, {cores}, torch {machine['torch']}.",
         "",
     ]
     if any(goal.bound == "jaxmarl" for goal in task.goals):
