@@ -185,7 +185,10 @@ TASKS: Sequence[TrainingTask] = (
         "chosen",
         "cross-play by the steps until the tag, since nearly every episode ends with one: each side against random and "
         "scripted opponents and against the other side's final policy, intervals apart. Agents observe their own cell "
-        "and the runner's, the runner that of the nearest tagger (use_full_observation=False)",
+        "and the runner's, the runner that of the nearest tagger (use_full_observation=False). With the default "
+        "observation, the cells of all agents, a trial of 800,000 steps did not reach the thresholds against scripted "
+        "policies: its taggers needed 23.5 steps against the scripted runner, scripted ones 7.0; its runner lasted 3.4 "
+        "steps against scripted taggers, the scripted one 7.0",
     ),
     TrainingTask(
         "two-step-qmix", f"{_TWO} --algorithm qmix {_EXPLORE}", (Goal("return player", 16.0),), "published", _QMIX
