@@ -25,7 +25,7 @@ __all__ = ["GAMES", "OPPONENTS", "cross_play_by_step", "draw", "recorded", "sect
 
 RESULT = provenance.ROOT / "benchmarks" / "results" / "learning" / "tag-cross-play.json"
 PICTURE = provenance.ROOT / "docs" / "tag_cross_play.png"
-GAMES: Mapping[str, tuple[int, int]] = {"tag-continuous": (32, 11), "tag-gridworld": (512, 11)}
+GAMES: Mapping[str, tuple[int, int]] = {"tag-continuous": (24, 8), "tag-gridworld": (256, 11)}
 """Episodes per matchup, and number of checkpoints, by task."""
 OPPONENTS = {RANDOM: "random opponents", SCRIPTED: "scripted opponents", TRAINED: "the final opponents"}
 """Opponents of every checkpoint, with their label in the figure."""
