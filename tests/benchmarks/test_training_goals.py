@@ -77,17 +77,17 @@ def test_each_matchup_is_played_once(run, monkeypatch):
 
 def test_cross_play_covers_the_run(run, tmp_path):
     """The section and the figure show every side against every kind of opponents."""
-    points = tag_cross_play.cross_play_by_step(run, EPISODES, 3)
+    points = tag_cross_play.cross_play_by_step(run, EPISODES, 3, "length")
     assert [point["steps"] for point in points["tagger"]] == [128, 384, 512]
     agents = {"tagger": 10, "runner": 1}
-    training = tag_cross_play.training_returns(run, agents) or {}
+    training = tag_cross_play.training_curves(run, agents, "length")
     about = {"command": "c", "commit": "d", "date": "e", "machine": {"cpu": "f (g)", "cores": 1, "torch": "h"}}
-    result = {**about, "agents": agents, "episodes": EPISODES, "cross_play": points}
+    result = {**about, "agents": agents, "of": "length", "episodes": EPISODES, "cross_play": points}
     result["training"] = {side: curve or [[128, 0.0]] for side, curve in training.items()}
     text = "\n".join(tag_cross_play.section({"tag": result}))
     for side in points:
         mean, half = points[side][-1]["scripted"]
-        assert f"| tag | {side} | against scripted opponents |" in text
+        assert f"| tag | {side} | length against scripted opponents |" in text
         assert f"{mean:.1f} ± {half:.1f}" in text
     tag_cross_play.draw({"tag": result}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 5_000
@@ -97,4 +97,4 @@ def test_cross_play_covers_the_run(run, tmp_path):
 def test_training_return_is_summed_over_the_agents_of_a_side(tmp_path):
     lines = ["iteration,env_steps,tagger/episode_return_mean", "1,10,", "2,20,1.5", "3,30,2.5"]
     (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
-    assert tag_cross_play.training_returns(tmp_path, {"tagger": 4}) == {"tagger": [[20, 6.0], [30, 10.0]]}
+    assert tag_cross_play.training_curves(tmp_path, {"tagger": 4}, "return") == {"tagger": [[20, 6.0], [30, 10.0]]}
