@@ -137,6 +137,8 @@ def section(results: Mapping[str, Any]) -> list[str]:
                 (low, less), (high, more) = points[0][opponent], points[-1][opponent]
                 numbers = f"{low:.1f} ± {less:.1f} | {high:.1f} ± {more:.1f} | {high - low:+.1f}"
                 lines.append(f"| {name} | {side} | {result['of']} against {label} | {numbers} |")
+    if opposite := _opposite(results):
+        lines += ["", f"Training and cross-play against the final opponents change in opposite directions: {opposite}."]
     lines.append("")
     for name, result in results.items():
         machine, steps = result["machine"], next(iter(result["cross_play"].values()))
@@ -147,6 +149,18 @@ def section(results: Mapping[str, Any]) -> list[str]:
             "",
         ]
     return lines
+
+
+def _opposite(results: Mapping[str, Any]) -> str:
+    """Return the sides whose training curve and cross-play against the final opponents change in opposite directions."""
+    found = []
+    for name, result in results.items():
+        for side, points in result["cross_play"].items():
+            curve = result["training"][side]
+            trained = curve[-1][1] - _near(curve, points[0]["steps"])[1]
+            if trained * (points[-1][TRAINED][0] - points[0][TRAINED][0]) < 0:
+                found.append(f"{side} of {name}")
+    return ", ".join(found)
 
 
 def _near(curve: Sequence[Sequence[float]], steps: int) -> Sequence[float]:
@@ -170,7 +184,7 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
                 drawn[f"against {label}"] = axes.errorbar(
                     [point["steps"] for point in points], means, halves, color=f"C{index}", marker="o", ms=3, lw=1.1
                 )
-            axes.set_title(f"{name}: {side}, {result['agents'][side]} agents", fontsize=9)
+            axes.set_title(f"{name}: {side}, agents: {result['agents'][side]}", fontsize=9)
             axes.set_ylabel(WORDS[result["of"]], fontsize=8)
             axes.tick_params(labelsize=7)
             axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
