@@ -152,7 +152,7 @@ def section(results: Mapping[str, Any]) -> list[str]:
 
 
 def _opposite(results: Mapping[str, Any]) -> str:
-    """Return the sides whose training curve and cross-play against the final opponents change in opposite directions."""
+    """Return the sides whose training and cross-play against the final opponents change in opposite directions."""
     found = []
     for name, result in results.items():
         for side, points in result["cross_play"].items():
