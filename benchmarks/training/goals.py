@@ -114,7 +114,7 @@ def checkpoints_of(run: Path) -> list[tuple[int, Checkpoint]]:
 
 
 def measures(outcome: EvaluationResult) -> dict[str, list[float]]:
-    """Return mean and half-width of the 95 % interval of everything that a goal can name.
+    """Return mean and half-width of the 95 % interval by name of the measure.
 
     Returns:
         "GROUP" for the return of a group, "survivors GROUP" [agents] and "length" [steps].

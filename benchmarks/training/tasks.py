@@ -16,9 +16,12 @@ class Goal:
     """"return GROUP": mean over episodes of the sum over the group's agents; "survivors GROUP": agents that are still
     in the game at the end; "length": steps of an episode; "seconds": from start to exit."""
     bound: float | str | None = None
-    """The end of the 95 % interval that counts must reach it: a number; "random", "scripted" or "checkpoint SHARE" (the
-    run's own policies after this share of its steps), what such policies get in place of the trained ones (their
-    interval must lie apart); "jaxmarl", see `jaxmarl_learning`; None: only recorded."""
+    """The end of the 95 % interval that counts must reach it; None: only recorded.
+
+    A number; or the policies that take the place of the trained ones, from whose interval it must lie apart: "random",
+    "scripted", or "checkpoint SHARE" for the run's own policies after this share of its steps. "jaxmarl" is the result
+    of `jaxmarl_learning`.
+    """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
     against: str = "random"
@@ -165,10 +168,10 @@ TASKS: Sequence[TrainingTask] = (
         ),
         "measured",
         "1 and 88 survivors and 390 steps are what policies reach that WarpDrive trained for 1e9 steps on a GPU, in "
-        "this configuration and from one fixed layout: its taggers leave 0.2 of 100 random runners and need 388 steps, "
-        "its runners keep 87.9 of 100 against random taggers. The thresholds by cross-play are chosen: random, scripted"
-        " and earlier policies in the same place. Scripted policies read positions and headings from the state,"
-        " trained ones observe the ten nearest agents, not their own heading. The run shared its core with others",
+        "this configuration and from one fixed layout. Its taggers leave 0.2 of 100 random runners and need 388 steps. "
+        "Its runners keep 87.9 of 100 against random taggers. The thresholds by cross-play are chosen: random, "
+        "scripted and earlier policies in the same place. Scripted policies read positions and headings from the state. Trained "
+        "ones observe the ten nearest agents, and not their own heading. The run shared its core with other programs",
         seeds=1,
         episodes=128,
     ),
@@ -187,7 +190,7 @@ TASKS: Sequence[TrainingTask] = (
         "scripted opponents and against the other side's final policy, intervals apart. Agents observe their own cell "
         "and the runner's, the runner that of the nearest tagger (use_full_observation=False). With the default "
         "observation, the cells of all agents, a trial of 800,000 steps did not reach the thresholds against scripted "
-        "policies: its taggers needed 23.5 steps against the scripted runner, scripted ones 7.0; its runner lasted 3.4 "
+        "policies. Its taggers needed 23.5 steps against the scripted runner, scripted ones 7.0. Its runner lasted 3.4 "
         "steps against scripted taggers, the scripted one 7.0",
     ),
     TrainingTask(

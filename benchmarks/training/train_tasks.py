@@ -1,9 +1,9 @@
 """Train and evaluate the tasks of `benchmarks/training/tasks.py` and write docs/learning.md and the model zoo.
 
-python -m benchmarks.training.train_tasks                       # all tasks, then the page
-python -m benchmarks.training.train_tasks --only pendulum-sac   # selected tasks; the others are unchanged
-python -m benchmarks.training.train_tasks --evaluate            # train only what has no finished run in out/learning/
-python -m benchmarks.training.train_tasks --write               # only the page and its figure, from recorded results
+python -m benchmarks.training.train_tasks                       # All tasks, then the page.
+python -m benchmarks.training.train_tasks --only pendulum-sac   # Selected tasks; the others are unchanged.
+python -m benchmarks.training.train_tasks --evaluate            # Train only what has no finished run in out/learning/.
+python -m benchmarks.training.train_tasks --write               # Only the page and its figure, from recorded results.
 """
 
 import argparse
