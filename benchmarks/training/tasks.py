@@ -170,8 +170,9 @@ TASKS: Sequence[TrainingTask] = (
         "1 and 88 survivors and 390 steps are what policies reach that WarpDrive trained for 1e9 steps on a GPU, in "
         "this configuration and from one fixed layout. Its taggers leave 0.2 of 100 random runners and need 388 steps. "
         "Its runners keep 87.9 of 100 against random taggers. The thresholds by cross-play are chosen: random, "
-        "scripted and earlier policies in the same place. Scripted policies read positions and headings from the state. Trained "
-        "ones observe the ten nearest agents, and not their own heading. The run shared its core with other programs",
+        "scripted and earlier policies in the same place. Scripted policies read positions and headings from the "
+        "state. Trained ones observe the ten nearest agents, and not their own heading. The run shared its core with "
+        "other programs",
         seeds=1,
         episodes=128,
     ),
