@@ -26,8 +26,8 @@ OUT = ROOT / "out" / "pictures"
 STRIP = ROOT / "docs" / "tag.gif"
 SIDE = 224
 """Side of a world [pixels]."""
-OF_STRIP = 30
-"""Frames of the README's picture; more make a file of over 1.5 MB."""
+OF_STRIP = 23
+"""Frames of the README's picture; more make a file of over 500 KB."""
 FPS = (2, 12)
 """Slowest and fastest pace of a picture [1/s]."""
 _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma 0.95 --learner.reward-scale 0.1"
