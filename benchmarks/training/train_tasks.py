@@ -1,8 +1,9 @@
 """Train and evaluate the tasks of `benchmarks/training/tasks.py` and write docs/learning.md and the model zoo.
 
-python -m benchmarks.training.train_tasks                       # all tasks, then the page
-python -m benchmarks.training.train_tasks --only pendulum-sac   # selected tasks; the others are unchanged
-python -m benchmarks.training.train_tasks --write               # only the page and its figure, from recorded results
+python -m benchmarks.training.train_tasks                       # All tasks, then the page.
+python -m benchmarks.training.train_tasks --only pendulum-sac   # Selected tasks; the others are unchanged.
+python -m benchmarks.training.train_tasks --evaluate            # Train only what has no finished run in out/learning/.
+python -m benchmarks.training.train_tasks --write               # Only the page and its figure, from recorded results.
 """
 
 import argparse
@@ -21,71 +22,63 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
+from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
-from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
-from trainers.evaluation.policy_evaluation import EvaluationResult, evaluate_policies
-from trainers.evaluation.scripted_policies import DeafListener
 from trainers.storage import checkpoint
 from trainers.storage.learning_curves import read_rows
 
 OUT = provenance.ROOT / "out" / "learning"
 RESULTS = provenance.ROOT / "benchmarks" / "results" / "learning" / "tasks.json"
-EPISODES = 1024
-"""Evaluation episodes per seed, one per world."""
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
+FINISHED = "finished.json"
+"""File in the folder of a finished run: its options, exit status and seconds."""
 POINTS = 50
 """Maximum number of points of a curve."""
 
 
-def learn(task: TrainingTask, seed: int, threads: str | None) -> dict[str, Any]:
-    """Run and evaluate one seed of a task."""
-    out = OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
-    options = [*shlex.split(task.options), "--seed", str(seed), "--run-dir", str(out), "--no-video"]
-    begin = time.perf_counter()
-    run = subprocess.run(
-        [str(Path(sys.executable).with_name("gpu-envs")), "train", *options],
-        check=False,
-        cwd=provenance.ROOT,
-        env={**os.environ, **({"OMP_NUM_THREADS": threads} if threads else {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    wall = time.perf_counter() - begin
-    (out / "output.txt").write_text(run.stdout)
-    rows = read_rows(out / "metrics.csv")
-    result: dict[str, Any] = {"seed": seed, "exit": run.returncode, "wall": wall, "steps": int(rows[-1]["env_steps"])}
-    result |= {"seconds": float(rows[-1]["seconds"]), "curve": _curve(rows), "checkpoint": str(checkpoint.find(out))}
-    return result | evaluate_run(task, out)
+def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True) -> dict[str, Any]:
+    """Run and evaluate one seed of a task.
 
-
-def evaluate_run(task: TrainingTask, run: Path) -> dict[str, Any]:
-    """Return mean and half interval of each goal for the policies of a run, random and scripted policies."""
-    saved = checkpoint.load(run)
-    config = TrainConfig.from_json(saved.config)
-    core = make_eval_core(config, EPISODES, JUDGES)
-    sides = members_by_policy(config, core)
-    reached = []
-    for goal in task.goals:
-        playing = {name: saved.policy(name) for name in sides if not goal.playing or name in goal.playing}
-        players = {member: policy for name, policy in playing.items() for member in sides[name]}
-        reached.append(
-            _of(goal, evaluate_policies(core, players, JUDGES, goal.greedy)) if goal.of != "seconds" else None
+    Args:
+        task: The task.
+        seed: Seed of the run.
+        threads: OMP_NUM_THREADS of the run; None: torch's own choice.
+        again: Run it even if a finished run with the same options exists; otherwise only evaluate that one.
+    """
+    options = [*shlex.split(task.options), "--seed", str(seed), "--no-video"]
+    done = None if again else finished(task, seed, options)
+    out = done or OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    if done is None:
+        commit, begin = provenance.commit(), time.perf_counter()
+        run = subprocess.run(
+            [str(Path(sys.executable).with_name("gpu-envs")), "train", *options, "--run-dir", str(out)],
+            check=False,
+            cwd=provenance.ROOT,
+            env={**os.environ, **({"OMP_NUM_THREADS": threads} if threads else {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
-    chance, others = evaluate_policies(core, {}, JUDGES), {}
-    if config.env_id == "SimpleSpeakerListener-v0":
-        others["scripted"] = _returns(evaluate_policies(core, {"listener": DeafListener()}, JUDGES))
-    return {"reached": reached, "others": {"random": _returns(chance), **others}}
+        wall = time.perf_counter() - begin
+        (out / "output.txt").write_text(run.stdout)
+        about = {"options": options, "exit": run.returncode, "wall": wall, "commit": commit}
+        (out / FINISHED).write_text(json.dumps(about))
+    about = json.loads((out / FINISHED).read_text())
+    rows = read_rows(out / "metrics.csv")
+    result: dict[str, Any] = {"seed": seed, "exit": about["exit"], "wall": about["wall"], "commit": about["commit"]}
+    result |= {"steps": int(rows[-1]["env_steps"]), "seconds": float(rows[-1]["seconds"])}
+    result |= {"curve": _curve(rows), "checkpoint": str(checkpoint.find(out))}
+    return result | evaluate_goals(task.goals, out, task.episodes, JUDGES)
 
 
-def _of(goal: Goal, outcome: EvaluationResult) -> list[float]:
-    return _returns(outcome)[goal.of.removeprefix("return ")]
-
-
-def _returns(outcome: EvaluationResult) -> dict[str, list[float]]:
-    return {group: [estimate.mean, estimate.half] for group, estimate in outcome.returns.items()}
+def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | None:
+    """Return the latest finished run of a seed with these options; None if there is none."""
+    for file in sorted((OUT / task.name).glob(f"{seed}-*/{FINISHED}"), reverse=True):
+        if json.loads(file.read_text())["options"] == list(options):
+            return file.parent
+    return None
 
 
 def _curve(rows: Sequence[dict[str, str]]) -> dict[str, list[list[float]]]:
@@ -110,15 +103,16 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
         if bound == "jaxmarl":
             bound = statistics.fmean(peers["jaxmarl"]["returns"]) * peers["jaxmarl"]["agents"]
         elif isinstance(bound, str):
-            mean, half = run["others"][bound][goal.of.removeprefix("return ")]
-            bound = mean + half
+            mean, half = run["others"][goal.reference][goal.measure]
+            bound = mean - half if goal.below else mean + half
         bounds.append(bound)
     met: bool | None = None
     if bounds[0] is not None:
         pairs = zip(ends, bounds, strict=True)
         met = all(end <= bound if goal.below else end >= bound for end, bound in pairs)
         met &= all(run["exit"] == 0 for run in runs)
-    return {"of": goal.of, "playing": goal.playing, "values": values, "ends": ends, "bounds": bounds, "met": met}
+    about = {"of": goal.of, "playing": goal.playing, "against": goal.against}
+    return {**about, "values": values, "ends": ends, "bounds": bounds, "met": met}
 
 
 def jaxmarl() -> dict[str, Any]:
@@ -137,14 +131,20 @@ def keep(task: TrainingTask, run: dict[str, Any]) -> None:
     saved = checkpoint.load(Path(run["checkpoint"]))
     words = f"gpu-envs train {task.options} --seed {run['seed']}"
     goals = [
-        {"of": goal.of, "reached": reached, "playing": goal.playing, "greedy": goal.greedy}
+        {
+            "of": goal.of,
+            "reached": reached,
+            "playing": goal.playing,
+            "against": goal.against,
+            "greedy": goal.greedy,
+        }
         for goal, reached in zip(task.goals, run["reached"], strict=True)
         if reached is not None
     ]
     about = {
         "command": words,
-        "commit": provenance.commit(),
-        "episodes": EPISODES,
+        "commit": run["commit"],
+        "episodes": task.episodes,
         "goals": goals,
         "others": run["others"],
     }
@@ -157,6 +157,7 @@ def main(argv: Sequence[str]) -> None:
     names = [task.name for task in TASKS]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="these tasks")
     parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
+    parser.add_argument("--evaluate", action="store_true", help="train only seeds without a finished run in out/")
     parser.add_argument("--num-threads", help="OMP_NUM_THREADS of the runs, if not torch's own choice")
     args = parser.parse_args(argv)
     for task in TASKS if not args.write else ():
@@ -168,17 +169,17 @@ def main(argv: Sequence[str]) -> None:
             _record(peers)
         runs = []
         for seed in range(task.seeds):
-            runs.append(learn(task, seed, args.num_threads))
+            runs.append(learn(task, seed, args.num_threads, again=not args.evaluate))
             shown = {key: value for key, value in runs[-1].items() if key != "curve"}
             print(task.name, json.dumps(shown), flush=True)
         if task.zoo:
             keep(task, runs[0])
-        for run in runs:
-            del run["checkpoint"]
         goals = [verdict(goal, index, runs, peers) for index, goal in enumerate(task.goals)]
         for goal in goals:
             print(task.name, json.dumps(goal), flush=True)
-        about = {"options": task.options, "commit": provenance.commit(), "date": date.today().isoformat()}
+        about = {"options": task.options, "commit": runs[0]["commit"], "date": date.today().isoformat()}
+        for run in runs:
+            del run["checkpoint"], run["commit"]
         _record({task.name: {"runs": runs, "goals": goals, **about, "machine": provenance.machine()}})
     write(recorded(), TASKS)
 

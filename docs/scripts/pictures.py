@@ -26,8 +26,8 @@ OUT = ROOT / "out" / "pictures"
 STRIP = ROOT / "docs" / "tag.gif"
 SIDE = 224
 """Side of a world [pixels]."""
-OF_STRIP = 30
-"""Frames of the README's, which would be too large a file else."""
+OF_STRIP = 23
+"""Frames of the README's picture; more make a file of over 500 KB."""
 FPS = (2, 12)
 """Slowest and fastest pace of a picture [1/s]."""
 _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma 0.95 --learner.reward-scale 0.1"
@@ -75,8 +75,8 @@ SHOWS = {
     "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),
     "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo"),
     "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}"),
-    "tag/tag_continuous": MovingPicture(train="--total-steps 300000", frames=40, trails=6),
-    "tag/tag_gridworld": MovingPicture(train="--total-steps 300000"),
+    "tag/tag_continuous": MovingPicture(zoo="tag-continuous", frames=24, trails=3),
+    "tag/tag_gridworld": MovingPicture(zoo="tag-gridworld"),
 }
 """Contents of animations that are not random rollouts, by environment."""
 BRIEF = MovingPicture(frames=16)
@@ -102,8 +102,14 @@ def policies(place: str, id: str) -> Path | None:
     return checkpoint
 
 
-def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
-    """Return the frames of an environment's image, (SIDE, SIDE, 3) uint8 each, and their rate [1/s]."""
+def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndarray], float]:
+    """Return the frames of an environment's image, (SIDE, SIDE, 3) uint8 each, and their rate [1/s].
+
+    Args:
+        place: Place of the environment's page.
+        id: Id of the environment.
+        count: Number of frames; None: that of the environment's image.
+    """
     from gpu_envs.rendering.trails import TrailRenderer
     from gpu_envs.runtime.factory import make_core
     from trainers.cli.render import load_checkpoint_players
@@ -119,7 +125,7 @@ def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
     def frames() -> Iterator[np.ndarray]:
         camera = TrailRenderer(core, 0, SIDE, show.trails)
         obs, info = core.reset()
-        for step in range(show.frames * show.every):
+        for step in range((count or show.frames) * show.every):
             if step % show.every == 0:
                 yield camera.frame()[0]
             else:
@@ -153,9 +159,9 @@ def captioned(text: str, place: str) -> str:
 
 def strip(ids: dict[str, str]) -> tuple[Iterator[np.ndarray], float]:
     """Return the frames of the three Tags side by side, for the README."""
-    films = [film(place, ids[place])[0] for place in ids if "tag" in place.rpartition("/")[2]]
+    films = [film(place, ids[place], OF_STRIP)[0] for place in ids if "tag" in place.rpartition("/")[2]]
     gap = np.full((SIDE, 9, 3), 255, np.uint8)
-    together = itertools.islice(zip(*films, strict=False), OF_STRIP)
+    together = zip(*films, strict=True)
     return (np.concatenate([part for frame in frames for part in (gap, frame)][1:], 1) for frames in together), 9.0
 
 

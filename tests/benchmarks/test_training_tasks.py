@@ -7,11 +7,13 @@ import torch
 
 import gpu_envs
 from benchmarks.training import learning_page, train_tasks
+from benchmarks.training.goals import Matches, sources_of
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
 from gpu_envs.errors import ConfigError
 from trainers.algorithms.registry import ALGORITHMS
-from trainers.config.train_config import TrainConfig, make_eval_core
-from trainers.evaluation.policy_evaluation import by_member, evaluate_policies
+from trainers.config.train_config import TrainConfig, make_train_core
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.scripted_policies import DeafListener
 from trainers.storage import model_zoo, zoo_entries
 
 
@@ -33,6 +35,8 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
         (Goal("return agent", "jaxmarl"), [run([-7.0, 2.1])], False),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9)], True),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9, exit=1)], False),
+        (Goal("return agent", "random", below=True), [run([0.2, 0.3])], True),  # below the lower end
+        (Goal("return agent", "random", below=True), [run([0.3, 0.3])], False),
         (Goal("return agent"), [run([0.0, 0.0])], None),
     ],
 )
@@ -72,16 +76,14 @@ def test_models_play_as_recorded(name):
     assert about["command"].startswith("gpu-envs train ")
     config = TrainConfig.from_json(saved.config)
     assert config.algorithm in ALGORITHMS
-    core = make_eval_core(config, 128, seed=5)
-    sides = train_tasks.members_by_policy(config, core)
-    goal = about["goals"][-1]
-    playing = {who: saved.policy(who) for who in sides if not goal["playing"] or who in goal["playing"]}
-    outcome = evaluate_policies(
-        core, by_member({who: sides[who] for who in playing}, playing), seed=6, greedy=goal["greedy"]
-    )
-    reached = outcome.returns[goal["of"].removeprefix("return ")]
-    mean, half = goal["reached"]
-    assert abs(reached.mean - mean) <= 2.5 * (reached.half + half) + 1e-6
+    assert about["goals"]
+    agents = make_train_core(config, 1, 0).num_agents
+    matches = Matches(zoo_entries.folder(name), 128 if agents < 20 else 8, seed=5)
+    for goal in about["goals"]:
+        judged = Goal(goal["of"], playing=tuple(goal["playing"]), against=goal.get("against", "random"))
+        mean, half = matches.play(sources_of(judged, matches.sides), goal["greedy"])[judged.measure]
+        expected, margin = goal["reached"]
+        assert abs(mean - expected) <= 2.5 * (half + margin) + 1e-6, goal
 
 
 def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch):
@@ -104,7 +106,7 @@ def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch)
 def test_deaf_listener_scores_above_random_play():
     core = gpu_envs.make("SimpleSpeakerListener-v0", num_envs=64, seed=0, reuse_buffers=True).core
     chance = evaluate_policies(core, {}, seed=1).returns["listener"]
-    deaf = evaluate_policies(core, {"listener": train_tasks.DeafListener()}, seed=1).returns["listener"]
+    deaf = evaluate_policies(core, {"listener": DeafListener()}, seed=1).returns["listener"]
     assert deaf.mean - deaf.half > chance.mean + chance.half
     goal = TrainingTask("b", "", (Goal("return listener", "scripted"),), "chosen", "s").goals[0]
     assert torch.isfinite(torch.tensor(deaf.mean))

@@ -30,6 +30,9 @@ def test_prey_that_is_touched_has_a_ring(env_id):
 def test_tagged_runner_that_stays_in_the_game_has_a_ring():
     core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
     core.reset()
+    core.world_state["caught_by"].zero_()  # of the last step of an earlier episode
+    assert [pixels(frame, ORANGE) for frame in core.render_frames((0, 1), 300)] == [0, 0]
+    core.step(torch.zeros_like(core.sample_actions()))
     core.world_state["caught_by"].fill_(-1)
     core.world_state["caught_by"][1, 2] = 0
     free, tagged = (pixels(frame, ORANGE) for frame in core.render_frames((0, 1), 300))

@@ -37,6 +37,22 @@ def test_both_sides_of_tag_beat_random_play(seed, engine, tmp_path):
 
 
 @pytest.mark.learning
+def test_both_sides_of_gridworld_tag_beat_random_play(tmp_path):
+    """An episode ends with the first tag: taggers make it shorter, the runner longer, 95 % intervals apart."""
+    config = dataclasses.replace(preset("TagGridworld-v0", "cpu"), seed=0, eval_episodes=0)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    core = make_eval_core(config, EPISODES, seed=1234)
+    policy = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    chance, hunted, fled = (
+        evaluate_policies(core, {name: policy[name] for name in trained}, seed=1).length
+        for trained in ((), ("tagger",), ("runner",))
+    )
+    assert hunted.mean + hunted.half < chance.mean - chance.half, f"{hunted} steps with trained taggers, {chance}"
+    assert fled.mean - fled.half > chance.mean + chance.half, f"{fled} steps with a trained runner, {chance}"
+
+
+@pytest.mark.learning
 @pytest.mark.parametrize("engine", ["torch", "kernel"])
 @pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
 def test_on_policy_preset_solves_cartpole(algorithm, engine, tmp_path):

@@ -1,0 +1,163 @@
+"""Evaluation of goals: matchups of a run's policies with random, scripted and earlier ones, and what they reach."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.training.tasks import Goal
+from gpu_envs.runtime.core import Core
+from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
+from trainers.evaluation.policy_evaluation import EvaluationResult, evaluate_policies
+from trainers.evaluation.scripted_policies import SCRIPTED, SCRIPTS, DeafListener, ScriptedPolicy
+from trainers.models.policy import Policy, PolicyProtocol
+from trainers.storage import checkpoint
+from trainers.storage.checkpoint import Checkpoint
+
+__all__ = [
+    "RANDOM",
+    "SOURCES",
+    "TRAINED",
+    "Matches",
+    "Source",
+    "checkpoints_of",
+    "evaluate_goals",
+    "measures",
+    "sources_of",
+]
+
+RANDOM = "random"
+"""Name of random policies in goals."""
+TRAINED = "trained"
+"""Name of a run's final policies in goals."""
+
+
+class Matches:
+    """Matchups of one run's policies in one batch of environments; each is played once."""
+
+    def __init__(self, run: Path, episodes: int, seed: int) -> None:
+        """Load the final policies of a run and create environments.
+
+        Args:
+            run: Run folder or checkpoint.
+            episodes: Episodes per matchup, one per environment.
+            seed: Random seed of environments and actions.
+        """
+        self.run, self.seed = run, seed
+        self.saved = checkpoint.load(run)
+        self.config = TrainConfig.from_json(self.saved.config)
+        self.core: Core = make_eval_core(self.config, episodes, seed)
+        self.sides = members_by_policy(self.config, self.core)
+        self._policies: dict[Path, dict[str, Policy]] = {}
+        self._results: dict[tuple[tuple[tuple[str, str], ...], bool], dict[str, list[float]]] = {}
+
+    def policies(self, saved: Checkpoint) -> dict[str, Policy]:
+        """Return the policies of a checkpoint of the run by name."""
+        if saved.path not in self._policies:
+            self._policies[saved.path] = {name: saved.policy(name) for name in self.sides}
+        return self._policies[saved.path]
+
+    def play(self, sources: Mapping[str, str], greedy: bool) -> dict[str, list[float]]:
+        """Play a matchup, or return its earlier results.
+
+        Args:
+            sources: Name of a source of policies by policy name, see `SOURCES`.
+            greedy: True for the most probable actions instead of samples.
+
+        Returns:
+            Mean and half-width of the 95 % interval by measure, see `measures`.
+        """
+        key = (tuple(sorted(sources.items())), greedy)
+        if key not in self._results:
+            players: dict[str, PolicyProtocol] = {}
+            for name in self.sides:  # the order of policies sets their seeds
+                source = sources[name]
+                kind, _, argument = source.partition(" ")
+                found = SOURCES[kind](self, name, argument)
+                players |= {member: policy for member, policy in found.items() if policy is not None}
+            self._results[key] = measures(evaluate_policies(self.core, players, self.seed, greedy))
+        return self._results[key]
+
+
+Source = Callable[[Matches, str, str], Mapping[str, PolicyProtocol | None]]
+"""Function that returns the players of a policy name: `(matches, name, argument) -> policy by group or agent`."""
+
+
+def _random(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
+    return dict.fromkeys(matches.sides[name])
+
+
+def _trained(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
+    return dict.fromkeys(matches.sides[name], matches.policies(matches.saved)[name])
+
+
+def _scripted(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
+    """Return scripted policies; agents without a script are random."""
+    members = matches.sides[name]
+    if matches.core.id in SCRIPTS:
+        return {member: ScriptedPolicy(matches.core, member) for member in members}
+    return {member: DeafListener() if member == "listener" else None for member in members}
+
+
+def _checkpoint(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
+    """Return the policy of the checkpoint that is nearest to a fraction of the training."""
+    wanted = float(argument) * matches.saved.steps
+    _, near = min(checkpoints_of(matches.run), key=lambda pair: abs(pair[0] - wanted))
+    return dict.fromkeys(matches.sides[name], matches.policies(near)[name])
+
+
+SOURCES: dict[str, Source] = {RANDOM: _random, TRAINED: _trained, SCRIPTED: _scripted, "checkpoint": _checkpoint}
+"""Sources of policies in goals by the first word of their names; the other words are the argument."""
+
+
+def checkpoints_of(run: Path) -> list[tuple[int, Checkpoint]]:
+    """Return the environment steps and the checkpoint of all that a run has kept, in order of steps."""
+    return [(saved.steps, saved) for saved in map(checkpoint.load, checkpoint.every(run / checkpoint.FOLDER))]
+
+
+def measures(outcome: EvaluationResult) -> dict[str, list[float]]:
+    """Return mean and half-width of the 95 % interval by name of the measure.
+
+    Returns:
+        "GROUP" for the return of a group, "survivors GROUP" [agents] and "length" [steps].
+    """
+    survivors = {f"survivors {group}": each for group, each in outcome.survivors.items()}
+    found = {**outcome.returns, **survivors, "length": outcome.length}
+    return {name: [each.mean, each.half] for name, each in found.items()}
+
+
+def sources_of(goal: Goal, sides: Iterable[str], judged: str = TRAINED) -> dict[str, str]:
+    """Return the matchup of a goal: the source of policies by policy name, see `SOURCES`.
+
+    Args:
+        goal: The goal.
+        sides: Names of all policies.
+        judged: Source of the policies that are judged.
+    """
+    return {name: judged if name in goal.playing or not goal.playing else goal.against for name in sides}
+
+
+def evaluate_goals(
+    goals: Sequence[Goal], run: Path, episodes: int, seed: int
+) -> dict[str, list[list[float] | None] | dict[str, dict[str, list[float]]]]:
+    """Evaluate the goals of a run, and the policies that its bounds name.
+
+    Args:
+        goals: The goals.
+        run: Run folder or checkpoint.
+        episodes: Episodes per matchup.
+        seed: Random seed of environments and actions.
+
+    Returns:
+        "reached": mean and half-width of the 95 % interval of each goal, None for goals that are not evaluated;
+        "others": all measures of random play ("random"), and of the matchups of the bounds by `Goal.reference`.
+    """
+    matches = Matches(run, episodes, seed)
+    reached: list[list[float] | None] = []
+    others = {RANDOM: matches.play(dict.fromkeys(matches.sides, RANDOM), False)}
+    for goal in goals:
+        if goal.of == "seconds":
+            reached.append(None)
+            continue
+        reached.append(matches.play(sources_of(goal, matches.sides), goal.greedy)[goal.measure])
+        if (bound := goal.reference) is not None:
+            others[bound] = matches.play(sources_of(goal, matches.sides, str(goal.bound)), goal.greedy)
+    return {"reached": reached, "others": others}

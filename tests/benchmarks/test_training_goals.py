@@ -1,0 +1,100 @@
+"""Goals of training: matchups with random, scripted and earlier policies, and the cross-play of Tag's checkpoints."""
+
+import dataclasses
+
+import pytest
+
+from benchmarks.training import goals, tag_cross_play
+from benchmarks.training.goals import RANDOM, TRAINED, Matches, evaluate_goals
+from benchmarks.training.tasks import Goal
+from trainers.config.presets import preset
+from trainers.runner.trainer import Trainer
+
+EPISODES = 32
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return the folder of a short training of TagGridworld with four checkpoints."""
+    config = preset("TagGridworld-v0", "cpu")
+    learner = dataclasses.replace(config.learner, hidden_sizes=(16,), rollout_length=8)
+    short = {"num_envs": 16, "total_steps": 512, "checkpoint_interval": 1, "keep_last_checkpoints": 9}
+    folder = tmp_path_factory.mktemp("run")
+    Trainer(dataclasses.replace(config, eval_episodes=0, engine="torch", learner=learner, **short), folder).run()
+    return folder
+
+
+def test_reference_names_the_matchup_of_the_bound():
+    assert Goal("return tagger", "random", ("tagger",)).reference == "random"
+    assert Goal("return tagger", "scripted", ()).reference == "scripted"
+    assert Goal("length", "scripted", ("tagger",), "scripted").reference == "scripted"
+    assert Goal("length", "random", ("tagger",), "scripted").reference == "tagger random, others scripted"
+    assert Goal("length", "checkpoint 0.5", ("runner",), "trained").reference == (
+        "runner checkpoint 0.5, others trained"
+    )
+    assert Goal("length", 3.0, ("runner",)).reference is None
+    assert Goal("return agent", "jaxmarl").reference is None
+
+
+def test_goals_are_evaluated_with_the_policies_that_they_name(run):
+    wanted = (
+        Goal("seconds", 1.0),
+        Goal("survivors runner", 1.0, ("tagger",), greedy=False),
+        Goal("length", "scripted", ("tagger",), "scripted", greedy=False),
+        Goal("return runner", "checkpoint 0.25", ("runner",), "trained", greedy=False),
+        Goal("return runner", "checkpoint 1", ("runner",), "trained", greedy=False),
+    )
+    found = evaluate_goals(wanted, run, EPISODES, seed=3)
+    reached, others = found["reached"], found["others"]
+    assert reached[0] is None
+    matches = Matches(run, EPISODES, 3)
+    assert reached[1] == matches.play({"tagger": TRAINED, "runner": RANDOM}, False)["survivors runner"]
+    assert reached[2] == matches.play({"tagger": TRAINED, "runner": "scripted"}, False)["length"]
+    assert others["random"] == matches.play({"tagger": RANDOM, "runner": RANDOM}, False)
+    assert others["scripted"] == matches.play({"tagger": "scripted", "runner": "scripted"}, False)
+    assert others["runner checkpoint 1, others trained"]["runner"] == reached[4], "the last checkpoint is the final one"
+    assert others["runner checkpoint 0.25, others trained"] != others["runner checkpoint 1, others trained"]
+
+
+def test_checkpoint_of_a_share_is_the_nearest(run):
+    matches = Matches(run, 2, 3)
+    assert [steps for steps, _ in goals.checkpoints_of(run)] == [128, 256, 384, 512]
+    for share, iteration in ((0.0, 1), (0.25, 1), (0.37, 1), (0.38, 2), (1.0, 4)):
+        policy = goals.SOURCES["checkpoint"](matches, "runner", str(share))["runner"]
+        near = goals.checkpoints_of(run)[iteration - 1][1]
+        assert policy is matches.policies(near)["runner"]
+
+
+def test_each_matchup_is_played_once(run, monkeypatch):
+    matches, played = Matches(run, 2, 3), []
+    monkeypatch.setattr(goals, "measures", lambda outcome: played.append(outcome) or {})
+    for _ in range(2):
+        matches.play({"tagger": RANDOM, "runner": "scripted"}, False)
+        matches.play({"runner": "scripted", "tagger": RANDOM}, False)
+    matches.play({"runner": "scripted", "tagger": RANDOM}, True)
+    assert len(played) == 2
+
+
+def test_cross_play_covers_the_run(run, tmp_path):
+    """The section and the figure show every side against every kind of opponents."""
+    points = tag_cross_play.cross_play_by_step(run, EPISODES, 3, "length")
+    assert [point["steps"] for point in points["tagger"]] == [128, 384, 512]
+    agents = {"tagger": 10, "runner": 1}
+    training = tag_cross_play.training_curves(run, agents, "length")
+    about = {"command": "c", "commit": "d", "date": "e", "machine": {"cpu": "f (g)", "cores": 1, "torch": "h"}}
+    result = {**about, "agents": agents, "of": "length", "episodes": EPISODES, "cross_play": points}
+    result["training"] = {side: curve or [[128, 0.0]] for side, curve in training.items()}
+    text = "\n".join(tag_cross_play.section({"tag": result}))
+    for side in points:
+        mean, half = points[side][-1]["scripted"]
+        assert f"| tag | {side} | length against scripted opponents |" in text
+        assert f"{mean:.1f} ± {half:.1f}" in text
+    tag_cross_play.draw({"tag": result}, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 5_000
+    assert tag_cross_play.section({}) == []
+
+
+def test_training_return_is_summed_over_the_agents_of_a_side(tmp_path):
+    lines = ["iteration,env_steps,tagger/episode_return_mean", "1,10,", "2,20,1.5", "3,30,2.5"]
+    (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
+    assert tag_cross_play.training_curves(tmp_path, {"tagger": 4}, "return") == {"tagger": [[20, 6.0], [30, 10.0]]}
