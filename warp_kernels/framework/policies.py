@@ -68,6 +68,9 @@ class Acting:
     tile_rows: tuple[int, ...] = ()
     """Rows of a tile of every kind, 0 where a thread computes the outputs of a row; () if all threads do."""
 
+    memo: bool = False
+    """Whether a thread computes the outputs of a policy for an observation once per launch."""
+
     def rows_of_tile(self, kind: int) -> int:
         """Return the rows of a tile of a kind, or 0."""
         return self.tile_rows[kind] if self.tile_rows else 0
@@ -85,6 +88,8 @@ class Policies:
     cumulative: wp.array(dtype=wp.float64)  # (R,) probabilities of matchups; empty unless worlds draw them
     draw_seed: wp.array(dtype=wp.uint64)  # (1,) key of the draws
     outputs: wp.array2d(dtype=float)  # (E * A, K) outputs of networks that blocks compute in tiles; else empty
+    memo: wp.array2d(dtype=float)  # (N, S) known observations and outputs of networks; else empty
+    memo_owners: wp.array(dtype=int)  # (N,) 1 + policy of every entry, 0 without one
 
 
 @wp.struct
@@ -116,7 +121,7 @@ def worlds_at_once(rules: Rules, acting: Acting) -> int:
 
     Where agents take turns, worlds act together only in their first episodes, whose turns mostly coincide.
     """
-    if not acting.kinds or (rules.turn_based and acting.traced):
+    if not acting.kinds or acting.memo or (rules.turn_based and acting.traced):
         return 1
     return min(rows_at_once(kind.mlp) for kind in acting.kinds)
 
