@@ -237,9 +237,10 @@ def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int)
         if acting.traced:
             lines += [f"keep(io, trace, t, {env}, agent)"]
     lines += [f"if {' or '.join(f'd{r}' for r in range(together))}:"]
-    outputs, rows = [f"o{r}" for r in range(together)], [f"{env} * {rules.num_agents} + agent" for env in envs]
-    forward = f"{', '.join(outputs)} = forward(policies.addresses[policy], obs, {', '.join(rows)})"
-    lines += [f"    {line}" for line in (_recall_lines(rows, forward) if acting.memo else [forward])]
+    lines += [
+        f"    {', '.join(f'o{r}' for r in range(together))} = forward("
+        f"policies.addresses[policy], obs, {', '.join(f'{env} * {rules.num_agents} + agent' for env in envs)})"
+    ]
     for r, env in enumerate(envs):
         lines += [f"    if d{r}:", f"        write(io, policies, trace, t, greedy, {env}, agent, policy, o{r})"]
     for r, env in enumerate(envs):
@@ -250,22 +251,5 @@ def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int)
         "policy_of": policy_of(acting.shared),
         "wait": wait_of(rules, acting),
         "write": write_of(rules, acting, kind),
-        "Outputs": vector(kind.mlp.head_width),
     }
-    if acting.memo:
-        memo = memo_of(kind.mlp, entry_size(acting.kinds))
-        constants |= {"memo_find": memo.find, "memo_read": memo.read, "memo_write": memo.write}
     return compiled("act_together", f"{_SEVERAL}, agent: int", lines, constants, kind="wp.func")
-
-
-def _recall_lines(rows: list[str], forward: str) -> list[str]:
-    """Return lines that set the outputs o0, o1, ... of rows from the memo, or compute all if a new one decides."""
-    lines, table = list[str](), "policies.memo, policies.memo_owners"
-    for r, row in enumerate(rows):
-        lines += [f"a{r} = obs.ptr + wp.uint64(4 * ({row}) * obs.shape[1])", f"m{r} = int(0)", f"o{r} = Outputs()"]
-        lines += [f"if d{r}:", f"    m{r} = memo_find(a{r}, policy, {table})"]
-    numbers = range(len(rows))
-    lines += [f"if {' or '.join(f'm{r} < 0' for r in numbers)}:", f"    {forward}"]
-    for r in numbers:
-        lines += [f"    if m{r} < 0:", f"        memo_write(-1 - m{r}, a{r}, policy, o{r}, {table})"]
-    return [*lines, "else:", *(f"    o{r} = memo_read(m{r}, policies.memo)" for r in numbers)]

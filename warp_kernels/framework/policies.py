@@ -67,9 +67,8 @@ class Acting:
     """Whether every step is stored; otherwise only the result of each world's first episode is."""
     tile_rows: tuple[int, ...] = ()
     """Rows of a tile of every kind, 0 where a thread computes the outputs of a row; () if all threads do."""
-
     memo: bool = False
-    """Whether a thread computes the outputs of a policy for an observation once per launch."""
+    """Whether a thread remembers the outputs of policies for observations until the launch ends."""
 
     def rows_of_tile(self, kind: int) -> int:
         """Return the rows of a tile of a kind, or 0."""
@@ -119,7 +118,8 @@ class Trace:
 def worlds_at_once(rules: Rules, acting: Acting) -> int:
     """Return the number of worlds whose agents act together on a CPU; a GPU thread has registers for one.
 
-    Where agents take turns, worlds act together only in their first episodes, whose turns mostly coincide.
+    Where agents take turns, worlds act together only in their first episodes, whose turns mostly coincide. They do not
+    if outputs are remembered, because few are computed.
     """
     if not acting.kinds or acting.memo or (rules.turn_based and acting.traced):
         return 1
