@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from league.game import Game
 
-__all__ = ["Lineups"]
+__all__ = ["Lineups", "of_worlds"]
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,17 @@ class Lineups:
         order = None if self.order is None else self.order[known]
         return Lineups(self.matchup[known], order, self.policies[known], count[known])
 
+    @cached_property
     def of_worlds(self) -> Tensor:
-        """Return the lineup of every world (W,) int64."""
-        return torch.arange(len(self.count)).repeat_interleave(self.count)
+        """Lineup of every world (W,) int64."""
+        return of_worlds(self.count)
+
+
+def of_worlds(count: Tensor) -> Tensor:
+    """Return the lineup of every world (W,) int64, if the lineups have these numbers of worlds (L,)."""
+    if len(count) == 1:
+        return torch.zeros(int(count), dtype=torch.int64)
+    return torch.arange(len(count)).repeat_interleave(count)
 
 
 def _orders(num_seats: int) -> Tensor:

@@ -104,21 +104,22 @@ def simulate_matchups(
     if not count.any():
         return results
     loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
-    in_kernels = _in_kernels(game, who, loaded, int(count.sum()), engine, torch.device(device))
+    games = int(count.sum())
+    in_kernels = _in_kernels(game, who, loaded, games, engine, torch.device(device))
     for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
         if not (total := int(count[chosen].sum())):
             continue
-        lineups = Lineups.of(game, who, count * chosen)
+        lineups = Lineups.of(game, who, count if total == games else count * chosen)
         passes = -(-total // max_envs)
         size = -(-total // passes)  # of a pass
         size = min(-(-size // STEP) * STEP, max_envs)
         # matchups in kernels and others have different random streams
         entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
         seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
-        playing = {
-            role: {index: loaded[role][index] for index in indices}
-            for role, indices in _used(game, who[chosen]).items()
-        }
+        playing = loaded
+        if total < games:
+            used = _used(game, who[chosen])
+            playing = {role: {index: loaded[role][index] for index in own} for role, own in used.items()}
         threads = torch.get_num_threads() if kind is SeatMatchups else 1
         with torch.no_grad(), torch_threads(threads):
             simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
@@ -160,18 +161,22 @@ def _in_kernels(
     device: torch.device,
 ) -> Tensor:
     """Return whether matchups (K, S) are played inside the kernels, (K,) bool."""
+    if engine == "torch":
+        return torch.zeros(len(who), dtype=torch.bool)
     known = {
         role: {index: plays_in_kernels(policy, device, engine) for index, policy in own.items()}
         for role, own in policies.items()
     }
-    found = torch.ones(len(who), dtype=torch.bool)
-    for place, seat in enumerate(game.seats):
-        found &= torch.tensor([known[seat.role][index] for index in who[:, place].tolist()])
+    if all(each for own in known.values() for each in own.values()):
+        found = torch.ones(len(who), dtype=torch.bool)
+    else:
+        roles = [seat.role for seat in game.seats]
+        found = torch.tensor([all(map(lambda role, i: known[role][i], roles, row)) for row in who.tolist()])
     networks = [
         num_parameters(policy) for role, own in policies.items() for index, policy in own.items() if known[role][index]
     ]
     steps = 2 * max(networks, default=0) * episodes * len(game.seats)
-    if engine == "torch" or not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
+    if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
         found[:] = False
     return found
 
@@ -220,7 +225,7 @@ class SeatMatchups:
         Raises:
             GpuEnvsError: An episode has more than `max_steps` steps.
         """
-        core, assigned = self.core, lineups.policies[lineups.of_worlds()]
+        core, assigned = self.core, lineups.policies[lineups.of_worlds]
         count = len(assigned)
         for place, (seat, places) in enumerate(zip(self._seats, self._places, strict=True)):
             who = torch.full((core.num_envs,), NO_POLICY)  # surplus worlds stay empty
@@ -255,15 +260,15 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
 
 def _credit(results: MatchupResults, lineups: Lineups, earned: Tensor, draw_margin: float) -> None:
     """Add the returns of every seat (W, S) in the worlds of lineups to the results."""
-    lineup = lineups.of_worlds()
+    lineup = lineups.of_worlds
     if lineups.order is not None:  # from seats back to the policies
         earned = torch.empty_like(earned).scatter_(1, lineups.order[lineup], earned)
-    columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
-    sums = torch.zeros((len(results.count), columns.shape[1]), dtype=torch.float64)
-    sums.index_add_(0, lineups.matchup[lineup], columns)
+    single = len(results.count) == len(lineups.count) == 1
+    matchup = lineup if single else lineups.matchup[lineup]
     results.count.index_add_(0, lineups.matchup, lineups.count)
-    for total, each in zip((results.total, results.square, results.score), sums.chunk(3, 1), strict=True):
-        total += each
+    parts = (earned, earned.square(), scores(earned, draw_margin))
+    for total, each in zip((results.total, results.square, results.score), parts, strict=True):
+        total += torch.zeros_like(total).index_add_(0, matchup, each)
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -297,15 +302,18 @@ def _check(
 ) -> tuple[Tensor, Tensor]:
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
     who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, len(game.seats))
-    for place, seat in enumerate(game.seats):
-        size = len(populations.get(seat.role, ()))
-        wrong = (who[:, place] < 0) | (who[:, place] >= size)
-        if wrong.any():
+    sizes = [len(populations.get(seat.role, ())) for seat in game.seats]
+    for place, (seat, size) in enumerate(zip(game.seats, sizes, strict=True)):
+        column = who[:, place].tolist()
+        if column and not (min(column) >= 0 and max(column) < size):
+            wrong = (who[:, place] < 0) | (who[:, place] >= size)
             at = int(wrong.int().argmax())
             raise ConfigError(
                 f"{game.env_id}: matchup {tuple(who[at].tolist())}: {seat.name}: expected a policy of 0 to {size - 1} "
                 f"in the population {seat.role!r}"
             )
+    if type(episodes) is int and episodes >= 0:
+        return who, torch.full((len(who),), episodes)
     count = torch.as_tensor(episodes, device="cpu")
     if (
         count.is_floating_point()

@@ -13,7 +13,7 @@ from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.thread_pool import ThreadedRun
 from gpu_envs.utils.devices import current_device_kept
 from warp_kernels.framework.memo import entry_size, memo_entries
-from warp_kernels.framework.policies import Acting, Policies
+from warp_kernels.framework.policies import Acting
 
 __all__ = ["FusedRollout"]
 
@@ -35,7 +35,7 @@ class FusedRollout:
     """
 
     def __init__(
-        self, core: EnvBatch, kernel: Any, acting: Acting, policies: Callable[[], Policies], trace: Any, threads: int
+        self, core: EnvBatch, kernel: Any, acting: Acting, policies: Callable[[], Any], trace: Any, threads: int
     ) -> None:
         self.core, self.threads, self._span = core, threads, (0, 0, False)
         launcher = core._launcher

@@ -22,7 +22,7 @@ from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policie
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.suggestions import unknown_name_message
-from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, worlds_at_once
+from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
 from warp_kernels.framework.tile_acting import build_tile_outputs
 from warp_kernels.networks.tile_memory import BLOCK_DIM
@@ -79,6 +79,8 @@ class PolicyRollout:
         check_buffers(core, trace, draws=draw is not None)
         self._acting: Acting | None = None
         self._given: Mapping[str, KernelPolicy | None] | None = None
+        self._misfits: dict[tuple[str, PolicyKind], str] = {}
+        self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
         self.matchup = torch.zeros(core.num_envs if index.dim() == 2 else 0, dtype=torch.int32, device=core.device)
         self.index = torch.zeros((0, core.num_agents), dtype=torch.int32, device=core.device)
@@ -105,7 +107,9 @@ class PolicyRollout:
         core = self.core
         check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
         self.policies, index = tuple(policies), index.view(-1, core.num_agents)
-        acting = self._acting_of(index)
+        acting = self._acting
+        if acting is None or not all(policy.kind in self._everywhere for policy in policies):
+            acting = self._acting_of(index)
         fits = len(policies) <= len(self._addresses) and len(index) <= len(self.index)
         if not fits:
             most = max(len(policies), len(self._addresses), 1)
@@ -116,9 +120,11 @@ class PolicyRollout:
         self.index[: len(index)] = index
         if not acting.shared:
             self.matchup.copy_(torch.arange(core.num_envs) if matchup is None else matchup)
-        covered = self._acting is not None and _covers(self._acting, acting)
+        covered = self._acting is acting or (self._acting is not None and _covers(self._acting, acting))
         if not covered:
             self._acting = acting
+            every = range(len(acting.kinds)) if self._flexible else ()
+            self._everywhere = [acting.kinds[kind] for kind in every if all(kind in own for own in acting.kinds_of)]
         self.refresh()
         recorded = not fits or not covered
         if recorded:
@@ -196,9 +202,15 @@ class PolicyRollout:
         """Read where the weights of the policies are, their seeds and kinds."""
         assert self._acting is not None
         if count := len(self.policies):
-            self._addresses[:count] = torch.tensor([policy.weights.data_ptr() for policy in self.policies])
-            self._seeds[:count] = torch.tensor([policy.seed for policy in self.policies])
-            self._kinds[:count] = torch.tensor([self._acting.kinds.index(policy.kind) for policy in self.policies])
+            kinds = self._acting.kinds
+            rows = [(each.weights.data_ptr(), each.seed, kinds.index(each.kind)) for each in self.policies]
+            numbers = torch.tensor(rows).T
+            for target, values in zip((self._addresses, self._seeds, self._kinds), numbers, strict=True):
+                target[:count] = values
+
+    def reseed(self, seed: int) -> None:
+        """Set the key of the random streams of all policies."""
+        self._seeds.fill_(seed)
 
     def run(self, num_steps: int, first_step: int = 0, greedy: bool = False) -> None:
         """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
@@ -224,7 +236,7 @@ class PolicyRollout:
         for agent, name in enumerate(core.possible_agents):
             rows = set(index[:, agent].tolist())
             own = {NO_POLICY if row == NO_POLICY else kinds.index(self.policies[row].kind) for row in rows}
-            reasons = {place: misfit(core, name, kind) for place, kind in enumerate(kinds)}
+            reasons = {place: self._misfit(name, kind) for place, kind in enumerate(kinds)}
             if bad := [reasons[kind] for kind in sorted(own - {NO_POLICY}) if reasons[kind]]:
                 raise ConfigError(f"{core.id}: {name}: {bad[0]}")
             if self._flexible:
@@ -236,6 +248,12 @@ class PolicyRollout:
         memo = core.definition.rules.turn_based and not traced and core.device.type == "cpu" and len(kinds) > 0
         memo = memo and core.schedule == "fused"
         return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows, memo)
+
+    def _misfit(self, name: str, kind: PolicyKind) -> str:
+        """Return `misfit`, which is computed once per agent and kind."""
+        if (name, kind) not in self._misfits:
+            self._misfits[name, kind] = misfit(self.core, name, kind)
+        return self._misfits[name, kind]
 
     # ---------------------------------------------------------------- launches
 
