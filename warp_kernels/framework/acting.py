@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.framework.actions import keep_inputs, wait_of, write_of
+from warp_kernels.framework.actions import keep_inputs, prepare_of, wait_of, write_of
 from warp_kernels.framework.memo import entry_size, memo_of
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, Trace, decides_of, policy_of
 from warp_kernels.framework.schedules import sample_of
@@ -160,9 +160,10 @@ def _act_alone(rules: Rules, acting: Acting, number: int) -> Any:
     keep, of_agent, decides = keep_inputs(rules), policy_of(acting.shared), decides_of(rules.turn_based)
     write, wait, traced = write_of(rules, acting, kind), wait_of(rules, acting), acting.traced
     if acting.memo:
-        outputs_of = _recall_outputs(kind.mlp, entry_size(acting.kinds))
+        parameters_of = _recalled(rules, kind, entry_size(rules.num_choices, acting.kinds))
     else:
         outputs_of = read_outputs(kind.mlp) if acting.rows_of_tile(number) else _compute_outputs(kind.mlp)
+        parameters_of = _prepared(rules, kind, outputs_of)
 
     @wp.func
     def act(
@@ -180,8 +181,8 @@ def _act_alone(rules: Rules, acting: Acting, number: int) -> Any:
             keep(io, trace, t, env, agent)
         if decides(io, env, agent):
             policy = of_agent(policies, env, agent)
-            outputs = outputs_of(io, policies, policy, env * num_agents + agent)
-            write(io, policies, trace, t, greedy, env, agent, policy, outputs)
+            parameters = parameters_of(io, policies, policy, env * num_agents + agent)
+            write(io, policies, trace, t, greedy, env, agent, policy, parameters)
         else:
             wait(io, trace, t, env, agent)
 
@@ -200,24 +201,37 @@ def _compute_outputs(mlp: Mlp) -> Any:
     return outputs_of
 
 
-def _recall_outputs(mlp: Mlp, size: int) -> Any:
-    """Build ``outputs_of`` of `_compute_outputs` with a memo, whose entries have the length ``size``."""
-    compute, memo, V = _compute_outputs(mlp), memo_of(mlp, size), vector(mlp.head_width)
-    find, read, write = memo.find, memo.read, memo.write
+def _prepared(rules: Rules, kind: PolicyKind, outputs_of: Any) -> Any:
+    """Build ``parameters_of(io, policies, policy, row)``, which returns the parameters of a row's distribution."""
+    prepare = prepare_of(rules, kind)
+
+    @wp.func(inline=True)
+    def parameters_of(io: IO, policies: Policies, policy: int, row: int):
+        return prepare(io, outputs_of(io, policies, policy, row), row)
+
+    return parameters_of
+
+
+def _recalled(rules: Rules, kind: PolicyKind, size: int) -> Any:
+    """Build ``parameters_of`` of `_prepared` with a memo, whose entries have the length ``size``."""
+    choices = rules.num_choices if rules.masked else 0
+    memo, V = memo_of(kind.mlp, choices, size), vector(kind.mlp.head_width)
+    compute, find, read, write = _prepared(rules, kind, _compute_outputs(kind.mlp)), memo.find, memo.read, memo.write
 
     @wp.func
-    def outputs_of(io: IO, policies: Policies, policy: int, row: int):
-        address = io.obs.ptr + wp.uint64(4 * row * io.obs.shape[2])
-        entry = find(address, policy, policies.memo, policies.memo_owners)
-        o = V()
+    def parameters_of(io: IO, policies: Policies, policy: int, row: int):
+        obs = io.obs.ptr + wp.uint64(4) * wp.uint64(row) * wp.uint64(io.obs.shape[2])
+        mask = io.action_mask.ptr + wp.uint64(row) * wp.uint64(io.action_mask.shape[2])
+        entry = find(obs, mask, policy, policies.memo, policies.memo_owners)
+        v = V()
         if entry >= 0:
-            o = read(entry, policies.memo)
+            v = read(entry, policies.memo)
         else:
-            o = compute(io, policies, policy, row)
-            write(-1 - entry, address, policy, o, policies.memo, policies.memo_owners)
-        return o
+            v = compute(io, policies, policy, row)
+            write(-1 - entry, obs, mask, policy, v, policies.memo, policies.memo_owners)
+        return v
 
-    return outputs_of
+    return parameters_of
 
 
 def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int) -> Any:
@@ -242,13 +256,15 @@ def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int)
         f"policies.addresses[policy], obs, {', '.join(f'{env} * {rules.num_agents} + agent' for env in envs)})"
     ]
     for r, env in enumerate(envs):
-        lines += [f"    if d{r}:", f"        write(io, policies, trace, t, greedy, {env}, agent, policy, o{r})"]
+        parameters = f"prepare(io, o{r}, {env} * {rules.num_agents} + agent)"
+        lines += [f"    if d{r}:", f"        write(io, policies, trace, t, greedy, {env}, agent, policy, {parameters})"]
     for r, env in enumerate(envs):
         lines += [f"if not d{r}:", f"    wait(io, trace, t, {env}, agent)"]
     constants = _types(rules) | {
         "forward": forward_rows(kind.mlp, together, True),
         "keep": keep_inputs(rules),
         "policy_of": policy_of(acting.shared),
+        "prepare": prepare_of(rules, kind),
         "wait": wait_of(rules, acting),
         "write": write_of(rules, acting, kind),
     }

@@ -11,7 +11,7 @@ from warp_kernels.networks.activations import vector
 from warp_kernels.networks.heads import distribution_of
 from warp_kernels.rules import Rules
 
-__all__ = ["keep_inputs", "wait_of", "write_of"]
+__all__ = ["keep_inputs", "prepare_of", "wait_of", "write_of"]
 
 
 @wp.func_native("""
@@ -69,14 +69,31 @@ def wait_of(rules: Rules, acting: Acting) -> Any:
     return wait
 
 
+def prepare_of(rules: Rules, kind: PolicyKind) -> Any:
+    """Build ``prepare(io, o, row)``, which returns the parameters of a distribution from the outputs of a network."""
+    num_agents, V = rules.num_agents, vector(kind.mlp.head_width)
+    prepare = distribution_of(kind.head, kind.sizes, kind.mlp, rules.masked, kind.explores).prepare
+
+    @wp.func(inline=True)
+    def prepared(io: IO, o: V, row: int):
+        mask = wp.array(
+            ptr=io.action_mask.ptr, shape=(io.alive.shape[0] * num_agents, io.action_mask.shape[2]), dtype=wp.bool
+        )
+        return prepare(o, mask, row)
+
+    return prepared
+
+
 def write_of(rules: Rules, acting: Acting, kind: PolicyKind) -> Any:
-    """Build the function that samples an action from the outputs of a network, and writes it for the environment.
+    """Build the function that samples an action, and writes it for the environment.
+
+    It takes the parameters of the distribution, see `prepare_of`.
 
     Unless every step is stored, it is sampled where the environment reads it.
     """
-    num_agents, masked, continuous, traced = rules.num_agents, rules.masked, rules.continuous, acting.traced
-    distribution = distribution_of(kind.head, kind.sizes, kind.mlp, masked, kind.explores)
-    prepare, sample, log_prob = distribution.prepare, distribution.sample, distribution.log_prob
+    num_agents, continuous, traced = rules.num_agents, rules.continuous, acting.traced
+    distribution = distribution_of(kind.head, kind.sizes, kind.mlp, rules.masked, kind.explores)
+    sample, log_prob = distribution.sample, distribution.log_prob
     size, bounded, explores = len(kind.sizes), kind.bounded, kind.explores
     squashed = not explores and kind.head in ("tanh_gaussian", "tanh")
     if continuous:
@@ -84,12 +101,8 @@ def write_of(rules: Rules, acting: Acting, kind: PolicyKind) -> Any:
     V = vector(kind.mlp.head_width)
 
     @wp.func
-    def write(io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int, policy: int, o: V):
+    def write(io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int, policy: int, v: V):
         row = env * num_agents + agent
-        mask = wp.array(
-            ptr=io.action_mask.ptr, shape=(io.alive.shape[0] * num_agents, io.action_mask.shape[2]), dtype=wp.bool
-        )
-        v = prepare(o, mask, row)
         rng = episode.stream(io, env)
         rng.seed = policies.seeds[policy]
         choice = trace.choice

@@ -45,10 +45,11 @@ class FusedRollout:
         count = memo_entries(core.num_envs)
         self._owners = torch.zeros((tables, count), dtype=torch.int32)
         self._commands: list[list[Any]] = []
+        size = entry_size(core.definition.rules.num_choices, acting.kinds) if tables else 0
         for table in range(max(tables, 1)):
             struct = policies()
             if tables:
-                struct.memo = wp.zeros((count, entry_size(acting.kinds)), dtype=float, device=launcher.device)
+                struct.memo = wp.zeros((count, size), dtype=float, device=launcher.device)
                 struct.memo_owners = wp.from_torch(self._owners[table])
             commands = []
             for (first, end), io in zip(shards, ios, strict=False):
