@@ -45,8 +45,8 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
     greedy: bool = False
     """Take the most probable action of each policy instead of a sample."""
     engine: str = setting("auto", choices=ENGINES)
-    """Where policies act: "kernel" inside the kernels of the environments, in matchups whose policies are dense
-    networks or random; "torch" between the steps; "auto" the former if so many episodes are worth the compilation."""
+    """Engine of the matchups: "kernel" plays inside the kernels if all policies are dense networks or random, "torch"
+    never. "auto" uses kernels if so many episodes are worth the compilation."""
     output: OptionalPath = None
     """JSON file to write the results to. Default: none."""
 
