@@ -84,6 +84,7 @@ class KernelMatchups:
         """Pack the networks; arguments as of `SeatMatchups`, all policies with `plays_in_kernels`, without a budget."""
         self.game, self.worlds, self.core = game, worlds, worlds.core
         self._seed, self._draws = seeds[0], None  # of the mixtures
+        self.matchup = np.zeros(self.core.num_envs, np.int64)  # of every world
         for place_of_seat, seat in enumerate(game.seats):
             for index, policy in policies[seat.role].items():
                 worlds.check(policy, index, seat, place_of_seat)
@@ -98,18 +99,18 @@ class KernelMatchups:
                 networks.append(policy)
             return places[id(policy)]
 
-        self._members: dict[str, dict[int, tuple[Tensor, np.ndarray]]] = {}  # of mixtures
-        self._places: dict[str, Tensor] = {}  # of networks, by index
+        self._members: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}  # of mixtures
+        self._places: dict[str, np.ndarray] = {}  # of networks, by index
         for role, own in policies.items():
             self._members[role], indices = {}, [NO_POLICY] * (max(own) + 1)
             for index, policy in own.items():
                 if isinstance(policy, MixturePolicy):
                     weights = policy.weights.cpu().double().numpy()
-                    members = torch.tensor([place(each) for each in policy.members])
+                    members = np.array([place(each) for each in policy.members])
                     self._members[role][index] = (members, weights / weights.sum())
                 else:
                     indices[index] = place(policy)
-            self._places[role] = torch.tensor(indices)
+            self._places[role] = np.array(indices)
         self.policies = kernel_policies(networks, self.core.device)
         self._rows = [agent_rows_of(self.core, seat.members) for seat in game.seats]
         self._one_each = self._rows == [[row] for row in range(self.core.num_agents)]  # seat s has agent s
@@ -119,14 +120,14 @@ class KernelMatchups:
         rows, counts = self._sampled(lineups)
         index = rows
         if not self._one_each:
-            index = torch.full((len(rows), self.core.num_agents), NO_POLICY)
+            index = np.full((len(rows), self.core.num_agents), NO_POLICY)
             for seat, agents in enumerate(self._rows):
                 index[:, agents] = rows[:, seat : seat + 1]
-        # worlds with equal policies are adjacent, as they act together
-        matchup = lineups.of_worlds if counts is lineups.count else of_worlds(counts)
-        played = len(matchup)
-        if played < self.core.num_envs:
-            matchup = torch.nn.functional.pad(matchup, (0, self.core.num_envs - played))
+        # worlds with equal policies are adjacent, as they act together and use the same weights
+        own = lineups.of_worlds if counts is lineups.count else of_worlds(counts)
+        played, matchup = len(own), self.matchup
+        matchup[:played] = own
+        index, matchup = torch.from_numpy(index), torch.from_numpy(matchup)
         policies, plan = self.policies, self.worlds.plan
         if plan is None:
             buffers = EpisodeResults.allocate(self.core)
@@ -141,27 +142,25 @@ class KernelMatchups:
             return returns.cpu()
         return torch.stack([returns[:, agents].sum(1) for agents in self._rows], 1).cpu()
 
-    def _sampled(self, lineups: Lineups) -> tuple[Tensor, Tensor]:
+    def _sampled(self, lineups: Lineups) -> tuple[np.ndarray, np.ndarray]:
         """Return lineups of places of networks (R, S), and their numbers of worlds (R,), in the order of the lineups.
 
         A mixture samples a member for every world: its lineups are split.
         """
-        counts, seats = lineups.count, self.game.seats
-        if not any(self._members.values()):
-            places = [self._places[each.role][column] for each, column in zip(seats, lineups.policies.T, strict=True)]
-            return torch.stack(places, 1), counts
-        rows, draws = lineups.policies.clone(), self._draws or np.random.default_rng(self._seed)
-        self._draws = draws
-        for seat, each in enumerate(seats):
-            who, rows[:, seat] = rows[:, seat].clone(), self._places[each.role][rows[:, seat]]
+        rows, counts = lineups.policies, lineups.count
+        if any(self._members.values()):
+            self._draws = self._draws or np.random.default_rng(self._seed)
+        for seat, each in enumerate(self.game.seats):
+            who, rows = rows[:, seat], rows.copy()
+            rows[:, seat] = self._places[each.role][who]
             for index, (own, weights) in self._members[each.role].items():
+                assert self._draws is not None
                 mixed = who == index
-                sizes = draws.multinomial(counts[mixed].numpy(), weights)  # (mixed lineups, members)
-                times = torch.ones_like(who).masked_fill(mixed, len(own))
-                of = torch.arange(len(who)).repeat_interleave(times)
+                sizes = self._draws.multinomial(counts[mixed], weights)  # (mixed lineups, members)
+                of = np.arange(len(who)).repeat(np.where(mixed, len(own), 1))
                 rows, who, counts = rows[of], who[of], counts[of]
-                rows[who == index, seat] = own.repeat(len(sizes))
-                counts[who == index] = torch.from_numpy(sizes).flatten()
+                rows[who == index, seat] = np.tile(own, len(sizes))
+                counts[who == index] = sizes.flatten()
                 known = counts > 0
                 rows, who, counts = rows[known], who[known], counts[known]
         return rows, counts

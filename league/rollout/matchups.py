@@ -6,7 +6,6 @@ Every world has its own random stream, so the estimates of two matchups are inde
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,16 +99,15 @@ def simulate_matchups(
     if engine not in ENGINES:
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
     who, count = _check(game, policies, matchups, episodes)
-    results = _zeros(len(who), len(game.seats))
-    if not count.any():
+    results, games = _zeros(len(who), len(game.seats)), int(count.sum())
+    if not games:
         return results
     loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
-    games = int(count.sum())
     in_kernels = _in_kernels(game, who, loaded, games, engine, torch.device(device))
     for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
         if not (total := int(count[chosen].sum())):
             continue
-        lineups = Lineups.of(game, who, count if total == games else count * chosen)
+        lineups = Lineups.of(game, who, count * chosen)
         passes = -(-total // max_envs)
         size = -(-total // passes)  # of a pass
         size = min(-(-size // STEP) * STEP, max_envs)
@@ -146,38 +144,35 @@ def _worlds(game: Game, size: int, device: str) -> Worlds:
     return _CACHE[key]
 
 
-def _used(game: Game, who: Tensor) -> dict[str, list[int]]:
+def _used(game: Game, who: np.ndarray) -> dict[str, list[int]]:
     """Return the indices of the policies in matchups (K, S) by role, ascending."""
-    columns = who.T.tolist()
-    return {role: sorted({*itertools.chain(*(columns[i] for i in game.seats_of(role)))}) for role in game.roles}
+    return {role: sorted({*who[:, game.seats_of(role)].ravel().tolist()}) for role in game.roles}
 
 
 def _in_kernels(
     game: Game,
-    who: Tensor,
+    who: np.ndarray,
     policies: Mapping[str, Mapping[int, PolicyProtocol]],
     episodes: int,
     engine: str,
     device: torch.device,
-) -> Tensor:
+) -> np.ndarray:
     """Return whether matchups (K, S) are played inside the kernels, (K,) bool."""
+    found = np.zeros(len(who), bool)
     if engine == "torch":
-        return torch.zeros(len(who), dtype=torch.bool)
+        return found
     known = {
-        role: {index: plays_in_kernels(policy, device, engine) for index, policy in own.items()}
+        role: {index for index, policy in own.items() if plays_in_kernels(policy, device, engine)}
         for role, own in policies.items()
     }
-    if all(each for own in known.values() for each in own.values()):
-        found = torch.ones(len(who), dtype=torch.bool)
-    else:
-        roles = [seat.role for seat in game.seats]
-        found = torch.tensor([all(map(lambda role, i: known[role][i], roles, row)) for row in who.tolist()])
-    networks = [
-        num_parameters(policy) for role, own in policies.items() for index, policy in own.items() if known[role][index]
-    ]
+    networks = [num_parameters(policies[role][index]) for role, own in known.items() for index in own]
     steps = 2 * max(networks, default=0) * episodes * len(game.seats)
     if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
-        found[:] = False
+        return found
+    found[:] = True
+    for place, seat in enumerate(game.seats):
+        if len(known[seat.role]) < len(policies[seat.role]):
+            found &= np.isin(who[:, place], [*known[seat.role]])
     return found
 
 
@@ -225,7 +220,7 @@ class SeatMatchups:
         Raises:
             GpuEnvsError: An episode has more than `max_steps` steps.
         """
-        core, assigned = self.core, lineups.policies[lineups.of_worlds]
+        core, assigned = self.core, torch.from_numpy(lineups.policies[lineups.of_worlds])
         count = len(assigned)
         for place, (seat, places) in enumerate(zip(self._seats, self._places, strict=True)):
             who = torch.full((core.num_envs,), NO_POLICY)  # surplus worlds stay empty
@@ -260,15 +255,15 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
 
 def _credit(results: MatchupResults, lineups: Lineups, earned: Tensor, draw_margin: float) -> None:
     """Add the returns of every seat (W, S) in the worlds of lineups to the results."""
-    lineup = lineups.of_worlds
+    of_worlds = lineups.of_worlds
     if lineups.order is not None:  # from seats back to the policies
-        earned = torch.empty_like(earned).scatter_(1, lineups.order[lineup], earned)
-    single = len(results.count) == len(lineups.count) == 1
-    matchup = lineup if single else lineups.matchup[lineup]
-    results.count.index_add_(0, lineups.matchup, lineups.count)
-    parts = (earned, earned.square(), scores(earned, draw_margin))
-    for total, each in zip((results.total, results.square, results.score), parts, strict=True):
-        total += torch.zeros_like(total).index_add_(0, matchup, each)
+        earned = torch.empty_like(earned).scatter_(1, torch.from_numpy(lineups.order[of_worlds]), earned)
+    np.add.at(results.count.numpy(), lineups.matchup, lineups.count)
+    columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
+    sums = torch.zeros((len(results.count), columns.shape[1]), dtype=torch.float64)
+    sums.index_add_(0, torch.from_numpy(lineups.matchup[of_worlds]), columns)
+    for total, each in zip((results.total, results.square, results.score), sums.chunk(3, 1), strict=True):
+        total += each
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -299,29 +294,22 @@ def _check(
     populations: Mapping[str, Sequence[PolicyProtocol]],
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
-) -> tuple[Tensor, Tensor]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
-    who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, len(game.seats))
-    sizes = [len(populations.get(seat.role, ())) for seat in game.seats]
-    for place, (seat, size) in enumerate(zip(game.seats, sizes, strict=True)):
-        column = who[:, place].tolist()
-        if column and not (min(column) >= 0 and max(column) < size):
-            wrong = (who[:, place] < 0) | (who[:, place] >= size)
-            at = int(wrong.int().argmax())
-            raise ConfigError(
-                f"{game.env_id}: matchup {tuple(who[at].tolist())}: {seat.name}: expected a policy of 0 to {size - 1} "
-                f"in the population {seat.role!r}"
-            )
-    if type(episodes) is int and episodes >= 0:
-        return who, torch.full((len(who),), episodes)
-    count = torch.as_tensor(episodes, device="cpu")
-    if (
-        count.is_floating_point()
-        or count.dtype == torch.bool
-        or (count < 0).any()
-        or count.shape not in ((), who[:, 0].shape)
-    ):
+    given = matchups.cpu() if isinstance(matchups, Tensor) else matchups
+    who = np.asarray(given, np.int64).reshape(-1, len(game.seats))
+    sizes = np.array([len(populations.get(seat.role, ())) for seat in game.seats])
+    wrong = (who < 0) | (who >= sizes)
+    if wrong.any():
+        place = int(wrong.any(0).argmax())
+        at = int(wrong[:, place].argmax())
+        raise ConfigError(
+            f"{game.env_id}: matchup {tuple(who[at].tolist())}: {game.seats[place].name}: expected a policy of 0 to "
+            f"{sizes[place] - 1} in the population {game.seats[place].role!r}"
+        )
+    count = np.asarray(episodes.cpu() if isinstance(episodes, Tensor) else episodes)
+    if count.dtype.kind not in "iu" or count.shape not in ((), (len(who),)) or (count < 0).any():
         raise ConfigError(
             f"{game.env_id}: episodes: expected an int >= 0 or one for each matchup, got {episodes!r:.100}"
         )
-    return who, count.long().expand(len(who))
+    return who, np.broadcast_to(count.astype(np.int64), len(who))

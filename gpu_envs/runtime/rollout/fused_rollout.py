@@ -12,12 +12,15 @@ import warp as wp
 from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.thread_pool import ThreadedRun
 from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.memo import entry_size, memo_entries
 from warp_kernels.framework.policies import Acting
 
 __all__ = ["FusedRollout"]
 
 FIRST_STEP, STEPS, GREEDY = 3, 4, 5  # arguments of the kernel
+MIN_WORLDS_WITH_MEMO = 128
+"""Fewest worlds of a shard where networks have a memo; a launch takes about as long as 30 episodes of Kuhn poker."""
 
 
 class FusedRollout:
@@ -40,7 +43,11 @@ class FusedRollout:
         self.core, self.threads, self._span = core, threads, (0, 0, False)
         launcher = core._launcher
         params, state, ios = launcher.arguments
-        shards = [(0, core.num_envs), *(launcher.rollout_shards if threads > 1 else [])]
+        shards = launcher.rollout_shards if threads > 1 else []
+        if acting.memo:
+            count = min(len(shards), core.num_envs // MIN_WORLDS_WITH_MEMO)
+            shards = split_worlds(core.num_envs, count) if count > 1 else []
+        shards = [(0, core.num_envs), *shards]
         tables = (threads if len(shards) > 1 else 1) if acting.memo else 0
         count = memo_entries(core.num_envs)
         self._owners = torch.zeros((tables, count), dtype=torch.int32)

@@ -11,7 +11,7 @@ from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 
-WORLDS = 203  # no multiple of the number of worlds that act together
+WORLDS = 263  # no multiple of the number of shards
 
 
 def policies_of(core, count=3):
@@ -33,7 +33,7 @@ def play(env_id, schedule="fused", threads=1, policies=None, **settings):
         env_id, num_envs=WORLDS, device="cpu", autoreset="disabled", schedule=schedule, threads=threads
     ).core
     index = torch.tensor([[0, 1], [2, 0], [-1, 2]])
-    matchup = torch.arange(WORLDS) // 70
+    matchup = torch.arange(WORLDS) // 100
     results = EpisodeResults.allocate(core)
     plan = PolicyRollout(core, policies or policies_of(core), index, results, threads, matchup=matchup, **settings)
     return repeat(plan), plan
