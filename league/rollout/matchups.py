@@ -99,9 +99,7 @@ def simulate_matchups(
     if engine not in ENGINES:
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
     who, count = _check(game, policies, matchups, episodes)
-    results, games = _zeros(len(who), len(game.seats)), int(count.sum())
-    if not games:
-        return results
+    sums, games = torch.zeros((len(who), 3 * len(game.seats)), dtype=torch.float64), int(count.sum())
     loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
     in_kernels = _in_kernels(game, who, loaded, games, engine, torch.device(device))
     for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
@@ -123,8 +121,10 @@ def simulate_matchups(
             simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
             for number in range(passes):
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
-                _credit(results, part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
-    return results
+                sums += _sums(len(who), part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
+    return MatchupResults(
+        torch.from_numpy(count), *(each.clone(memory_format=torch.contiguous_format) for each in sums.chunk(3, 1))
+    )
 
 
 _CACHE: OrderedDict[tuple[object, ...], Worlds] = OrderedDict()
@@ -253,17 +253,21 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
     return places
 
 
-def _credit(results: MatchupResults, lineups: Lineups, earned: Tensor, draw_margin: float) -> None:
-    """Add the returns of every seat (W, S) in the worlds of lineups to the results."""
+def _sums(matchups: int, lineups: Lineups, earned: Tensor, draw_margin: float) -> Tensor:
+    """Return the sums of returns, their squares and scores of every seat's policy, (K, 3 * S).
+
+    Args:
+        matchups: Number of matchups K.
+        lineups: Lineups of W worlds.
+        earned: (W, S) float64, return of every seat.
+        draw_margin: See `scores`.
+    """
     of_worlds = lineups.of_worlds
     if lineups.order is not None:  # from seats back to the policies
         earned = torch.empty_like(earned).scatter_(1, torch.from_numpy(lineups.order[of_worlds]), earned)
-    np.add.at(results.count.numpy(), lineups.matchup, lineups.count)
     columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
-    sums = torch.zeros((len(results.count), columns.shape[1]), dtype=torch.float64)
-    sums.index_add_(0, torch.from_numpy(lineups.matchup[of_worlds]), columns)
-    for total, each in zip((results.total, results.square, results.score), sums.chunk(3, 1), strict=True):
-        total += each
+    sums = torch.zeros((matchups, columns.shape[1]), dtype=torch.float64)
+    return sums.index_add_(0, torch.from_numpy(lineups.matchup[of_worlds]), columns)
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -275,18 +279,11 @@ def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
     """
     seats = earned.shape[-1]
     if seats == 2:
-        won = 0.5 + 0.5 * (earned[..., 0] - earned[..., 1] - draw_margin).sign().nan_to_num(0.0)
-        return torch.stack([won, 1.0 - won], -1)
+        ahead = (earned[..., 0] - earned[..., 1] - draw_margin).sign_().nan_to_num_(0.0)
+        return torch.stack([ahead, -ahead], -1).mul_(0.5).add_(0.5)
     ahead = earned.unsqueeze(-1) - earned.unsqueeze(-2)  # difference to each other seat
     beaten = ahead.sign().nan_to_num(0.0).sum(-1)  # minus the seats with a higher return
     return 0.5 + 0.5 * beaten / max(seats - 1, 1)
-
-
-def _zeros(matchups: int, seats: int) -> MatchupResults:
-    return MatchupResults(
-        torch.zeros(matchups, dtype=torch.int64),
-        *(torch.zeros((matchups, seats), dtype=torch.float64) for _ in range(3)),
-    )
 
 
 def _check(
@@ -298,18 +295,18 @@ def _check(
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
     given = matchups.cpu() if isinstance(matchups, Tensor) else matchups
     who = np.asarray(given, np.int64).reshape(-1, len(game.seats))
-    sizes = np.array([len(populations.get(seat.role, ())) for seat in game.seats])
-    wrong = (who < 0) | (who >= sizes)
+    sizes = np.array([len(populations.get(seat.role, ())) for seat in game.seats], np.uint64)
+    wrong = who.view(np.uint64) >= sizes  # also of negative numbers
     if wrong.any():
         place = int(wrong.any(0).argmax())
         at = int(wrong[:, place].argmax())
         raise ConfigError(
             f"{game.env_id}: matchup {tuple(who[at].tolist())}: {game.seats[place].name}: expected a policy of 0 to "
-            f"{sizes[place] - 1} in the population {game.seats[place].role!r}"
+            f"{int(sizes[place]) - 1} in the population {game.seats[place].role!r}"
         )
     count = np.asarray(episodes.cpu() if isinstance(episodes, Tensor) else episodes)
     if count.dtype.kind not in "iu" or count.shape not in ((), (len(who),)) or (count < 0).any():
         raise ConfigError(
             f"{game.env_id}: episodes: expected an int >= 0 or one for each matchup, got {episodes!r:.100}"
         )
-    return who, np.broadcast_to(count.astype(np.int64), len(who))
+    return who, np.zeros(len(who), np.int64) + count.astype(np.int64)

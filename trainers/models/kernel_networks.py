@@ -134,8 +134,9 @@ def _tensors(policy: Policy) -> list[torch.Tensor]:
 class _Packed:
     """Packed weights of a policy, and the tensors that they were read from, with their versions."""
 
-    modules: tuple[nn.Module, ...]
-    tensors: list[torch.Tensor]
+    actor: nn.Module
+    registries: Sequence[Mapping[str, torch.Tensor | None]]
+    tensors: list[torch.Tensor | None]
     versions: list[tuple[int, int]]
     policy: KernelPolicy
 
@@ -146,17 +147,19 @@ _PACKED: weakref.WeakKeyDictionary[Policy, _Packed] = weakref.WeakKeyDictionary(
 
 def _keep_packed(policy: Policy, packed: KernelPolicy) -> None:
     modules = (*policy.actor.modules(), policy.normalizer, policy.head)
-    tensors = _own_tensors(modules)
-    if packed.weights.device.type == "cpu" and not any(tensor.is_inference() for tensor in tensors):
-        _PACKED[policy] = _Packed(modules, tensors, _versions(tensors), packed)
+    registries = [own for module in modules for own in (module._parameters, module._buffers) if own]
+    tensors = [tensor for own in registries for tensor in own.values()]
+    known = [tensor for tensor in tensors if tensor is not None]
+    if packed.weights.device.type == "cpu" and not any(tensor.is_inference() for tensor in known):
+        _PACKED[policy] = _Packed(policy.actor, registries, tensors, _versions(tensors), packed)
 
 
 def _packed(policy: Policy, device: torch.device, seed: int) -> KernelPolicy | None:
     """Return the packed weights of a policy; None if they are unknown, or if a tensor has changed."""
     known = _PACKED.get(policy)
-    if known is None or device.type != "cpu" or policy.actor is not known.modules[0]:
+    if known is None or device.type != "cpu" or policy.actor is not known.actor:
         return None
-    tensors = _own_tensors(known.modules)
+    tensors = [tensor for own in known.registries for tensor in own.values()]
     same = len(tensors) == len(known.tensors) and all(map(operator.is_, tensors, known.tensors))
     if not same or _versions(tensors) != known.versions:
         return None
@@ -164,12 +167,6 @@ def _packed(policy: Policy, device: torch.device, seed: int) -> KernelPolicy | N
     return packed if packed.seed == seed else dataclasses.replace(packed, seed=seed)
 
 
-def _own_tensors(modules: Sequence[nn.Module]) -> list[torch.Tensor]:
-    """Return the parameters and buffers of modules, without a search for further modules, which takes longer."""
-    own = [each for module in modules for each in (*module._parameters.values(), *module._buffers.values())]
-    return [tensor for tensor in own if tensor is not None]
-
-
-def _versions(tensors: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+def _versions(tensors: Sequence[torch.Tensor | None]) -> list[tuple[int, int]]:
     """Return what changes with the numbers of tensors; changes through `Tensor.data` have no effect."""
-    return [(tensor.data_ptr(), tensor._version) for tensor in tensors]
+    return [(tensor.data_ptr(), tensor._version) for tensor in tensors if tensor is not None]
