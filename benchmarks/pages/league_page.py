@@ -118,8 +118,9 @@ def _cells(result: Mapping[str, Any]) -> list[str]:
     lines = [
         "Milliseconds per payoff cell of 1,000 games: medians of alternating samples, and the median of their ratios. "
         f"gpu-envs plays single cells, or all {result['side']} x {result['side']} cells of a table at once, of learned "
-        "networks, on all cores where that is faster. OpenSpiel's psro_v2 plays tabular policies, without networks, "
-        "one episode at a time.",
+        "networks, on all cores where that is faster. A network is evaluated once per observation and thread of a "
+        "launch, see [Rollouts with policies](internals.md#rollouts-with-policies). OpenSpiel's psro_v2 plays tabular "
+        "policies, without networks, one episode at a time.",
         "",
         "| game | cells at once | gpu-envs | OpenSpiel | ratio | CPU time: gpu-envs | OpenSpiel | ratio |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

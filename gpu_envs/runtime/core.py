@@ -236,7 +236,8 @@ class Core(EnvBatch):
             ResetNeededError, ActionError: See :meth:`step`.
         """
         self._prepare_step()
-        num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
+        if type(num_steps) is not int or not 1 <= num_steps <= MAX_INT:  # the check takes longer than short rollouts
+            num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
         plan = PolicyRollout.of(self, policies, num_steps, trace, self._last_rollout)
         self._last_rollout = self._last_rollout if trace is None else plan
         if self.is_recording:

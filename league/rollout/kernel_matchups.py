@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
+import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -14,10 +14,10 @@ from torch import Tensor
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
-from league.game import Game
+from league.game import Game, Seat
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
-from league.rollout.lineups import Lineups
+from league.rollout.lineups import Lineups, of_worlds
 from league.rollout.seat_policies import check_seat_policy
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.seeding import SEEDS
@@ -38,6 +38,17 @@ class Worlds:
     """The worlds."""
     plan: PolicyRollout | None = None
     """Launches of the last policies in kernels."""
+    known: dict[int, weakref.WeakSet[Policy]] = field(default_factory=dict)
+    """Networks that fit a seat, by the number of the seat."""
+
+    def check(self, policy: PolicyProtocol, index: int, seat: Seat, place: int) -> None:
+        """Raise ConfigError if a policy does not fit the seat with the number `place`."""
+        known = self.known.setdefault(place, weakref.WeakSet())
+        if not isinstance(policy, Policy) or policy in known:
+            return
+        agents, count = make_agent_group(self.core, seat.members), len(agent_rows_of(self.core, seat.members))
+        check_seat_policy(policy, index, self.core, seat, agents, count)
+        known.add(policy)
 
 
 def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str = "kernel") -> bool:
@@ -72,11 +83,11 @@ class KernelMatchups:
     ) -> None:
         """Pack the networks; arguments as of `SeatMatchups`, all policies with `plays_in_kernels`, without a budget."""
         self.game, self.worlds, self.core = game, worlds, worlds.core
-        self._draws = np.random.default_rng(seeds[0])
-        for seat in game.seats:
-            agents, count = make_agent_group(self.core, seat.members), len(agent_rows_of(self.core, seat.members))
+        self._seed, self._draws = seeds[0], None  # of the mixtures
+        self.matchup = np.zeros(self.core.num_envs, np.int64)  # of every world
+        for place_of_seat, seat in enumerate(game.seats):
             for index, policy in policies[seat.role].items():
-                check_seat_policy(policy, index, self.core, seat, agents, count)
+                worlds.check(policy, index, seat, place_of_seat)
         networks: list[Policy] = []
         places: dict[int, int] = {}  # by id of a network
 
@@ -88,63 +99,68 @@ class KernelMatchups:
                 networks.append(policy)
             return places[id(policy)]
 
-        self._members: dict[str, dict[int, tuple[Tensor, np.ndarray | None]]] = {}
+        self._members: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}  # of mixtures
+        self._places: dict[str, np.ndarray] = {}  # of networks, by index
         for role, own in policies.items():
-            self._members[role] = {}
+            self._members[role], indices = {}, [NO_POLICY] * (max(own) + 1)
             for index, policy in own.items():
-                members, weights = [policy], None
                 if isinstance(policy, MixturePolicy):
                     weights = policy.weights.cpu().double().numpy()
-                    members, weights = policy.members, weights / weights.sum()
-                self._members[role][index] = (torch.tensor([place(each) for each in members]), weights)
+                    members = np.array([place(each) for each in policy.members])
+                    self._members[role][index] = (members, weights / weights.sum())
+                else:
+                    indices[index] = place(policy)
+            self._places[role] = np.array(indices)
         self.policies = kernel_policies(networks, self.core.device)
         self._rows = [agent_rows_of(self.core, seat.members) for seat in game.seats]
+        self._one_each = self._rows == [[row] for row in range(self.core.num_agents)]  # seat s has agent s
 
     def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> Tensor:
         """Play the episodes of lineups in the first worlds, see `SeatMatchups.simulate`."""
         rows, counts = self._sampled(lineups)
-        index = torch.full((len(rows), self.core.num_agents), NO_POLICY)
-        for seat, agents in enumerate(self._rows):
-            index[:, agents] = rows[:, seat : seat + 1]
-        played = int(counts.sum())
-        # worlds with equal policies are adjacent, as they act together
-        matchup = torch.arange(len(rows)).repeat_interleave(counts, output_size=played)
-        if played < self.core.num_envs:
-            matchup = torch.nn.functional.pad(matchup, (0, self.core.num_envs - played))
-        policies = [dataclasses.replace(policy, seed=seed % SEEDS) for policy in self.policies]
-        plan = self.worlds.plan
+        index = rows
+        if not self._one_each:
+            index = np.full((len(rows), self.core.num_agents), NO_POLICY)
+            for seat, agents in enumerate(self._rows):
+                index[:, agents] = rows[:, seat : seat + 1]
+        # worlds with equal policies are adjacent, as they act together and use the same weights
+        own = lineups.of_worlds if counts is lineups.count else of_worlds(counts)
+        played, matchup = len(own), self.matchup
+        matchup[:played] = own
+        index, matchup = torch.from_numpy(index), torch.from_numpy(matchup)
+        policies, plan = self.policies, self.worlds.plan
         if plan is None:
             buffers = EpisodeResults.allocate(self.core)
             plan = PolicyRollout(self.core, policies, index, buffers, matchup=matchup, flexible=True)
             self.worlds.plan = plan
         else:
             plan.assign(policies, index, matchup)
+        plan.reseed(seed % SEEDS)
         results = play_episodes(self.core, plan, seed, count=played, greedy=greedy, max_steps=max_steps)
         returns = results.episode_return[:played].double()
+        if self._one_each:
+            return returns.cpu()
         return torch.stack([returns[:, agents].sum(1) for agents in self._rows], 1).cpu()
 
-    def _sampled(self, lineups: Lineups) -> tuple[Tensor, Tensor]:
+    def _sampled(self, lineups: Lineups) -> tuple[np.ndarray, np.ndarray]:
         """Return lineups of places of networks (R, S), and their numbers of worlds (R,), in the order of the lineups.
 
         A mixture samples a member for every world: its lineups are split.
         """
-        rows, counts = lineups.policies.clone(), lineups.count
+        rows, counts = lineups.policies, lineups.count
+        if any(self._members.values()):
+            self._draws = self._draws or np.random.default_rng(self._seed)
         for seat, each in enumerate(self.game.seats):
-            members = self._members[each.role]
-            places = torch.full((max(members) + 1,), NO_POLICY)
-            for index, (own, _) in members.items():
-                places[index] = own[0]
-            who, rows[:, seat] = rows[:, seat].clone(), places[rows[:, seat]]
-            for index, (own, weights) in members.items():
-                if weights is None:
-                    continue
+            who, rows = rows[:, seat], rows.copy()
+            rows[:, seat] = self._places[each.role][who]
+            for index, (own, weights) in self._members[each.role].items():
+                assert self._draws is not None
                 mixed = who == index
-                sizes = self._draws.multinomial(counts[mixed].numpy(), weights)  # (mixed lineups, members)
-                times = torch.ones_like(who).masked_fill(mixed, len(own))
-                of = torch.arange(len(who)).repeat_interleave(times)
+                sizes = self._draws.multinomial(counts[mixed], weights)  # (mixed lineups, members)
+                of = np.arange(len(who)).repeat(np.where(mixed, len(own), 1))
                 rows, who, counts = rows[of], who[of], counts[of]
-                rows[who == index, seat] = own.repeat(len(sizes))
-                counts[who == index] = torch.from_numpy(sizes).flatten()
+                rows[who == index, seat] = np.tile(own, len(sizes))
+                counts[who == index] = sizes.flatten()
                 known = counts > 0
                 rows, who, counts = rows[known], who[known], counts[known]
         return rows, counts

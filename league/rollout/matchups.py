@@ -6,7 +6,6 @@ Every world has its own random stream, so the estimates of two matchups are inde
 
 from __future__ import annotations
 
-import itertools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,11 +99,9 @@ def simulate_matchups(
     if engine not in ENGINES:
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
     who, count = _check(game, policies, matchups, episodes)
-    results = _zeros(len(who), len(game.seats))
-    if not count.any():
-        return results
+    sums, games = torch.zeros((len(who), 3 * len(game.seats)), dtype=torch.float64), int(count.sum())
     loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
-    in_kernels = _in_kernels(game, who, loaded, int(count.sum()), engine, torch.device(device))
+    in_kernels = _in_kernels(game, who, loaded, games, engine, torch.device(device))
     for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
         if not (total := int(count[chosen].sum())):
             continue
@@ -115,17 +112,19 @@ def simulate_matchups(
         # matchups in kernels and others have different random streams
         entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
         seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
-        playing = {
-            role: {index: loaded[role][index] for index in indices}
-            for role, indices in _used(game, who[chosen]).items()
-        }
+        playing = loaded
+        if total < games:
+            used = _used(game, who[chosen])
+            playing = {role: {index: loaded[role][index] for index in own} for role, own in used.items()}
         threads = torch.get_num_threads() if kind is SeatMatchups else 1
         with torch.no_grad(), torch_threads(threads):
             simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
             for number in range(passes):
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
-                _credit(results, part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
-    return results
+                sums += _sums(len(who), part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
+    return MatchupResults(
+        torch.from_numpy(count), *(each.clone(memory_format=torch.contiguous_format) for each in sums.chunk(3, 1))
+    )
 
 
 _CACHE: OrderedDict[tuple[object, ...], Worlds] = OrderedDict()
@@ -145,34 +144,35 @@ def _worlds(game: Game, size: int, device: str) -> Worlds:
     return _CACHE[key]
 
 
-def _used(game: Game, who: Tensor) -> dict[str, list[int]]:
+def _used(game: Game, who: np.ndarray) -> dict[str, list[int]]:
     """Return the indices of the policies in matchups (K, S) by role, ascending."""
-    columns = who.T.tolist()
-    return {role: sorted({*itertools.chain(*(columns[i] for i in game.seats_of(role)))}) for role in game.roles}
+    return {role: sorted({*who[:, game.seats_of(role)].ravel().tolist()}) for role in game.roles}
 
 
 def _in_kernels(
     game: Game,
-    who: Tensor,
+    who: np.ndarray,
     policies: Mapping[str, Mapping[int, PolicyProtocol]],
     episodes: int,
     engine: str,
     device: torch.device,
-) -> Tensor:
+) -> np.ndarray:
     """Return whether matchups (K, S) are played inside the kernels, (K,) bool."""
+    found = np.zeros(len(who), bool)
+    if engine == "torch":
+        return found
     known = {
-        role: {index: plays_in_kernels(policy, device, engine) for index, policy in own.items()}
+        role: {index for index, policy in own.items() if plays_in_kernels(policy, device, engine)}
         for role, own in policies.items()
     }
-    found = torch.ones(len(who), dtype=torch.bool)
-    for place, seat in enumerate(game.seats):
-        found &= torch.tensor([known[seat.role][index] for index in who[:, place].tolist()])
-    networks = [
-        num_parameters(policy) for role, own in policies.items() for index, policy in own.items() if known[role][index]
-    ]
+    networks = [num_parameters(policies[role][index]) for role, own in known.items() for index in own]
     steps = 2 * max(networks, default=0) * episodes * len(game.seats)
-    if engine == "torch" or not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
-        found[:] = False
+    if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
+        return found
+    found[:] = True
+    for place, seat in enumerate(game.seats):
+        if len(known[seat.role]) < len(policies[seat.role]):
+            found &= np.isin(who[:, place], [*known[seat.role]])
     return found
 
 
@@ -220,7 +220,7 @@ class SeatMatchups:
         Raises:
             GpuEnvsError: An episode has more than `max_steps` steps.
         """
-        core, assigned = self.core, lineups.policies[lineups.of_worlds()]
+        core, assigned = self.core, torch.from_numpy(lineups.policies[lineups.of_worlds])
         count = len(assigned)
         for place, (seat, places) in enumerate(zip(self._seats, self._places, strict=True)):
             who = torch.full((core.num_envs,), NO_POLICY)  # surplus worlds stay empty
@@ -253,17 +253,21 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
     return places
 
 
-def _credit(results: MatchupResults, lineups: Lineups, earned: Tensor, draw_margin: float) -> None:
-    """Add the returns of every seat (W, S) in the worlds of lineups to the results."""
-    lineup = lineups.of_worlds()
+def _sums(matchups: int, lineups: Lineups, earned: Tensor, draw_margin: float) -> Tensor:
+    """Return the sums of returns, their squares and scores of every seat's policy, (K, 3 * S).
+
+    Args:
+        matchups: Number of matchups K.
+        lineups: Lineups of W worlds.
+        earned: (W, S) float64, return of every seat.
+        draw_margin: See `scores`.
+    """
+    of_worlds = lineups.of_worlds
     if lineups.order is not None:  # from seats back to the policies
-        earned = torch.empty_like(earned).scatter_(1, lineups.order[lineup], earned)
+        earned = torch.empty_like(earned).scatter_(1, torch.from_numpy(lineups.order[of_worlds]), earned)
     columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
-    sums = torch.zeros((len(results.count), columns.shape[1]), dtype=torch.float64)
-    sums.index_add_(0, lineups.matchup[lineup], columns)
-    results.count.index_add_(0, lineups.matchup, lineups.count)
-    for total, each in zip((results.total, results.square, results.score), sums.chunk(3, 1), strict=True):
-        total += each
+    sums = torch.zeros((matchups, columns.shape[1]), dtype=torch.float64)
+    return sums.index_add_(0, torch.from_numpy(lineups.matchup[of_worlds]), columns)
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -275,18 +279,11 @@ def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
     """
     seats = earned.shape[-1]
     if seats == 2:
-        won = 0.5 + 0.5 * (earned[..., 0] - earned[..., 1] - draw_margin).sign().nan_to_num(0.0)
-        return torch.stack([won, 1.0 - won], -1)
+        ahead = (earned[..., 0] - earned[..., 1] - draw_margin).sign_().nan_to_num_(0.0)
+        return torch.stack([ahead, -ahead], -1).mul_(0.5).add_(0.5)
     ahead = earned.unsqueeze(-1) - earned.unsqueeze(-2)  # difference to each other seat
     beaten = ahead.sign().nan_to_num(0.0).sum(-1)  # minus the seats with a higher return
     return 0.5 + 0.5 * beaten / max(seats - 1, 1)
-
-
-def _zeros(matchups: int, seats: int) -> MatchupResults:
-    return MatchupResults(
-        torch.zeros(matchups, dtype=torch.int64),
-        *(torch.zeros((matchups, seats), dtype=torch.float64) for _ in range(3)),
-    )
 
 
 def _check(
@@ -294,26 +291,22 @@ def _check(
     populations: Mapping[str, Sequence[PolicyProtocol]],
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
-) -> tuple[Tensor, Tensor]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
-    who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, len(game.seats))
-    for place, seat in enumerate(game.seats):
-        size = len(populations.get(seat.role, ()))
-        wrong = (who[:, place] < 0) | (who[:, place] >= size)
-        if wrong.any():
-            at = int(wrong.int().argmax())
-            raise ConfigError(
-                f"{game.env_id}: matchup {tuple(who[at].tolist())}: {seat.name}: expected a policy of 0 to {size - 1} "
-                f"in the population {seat.role!r}"
-            )
-    count = torch.as_tensor(episodes, device="cpu")
-    if (
-        count.is_floating_point()
-        or count.dtype == torch.bool
-        or (count < 0).any()
-        or count.shape not in ((), who[:, 0].shape)
-    ):
+    given = matchups.cpu() if isinstance(matchups, Tensor) else matchups
+    who = np.asarray(given, np.int64).reshape(-1, len(game.seats))
+    sizes = np.array([len(populations.get(seat.role, ())) for seat in game.seats], np.uint64)
+    wrong = who.view(np.uint64) >= sizes  # also of negative numbers
+    if wrong.any():
+        place = int(wrong.any(0).argmax())
+        at = int(wrong[:, place].argmax())
+        raise ConfigError(
+            f"{game.env_id}: matchup {tuple(who[at].tolist())}: {game.seats[place].name}: expected a policy of 0 to "
+            f"{int(sizes[place]) - 1} in the population {game.seats[place].role!r}"
+        )
+    count = np.asarray(episodes.cpu() if isinstance(episodes, Tensor) else episodes)
+    if count.dtype.kind not in "iu" or count.shape not in ((), (len(who),)) or (count < 0).any():
         raise ConfigError(
             f"{game.env_id}: episodes: expected an int >= 0 or one for each matchup, got {episodes!r:.100}"
         )
-    return who, count.long().expand(len(who))
+    return who, np.zeros(len(who), np.int64) + count.astype(np.int64)

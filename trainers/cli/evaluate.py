@@ -11,6 +11,7 @@ from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
 from gpu_envs.utils.settings import setting
 from trainers.algorithms import registry
+from trainers.base.learner_spec import ENGINES
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import write_json
 from trainers.cli.options import FINAL_SEED, SavedPolicyOptions, check_id
@@ -43,6 +44,9 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
     """Random seed of the environments and the actions."""
     greedy: bool = False
     """Take the most probable action of each policy instead of a sample."""
+    engine: str = setting("auto", choices=ENGINES)
+    """Engine of the matchups: "kernel" plays inside the kernels if all policies are dense networks or random, "torch"
+    never. "auto" uses kernels if so many episodes are worth the compilation."""
     output: OptionalPath = None
     """JSON file to write the results to. Default: none."""
 
@@ -75,7 +79,7 @@ def eval_command(argv: list[str]) -> int:
         opponent_players = by_member(sides, policies)
         lines.append(f"other: {opponent.path} (step {opponent.steps:,})")
     print("\n".join(lines))
-    results = play_and_print(core, sides, trained, opponent_players, args.seed, args.greedy)
+    results = play_and_print(core, sides, trained, opponent_players, args.seed, args.greedy, args.engine)
     if args.output is not None:
         args.output.parent.mkdir(parents=True, exist_ok=True)
         write_json(args.output, as_json(results))

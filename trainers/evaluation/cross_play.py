@@ -25,6 +25,7 @@ def cross_play(
     seed: int,
     greedy: bool = False,
     progress: Progress | None = None,
+    engine: str = "auto",
 ) -> list[tuple[dict[str, str], EvaluationResult]]:
     """Evaluate trained policies against random opponents, against each other, and against other policies.
 
@@ -36,6 +37,7 @@ def cross_play(
         seed: Random seed, equal for all matchups, so that they start from the same states.
         greedy: Take the most probable actions instead of samples.
         progress: Called with the number of episodes played so far.
+        engine: Engine of every matchup, see `evaluate_policies`.
 
     Returns:
         One pair per matchup: "random", "trained" or "other" by policy name, and the result.
@@ -52,9 +54,8 @@ def cross_play(
             if progress is not None:
                 progress(before + episodes, text)
 
-        results.append(
-            (matchup, evaluate_policies(core, players, seed, greedy, finished_so_far=report, kernels=kernels))
-        )
+        result = evaluate_policies(core, players, seed, greedy, finished_so_far=report, engine=engine, kernels=kernels)
+        results.append((matchup, result))
     return results
 
 
@@ -92,11 +93,12 @@ def play_and_print(
     other: Players | None,
     seed: int,
     greedy: bool = False,
+    engine: str = "auto",
 ) -> list[tuple[dict[str, str], EvaluationResult]]:
     """Play every matchup with a progress bar, and print the table."""
     total = core.num_envs * len(matchups(list(sides), other is not None))
     with ProgressBar(total, "episodes", file=sys.stderr) as progress:
-        results = cross_play(core, sides, trained, other, seed, greedy, progress)
+        results = cross_play(core, sides, trained, other, seed, greedy, progress, engine)
     print(table(results))
     return results
 

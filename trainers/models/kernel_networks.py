@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import operator
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
+from torch import nn
 
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.network_form import fits_device, fits_threads
@@ -51,11 +56,14 @@ def policy_kind(spec: Mapping[str, Any], head: Head, explores: bool = False) -> 
     """Return the sizes of a policy's network and its distribution over actions."""
     mlp = policy_mlp(spec, head, explores)
     if isinstance(head, CategoricalHead):
-        return PolicyKind(
-            mlp, "values" if isinstance(head, GreedyHead) else "categorical", tuple(head.sizes), explores=explores
+        return _kind(
+            mlp, "values" if isinstance(head, GreedyHead) else "categorical", tuple(head.sizes), False, explores
         )
     name = next(name for kind, name in _BOXES.items() if isinstance(head, kind))
-    return PolicyKind(mlp, name, head.action_shape, head.bounded, explores)
+    return _kind(mlp, name, head.action_shape, head.bounded, explores)
+
+
+_kind = cache(PolicyKind)  # equal ones are the same object, which compares faster
 
 
 _BOXES = {GaussianHead: "gaussian", TanhGaussianHead: "tanh_gaussian", TanhHead: "tanh"}
@@ -92,10 +100,14 @@ def kernel_policies(policies: Sequence[Policy], device: torch.device, seed: int 
         device: Device of the environments.
         seed: Key of the random streams of their actions, which also depend on world, step and agent.
     """
+    found = [_packed(policy, device, seed) for policy in policies]
+    if None not in found:
+        return [policy for policy in found if policy is not None]
     kinds = [policy_kind(policy.spec, policy.head) for policy in policies]
-    found: list[KernelPolicy | None] = [None] * len(policies)
     for kind in dict.fromkeys(kinds):
-        places = [place for place, own in enumerate(kinds) if own == kind]
+        places = [place for place, own in enumerate(kinds) if own == kind and found[place] is None]
+        if not places:
+            continue
         members = [policies[place] for place in places]
         parameters = torch.stack([_parameters(policy) for policy in members])
         rows = torch.zeros((len(members), kind.mlp.row_size), device=parameters.device)
@@ -103,11 +115,58 @@ def kernel_policies(policies: Sequence[Policy], device: torch.device, seed: int 
         pack_networks(rows, kind.mlp, parameters, mean, var)
         rows = rows.to(device)
         for place, row in zip(places, rows, strict=True):
-            found[place] = KernelPolicy(kind, row, seed)
+            found[place] = policy = KernelPolicy(kind, row, seed)
+            _keep_packed(policies[place], policy)
     return [policy for policy in found if policy is not None]
 
 
 def _parameters(policy: Policy) -> torch.Tensor:
     """Return the parameters (N,) in the order of `parameter_places`."""
+    return torch.cat([tensor.flatten() for tensor in _tensors(policy)])
+
+
+def _tensors(policy: Policy) -> list[torch.Tensor]:
     extra = [policy.head.log_std] if isinstance(policy.head, GaussianHead) else []
-    return torch.cat([tensor.flatten() for tensor in [*policy.actor.parameters(), *extra]])
+    return [*policy.actor.parameters(), *extra]
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """Packed weights of a policy, and the tensors that they were read from, with their versions."""
+
+    actor: nn.Module
+    registries: Sequence[Mapping[str, torch.Tensor | None]]
+    tensors: list[torch.Tensor | None]
+    versions: list[tuple[int, int]]
+    policy: KernelPolicy
+
+
+_PACKED: weakref.WeakKeyDictionary[Policy, _Packed] = weakref.WeakKeyDictionary()
+"""Weights on a CPU, which take longer to pack than an episode of Kuhn poker; a GPU has no memory to spare."""
+
+
+def _keep_packed(policy: Policy, packed: KernelPolicy) -> None:
+    modules = (*policy.actor.modules(), policy.normalizer, policy.head)
+    registries = [own for module in modules for own in (module._parameters, module._buffers) if own]
+    tensors = [tensor for own in registries for tensor in own.values()]
+    known = [tensor for tensor in tensors if tensor is not None]
+    if packed.weights.device.type == "cpu" and not any(tensor.is_inference() for tensor in known):
+        _PACKED[policy] = _Packed(policy.actor, registries, tensors, _versions(tensors), packed)
+
+
+def _packed(policy: Policy, device: torch.device, seed: int) -> KernelPolicy | None:
+    """Return the packed weights of a policy; None if they are unknown, or if a tensor has changed."""
+    known = _PACKED.get(policy)
+    if known is None or device.type != "cpu" or policy.actor is not known.actor:
+        return None
+    tensors = [tensor for own in known.registries for tensor in own.values()]
+    same = len(tensors) == len(known.tensors) and all(map(operator.is_, tensors, known.tensors))
+    if not same or _versions(tensors) != known.versions:
+        return None
+    packed = known.policy
+    return packed if packed.seed == seed else dataclasses.replace(packed, seed=seed)
+
+
+def _versions(tensors: Sequence[torch.Tensor | None]) -> list[tuple[int, int]]:
+    """Return what changes with the numbers of tensors; changes through `Tensor.data` have no effect."""
+    return [(tensor.data_ptr(), tensor._version) for tensor in tensors if tensor is not None]

@@ -4,19 +4,19 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import episode
 from warp_kernels.episode import IO
+from warp_kernels.framework.actions import keep_inputs, prepare_of, wait_of, write_of
+from warp_kernels.framework.memo import entry_size, memo_of
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, Trace, decides_of, policy_of
 from warp_kernels.framework.schedules import sample_of
 from warp_kernels.framework.tile_acting import read_outputs
 from warp_kernels.generated_source import compiled
 from warp_kernels.networks.activations import vector
-from warp_kernels.networks.heads import distribution_of
 from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.rows import forward_rows
 from warp_kernels.rules import Rules
 
-__all__ = ["act_all", "act_one", "keep_inputs"]
+__all__ = ["act_all", "act_one"]
 
 _ONE = (
     "params: Params, state: State, io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int"
@@ -158,8 +158,12 @@ def _act_alone(rules: Rules, acting: Acting, number: int) -> Any:
     """Build the function in which an agent of one world acts by its policy, whose kind has this number."""
     Params, State, num_agents, kind = rules.params, rules.state, rules.num_agents, acting.kinds[number]
     keep, of_agent, decides = keep_inputs(rules), policy_of(acting.shared), decides_of(rules.turn_based)
-    write, wait, traced = _write(rules, acting, kind), _wait(rules, acting), acting.traced
-    outputs_of = read_outputs(kind.mlp) if acting.rows_of_tile(number) else _compute_outputs(kind.mlp)
+    write, wait, traced = write_of(rules, acting, kind), wait_of(rules, acting), acting.traced
+    if acting.memo:
+        parameters_of = _recalled(rules, kind, entry_size(rules.num_choices, acting.kinds))
+    else:
+        outputs_of = read_outputs(kind.mlp) if acting.rows_of_tile(number) else _compute_outputs(kind.mlp)
+        parameters_of = _prepared(rules, kind, outputs_of)
 
     @wp.func
     def act(
@@ -177,8 +181,8 @@ def _act_alone(rules: Rules, acting: Acting, number: int) -> Any:
             keep(io, trace, t, env, agent)
         if decides(io, env, agent):
             policy = of_agent(policies, env, agent)
-            outputs = outputs_of(io, policies, policy, env * num_agents + agent)
-            write(io, policies, trace, t, greedy, env, agent, policy, outputs)
+            parameters = parameters_of(io, policies, policy, env * num_agents + agent)
+            write(io, policies, trace, t, greedy, env, agent, policy, parameters)
         else:
             wait(io, trace, t, env, agent)
 
@@ -195,6 +199,39 @@ def _compute_outputs(mlp: Mlp) -> Any:
         return forward(policies.addresses[policy], obs, row)
 
     return outputs_of
+
+
+def _prepared(rules: Rules, kind: PolicyKind, outputs_of: Any) -> Any:
+    """Build ``parameters_of(io, policies, policy, row)``, which returns the parameters of a row's distribution."""
+    prepare = prepare_of(rules, kind)
+
+    @wp.func(inline=True)
+    def parameters_of(io: IO, policies: Policies, policy: int, row: int):
+        return prepare(io, outputs_of(io, policies, policy, row), row)
+
+    return parameters_of
+
+
+def _recalled(rules: Rules, kind: PolicyKind, size: int) -> Any:
+    """Build ``parameters_of`` of `_prepared` with a memo, whose entries have the length ``size``."""
+    choices = rules.num_choices if rules.masked else 0
+    memo, V = memo_of(kind.mlp, choices, size), vector(kind.mlp.head_width)
+    compute, find, read, write = _prepared(rules, kind, _compute_outputs(kind.mlp)), memo.find, memo.read, memo.write
+
+    @wp.func
+    def parameters_of(io: IO, policies: Policies, policy: int, row: int):
+        obs = io.obs.ptr + wp.uint64(4) * wp.uint64(row) * wp.uint64(io.obs.shape[2])
+        mask = io.action_mask.ptr + wp.uint64(row) * wp.uint64(io.action_mask.shape[2])
+        entry = find(obs, mask, policy, policies.memo, policies.memo_owners)
+        v = V()
+        if entry >= 0:
+            v = read(entry, policies.memo)
+        else:
+            v = compute(io, policies, policy, row)
+            write(-1 - entry, obs, mask, policy, v, policies.memo, policies.memo_owners)
+        return v
+
+    return parameters_of
 
 
 def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int) -> Any:
@@ -219,126 +256,16 @@ def _act_together(rules: Rules, acting: Acting, kind: PolicyKind, together: int)
         f"policies.addresses[policy], obs, {', '.join(f'{env} * {rules.num_agents} + agent' for env in envs)})"
     ]
     for r, env in enumerate(envs):
-        lines += [f"    if d{r}:", f"        write(io, policies, trace, t, greedy, {env}, agent, policy, o{r})"]
+        parameters = f"prepare(io, o{r}, {env} * {rules.num_agents} + agent)"
+        lines += [f"    if d{r}:", f"        write(io, policies, trace, t, greedy, {env}, agent, policy, {parameters})"]
     for r, env in enumerate(envs):
         lines += [f"if not d{r}:", f"    wait(io, trace, t, {env}, agent)"]
     constants = _types(rules) | {
         "forward": forward_rows(kind.mlp, together, True),
         "keep": keep_inputs(rules),
         "policy_of": policy_of(acting.shared),
-        "wait": _wait(rules, acting),
-        "write": _write(rules, acting, kind),
+        "prepare": prepare_of(rules, kind),
+        "wait": wait_of(rules, acting),
+        "write": write_of(rules, acting, kind),
     }
     return compiled("act_together", f"{_SEVERAL}, agent: int", lines, constants, kind="wp.func")
-
-
-@wp.func_native("""
-    const wp::float32* __restrict__ read = (const wp::float32*)source;
-    wp::float32* __restrict__ write = (wp::float32*)target;
-    for (int i = 0; i < count; ++i) write[i] = read[i];
-""")
-def _copy_numbers(source: wp.uint64, target: wp.uint64, count: int):
-    """Copy adjacent float32, which loops over the columns of Warp's arrays do one by one on a CPU."""
-
-
-def keep_inputs(rules: Rules) -> Any:
-    """Build the function that stores what an agent sees before a step."""
-    masked, turn_based = rules.masked, rules.turn_based
-
-    @wp.func
-    def keep(io: IO, trace: Trace, t: int, env: int, agent: int):
-        width = io.obs.shape[2]
-        row = env * io.obs.shape[1] + agent
-        _copy_numbers(
-            io.obs.ptr + wp.uint64(4) * wp.uint64(row) * wp.uint64(width),
-            trace.obs.ptr + wp.uint64(4) * wp.uint64(t * io.obs.shape[0] * io.obs.shape[1] + row) * wp.uint64(width),
-            width,
-        )
-        if wp.static(masked):
-            n = int(io.action_mask.shape[2]) - 1
-            while n >= 0:
-                trace.mask[t, env, agent, n] = io.action_mask[env, agent, n]
-                n -= 1
-        if wp.static(turn_based):
-            trace.to_move[t, env, agent] = io.to_move[env, agent]
-
-    return keep
-
-
-def _wait(rules: Rules, acting: Acting) -> Any:
-    """Build the function in which an agent takes the no-op."""
-    continuous, size, traced = rules.continuous, rules.action_size, acting.traced
-
-    @wp.func
-    def wait(io: IO, trace: Trace, t: int, env: int, agent: int):
-        row = (t * io.alive.shape[0] + env) * io.alive.shape[1] + agent
-        for k in range(size):
-            if wp.static(continuous):
-                io.control[env, agent, k] = 0.0
-            else:
-                io.choice[env, agent, k] = wp.int64(0)
-            if wp.static(traced and continuous):
-                trace.control[row, k] = 0.0
-            if wp.static(traced and not continuous):
-                trace.choice[row, k] = wp.int64(0)
-        if wp.static(traced):
-            trace.log_prob[t, env, agent] = 0.0
-
-    return wait
-
-
-def _write(rules: Rules, acting: Acting, kind: PolicyKind) -> Any:
-    """Build the function that samples an action from the outputs of a network, and writes it for the environment.
-
-    Unless every step is stored, it is sampled where the environment reads it.
-    """
-    num_agents, masked, continuous, traced = rules.num_agents, rules.masked, rules.continuous, acting.traced
-    distribution = distribution_of(kind.head, kind.sizes, kind.mlp, masked, kind.explores)
-    prepare, sample, log_prob = distribution.prepare, distribution.sample, distribution.log_prob
-    size, bounded, explores = len(kind.sizes), kind.bounded, kind.explores
-    squashed = not explores and kind.head in ("tanh_gaussian", "tanh")
-    if continuous:
-        size = kind.sizes[0]
-    V = vector(kind.mlp.head_width)
-
-    @wp.func
-    def write(io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int, policy: int, o: V):
-        row = env * num_agents + agent
-        mask = wp.array(
-            ptr=io.action_mask.ptr, shape=(io.alive.shape[0] * num_agents, io.action_mask.shape[2]), dtype=wp.bool
-        )
-        v = prepare(o, mask, row)
-        rng = episode.stream(io, env)
-        rng.seed = policies.seeds[policy]
-        choice = trace.choice
-        control = trace.control
-        if wp.static(traced):
-            row += t * io.alive.shape[0] * num_agents
-        elif wp.static(continuous):
-            control = wp.array(
-                ptr=io.control.ptr, shape=(io.alive.shape[0] * num_agents, io.control.shape[2]), dtype=float
-            )
-        else:
-            choice = wp.array(
-                ptr=io.choice.ptr, shape=(io.alive.shape[0] * num_agents, io.choice.shape[2]), dtype=wp.int64
-            )
-        sample(v, rng, agent, greedy, choice, control, row)
-        if wp.static(traced):
-            trace.log_prob[t, env, agent] = log_prob(v, choice, control, row)
-        for k in range(size):
-            if wp.static(continuous):
-                code = control[row, k]
-                if wp.static(squashed):
-                    code = wp.tanh(code)
-                low = io.low[agent, k]
-                high = io.high[agent, k]
-                if wp.static(bounded):
-                    code = low + (code + 1.0) * 0.5 * (high - low)
-                code = wp.min(wp.max(code, low), high)
-                io.control[env, agent, k] = code
-                if wp.static(explores):
-                    control[row, k] = code
-            elif wp.static(traced):
-                io.choice[env, agent, k] = choice[row, k]
-
-    return write

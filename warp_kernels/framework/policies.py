@@ -67,6 +67,8 @@ class Acting:
     """Whether every step is stored; otherwise only the result of each world's first episode is."""
     tile_rows: tuple[int, ...] = ()
     """Rows of a tile of every kind, 0 where a thread computes the outputs of a row; () if all threads do."""
+    memo: bool = False
+    """Whether a thread remembers the outputs of policies for observations until the launch ends."""
 
     def rows_of_tile(self, kind: int) -> int:
         """Return the rows of a tile of a kind, or 0."""
@@ -85,6 +87,8 @@ class Policies:
     cumulative: wp.array(dtype=wp.float64)  # (R,) probabilities of matchups; empty unless worlds draw them
     draw_seed: wp.array(dtype=wp.uint64)  # (1,) key of the draws
     outputs: wp.array2d(dtype=float)  # (E * A, K) outputs of networks that blocks compute in tiles; else empty
+    memo: wp.array2d(dtype=float)  # (N, S) known observations and outputs of networks; else empty
+    memo_owners: wp.array(dtype=int)  # (N,) 1 + policy of every entry, 0 without one
 
 
 @wp.struct
@@ -114,9 +118,10 @@ class Trace:
 def worlds_at_once(rules: Rules, acting: Acting) -> int:
     """Return the number of worlds whose agents act together on a CPU; a GPU thread has registers for one.
 
-    Where agents take turns, worlds act together only in their first episodes, whose turns mostly coincide.
+    Where agents take turns, worlds act together only in their first episodes, whose turns mostly coincide. They do not
+    if outputs are remembered, because few are computed.
     """
-    if not acting.kinds or (rules.turn_based and acting.traced):
+    if not acting.kinds or acting.memo or (rules.turn_based and acting.traced):
         return 1
     return min(rows_at_once(kind.mlp) for kind in acting.kinds)
 

@@ -11,7 +11,8 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.framework.acting import act_all, act_one, keep_inputs
+from warp_kernels.framework.acting import act_all, act_one
+from warp_kernels.framework.actions import keep_inputs
 from warp_kernels.framework.dense_io import dense_io
 from warp_kernels.framework.policies import Acting, Policies, Trace, draw_matchup
 from warp_kernels.framework.schedules import LaunchStage, module_of, one_world

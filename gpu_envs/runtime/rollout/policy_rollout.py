@@ -15,21 +15,20 @@ from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.item_launch import ItemLaunch
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.fused_rollout import FusedRollout
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.network_form import acting_tile_rows
 from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
 from gpu_envs.runtime.rollout.trace import RolloutTrace
-from gpu_envs.runtime.thread_pool import ThreadedRun
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.suggestions import unknown_name_message
-from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, worlds_at_once
+from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
 from warp_kernels.framework.tile_acting import build_tile_outputs
 from warp_kernels.networks.tile_memory import BLOCK_DIM
 
 __all__ = ["MatchupDraw", "PolicyRollout"]
 
-FIRST_STEP, STEPS, GREEDY = 3, 4, 5  # arguments of the fused kernel
 PHASED_STEP, PHASED_GREEDY = 1, 2  # arguments of the phased kernels
 
 
@@ -80,6 +79,8 @@ class PolicyRollout:
         check_buffers(core, trace, draws=draw is not None)
         self._acting: Acting | None = None
         self._given: Mapping[str, KernelPolicy | None] | None = None
+        self._misfits: dict[tuple[str, PolicyKind], str] = {}
+        self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
         self.matchup = torch.zeros(core.num_envs if index.dim() == 2 else 0, dtype=torch.int32, device=core.device)
         self.index = torch.zeros((0, core.num_agents), dtype=torch.int32, device=core.device)
@@ -106,7 +107,9 @@ class PolicyRollout:
         core = self.core
         check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
         self.policies, index = tuple(policies), index.view(-1, core.num_agents)
-        acting = self._acting_of(index)
+        acting = self._acting
+        if acting is None or not all(policy.kind in self._everywhere for policy in policies):
+            acting = self._acting_of(index)
         fits = len(policies) <= len(self._addresses) and len(index) <= len(self.index)
         if not fits:
             most = max(len(policies), len(self._addresses), 1)
@@ -117,9 +120,11 @@ class PolicyRollout:
         self.index[: len(index)] = index
         if not acting.shared:
             self.matchup.copy_(torch.arange(core.num_envs) if matchup is None else matchup)
-        covered = self._acting is not None and _covers(self._acting, acting)
+        covered = self._acting is acting or (self._acting is not None and _covers(self._acting, acting))
         if not covered:
             self._acting = acting
+            every = range(len(acting.kinds)) if self._flexible else ()
+            self._everywhere = [acting.kinds[kind] for kind in every if all(kind in own for own in acting.kinds_of)]
         self.refresh()
         recorded = not fits or not covered
         if recorded:
@@ -197,21 +202,22 @@ class PolicyRollout:
         """Read where the weights of the policies are, their seeds and kinds."""
         assert self._acting is not None
         if count := len(self.policies):
-            self._addresses[:count] = torch.tensor([policy.weights.data_ptr() for policy in self.policies])
-            self._seeds[:count] = torch.tensor([policy.seed for policy in self.policies])
-            self._kinds[:count] = torch.tensor([self._acting.kinds.index(policy.kind) for policy in self.policies])
+            kinds = self._acting.kinds
+            rows = [(each.weights.data_ptr(), each.seed, kinds.index(each.kind)) for each in self.policies]
+            numbers = torch.tensor(rows).T
+            for target, values in zip((self._addresses, self._seeds, self._kinds), numbers, strict=True):
+                target[:count] = values
+
+    def reseed(self, seed: int) -> None:
+        """Set the key of the random streams of all policies."""
+        self._seeds.fill_(seed)
 
     def run(self, num_steps: int, first_step: int = 0, greedy: bool = False) -> None:
         """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
         if self._arguments is not self.core._launcher.arguments:
             self._record()
-        if self._fused:
-            if self._span != (first_step, num_steps, greedy):
-                self._span = (first_step, num_steps, greedy)
-                for commands in self._fused:
-                    for place, value in zip((FIRST_STEP, STEPS, GREEDY), self._span, strict=True):
-                        commands.set_param_at_index(place, int(value))
-            self._launch_fused(num_steps)
+        if self._fused is not None:
+            self._fused.run(num_steps, first_step, greedy)
             return
         act, store, *last = self._stages
         for t in range(first_step, first_step + num_steps):
@@ -230,7 +236,7 @@ class PolicyRollout:
         for agent, name in enumerate(core.possible_agents):
             rows = set(index[:, agent].tolist())
             own = {NO_POLICY if row == NO_POLICY else kinds.index(self.policies[row].kind) for row in rows}
-            reasons = {place: misfit(core, name, kind) for place, kind in enumerate(kinds)}
+            reasons = {place: self._misfit(name, kind) for place, kind in enumerate(kinds)}
             if bad := [reasons[kind] for kind in sorted(own - {NO_POLICY}) if reasons[kind]]:
                 raise ConfigError(f"{core.id}: {name}: {bad[0]}")
             if self._flexible:
@@ -238,50 +244,53 @@ class PolicyRollout:
             kinds_of.append(tuple(sorted(own)))
         traced = isinstance(self.trace, RolloutTrace)
         rows = tuple(acting_tile_rows(kind.mlp, core.device) for kind in kinds)
-        return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows)
+        # observations of turn-based games repeat
+        memo = core.definition.rules.turn_based and not traced and core.device.type == "cpu" and len(kinds) > 0
+        memo = memo and core.schedule == "fused"
+        return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows, memo)
+
+    def _misfit(self, name: str, kind: PolicyKind) -> str:
+        """Return `misfit`, which is computed once per agent and kind."""
+        if (name, kind) not in self._misfits:
+            self._misfits[name, kind] = misfit(self.core, name, kind)
+        return self._misfits[name, kind]
 
     # ---------------------------------------------------------------- launches
 
     def _record(self) -> None:
         """Record the launches; needed again when the memory of an argument of the environments has moved."""
-        core, acting, draw = self.core, self._acting, self.draw
+        core, acting = self.core, self._acting
         assert acting is not None
         rules, device = core.definition.rules, core.device
-        self._arguments, self._span = core._launcher.arguments, (0, 0, False)
+        self._arguments = core._launcher.arguments
         with warp_kernels.building, current_device_kept(device):
-            struct = Policies()
-            struct.addresses = wp.from_torch(self._addresses, dtype=wp.uint64)
-            struct.seeds = wp.from_torch(self._seeds, dtype=wp.uint64)
-            struct.kinds = wp.from_torch(self._kinds)
-            struct.index = wp.from_torch(self.index)
-            struct.matchup = wp.from_torch(self.matchup)
-            if draw is not None:
-                struct.cumulative = wp.from_torch(draw.cumulative)
-                struct.draw_seed = wp.from_torch(draw.seed, dtype=wp.uint64)
             self._outputs = _outputs_of(acting, core)
-            struct.outputs = wp.from_torch(self._outputs)
-            self._structs = (struct, self.trace.struct())
-            self._fused: list[Any] = []
+            self._structs = (self._policies_struct(), self.trace.struct())
+            self._fused: FusedRollout | None = None
             if core.schedule == "fused" and not any(acting.tile_rows):
                 together = worlds_at_once(rules, acting) if device.type == "cpu" else 1
-                self._fused = self._record_fused(build_rollout(rules, acting, together, core.fuse_fp))
+                kernel = build_rollout(rules, acting, together, core.fuse_fp)
+                trace = self._structs[1]
+                self._fused = FusedRollout(core, kernel, acting, self._policies_struct, trace, self.threads)
             else:
                 used = {kind for kinds in acting.kinds_of for kind in kinds if kind != NO_POLICY}
                 self._tiles = [self._record_tiles(kind) for kind in sorted(used) if acting.tile_rows[kind]]
                 stages = build_phased_rollout(rules, acting, core.fuse_fp)
                 self._stages = [self._record_stage(stage) for stage in stages]
 
-    def _record_fused(self, kernel: Any) -> list[Any]:
-        """Record the launch of all worlds, and those of the shards."""
-        core, launcher = self.core, self.core._launcher
-        params, state, ios = launcher.arguments
-        shards = [(0, core.num_envs), *(launcher.rollout_shards if self.threads > 1 else [])]
-        commands = []
-        for (first, end), io in zip(shards, ios, strict=False):
-            threads = 1 if launcher.device.is_cpu else end - first
-            inputs = [first, end, threads, 0, 0, 0, params, state, io, *self._structs]
-            commands.append(wp.launch(kernel, (threads, 1), inputs, device=launcher.device, record_cmd=True))
-        return commands
+    def _policies_struct(self) -> Any:
+        """Return Warp's struct over the policies."""
+        struct = Policies()
+        struct.addresses = wp.from_torch(self._addresses, dtype=wp.uint64)
+        struct.seeds = wp.from_torch(self._seeds, dtype=wp.uint64)
+        struct.kinds = wp.from_torch(self._kinds)
+        struct.index = wp.from_torch(self.index)
+        struct.matchup = wp.from_torch(self.matchup)
+        if self.draw is not None:
+            struct.cumulative = wp.from_torch(self.draw.cumulative)
+            struct.draw_seed = wp.from_torch(self.draw.seed, dtype=wp.uint64)
+        struct.outputs = wp.from_torch(self._outputs)
+        return struct
 
     def _record_stage(self, stage: Any) -> Any:
         core, launcher = self.core, self.core._launcher
@@ -301,17 +310,6 @@ class PolicyRollout:
         launch = ItemLaunch(kernel, inputs, core.device, tile_threads=threads)
         launch.set_items(-(-core.num_envs * (agents[-1] + 1 - agents[0]) // rows))
         return launch
-
-    def _launch_fused(self, num_steps: int) -> None:
-        launcher = self.core._launcher
-        if launcher.device.is_cuda:
-            with current_device_kept(self.core.device):
-                self._fused[0].launch(launcher.stream())
-        elif len(self._fused) == 1:
-            self._fused[0].launch()
-        else:
-            with _ShardsRun(self._fused, self.threads, launcher.heuristics[f"rollout {num_steps.bit_length()}"]) as run:
-                run.work()
 
     def _launch(self, command: Any, t: int, greedy: bool) -> None:
         command.set_param_at_index(PHASED_STEP, t)
@@ -336,15 +334,3 @@ def _covers(built: Acting, wanted: Acting) -> bool:
     places = {place: built.kinds.index(kind) for place, kind in enumerate(wanted.kinds)} | {NO_POLICY: NO_POLICY}
     pairs = zip(wanted.kinds_of, built.kinds_of, strict=True)
     return all({places[kind] for kind in own} <= set(known) for own, known in pairs)
-
-
-class _ShardsRun(ThreadedRun):
-    """One rollout of all worlds, whose parts are shards."""
-
-    def __init__(self, commands: Sequence[Any], threads: int, heuristic: Any) -> None:
-        super().__init__(len(commands) - 1, threads, heuristic)
-        self._commands = commands
-
-    def perform(self, part: int) -> None:
-        """Roll out a shard."""
-        self._commands[part].launch()

@@ -62,7 +62,8 @@ def check_policies(core: EnvBatch, policies: Sequence[KernelPolicy], index: Tens
     if index.dim() not in (1, 2) or index.shape[-1] != core.num_agents or (repeated and len(index) < core.num_envs):
         wanted = f"({core.num_envs if repeated else 'R'}, {core.num_agents})"
         raise ConfigError(f"{core.id}: index: expected the policies of all agents {wanted}, got {tuple(index.shape)}")
-    if index.is_floating_point() or index.min() < NO_POLICY or index.max() >= len(policies):
+    low, high = map(float, index.aminmax())
+    if index.is_floating_point() or low < NO_POLICY or high >= len(policies):
         got = f"{index.dtype} from {index.min()} to {index.max()}"
         raise ConfigError(f"{core.id}: index: expected ints from {NO_POLICY} to {len(policies) - 1}, got {got}")
 

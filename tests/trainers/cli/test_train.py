@@ -63,6 +63,21 @@ def test_eval_prints_the_table(run, capsys, tmp_path):
     assert len(json.loads((tmp_path / "t.json").read_text())["matchups"]) == 7
 
 
+def test_eval_engines_agree_within_their_intervals(run, tmp_path, capsys):
+    found = {}
+    for engine in ("auto", "torch", "kernel"):
+        output = tmp_path / f"{engine}.json"
+        assert eval_command([str(run), "--episodes", "60", "--engine", engine, "--output", str(output)]) == 0
+        found[engine] = json.loads(output.read_text())["matchups"]
+    assert found["auto"] == found["torch"]  # so few episodes are not worth the compilation
+    assert found["kernel"] != found["torch"]
+    for one, other in zip(found["kernel"], found["torch"], strict=True):
+        assert one["policies"] == other["policies"]
+        for group, estimate in one["returns"].items():
+            wanted = other["returns"][group]
+            assert abs(estimate["mean"] - wanted["mean"]) <= 2 * (estimate["half"] + wanted["half"]), group
+
+
 def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
     for stale in ("video.mp4", "cross_play.json", "curves.png"):
         (run / stale).write_text("of the run before")

@@ -28,3 +28,17 @@ def test_weights_are_those_after_a_change(space, change):
     assert not torch.equal(before.weights, expected.weights)
     CHANGES[change](policy.actor, {name: value.clone() for name, value in other.actor.state_dict().items()})
     assert torch.equal(kernel_policies([policy], CPU)[0].weights, expected.weights)
+
+
+def test_weights_without_a_change_are_packed_once():
+    policy = make_policy(gymnasium.spaces.Discrete(3), 0)
+    first, again = kernel_policies([policy], CPU)[0], kernel_policies([policy], CPU, seed=3)[0]
+    assert again.weights is first.weights
+    assert (first.seed, again.seed) == (0, 3)
+
+
+def test_weights_are_those_after_a_change_of_the_normalizer():
+    policy = make_policy(gymnasium.spaces.Discrete(3), 0)
+    before = kernel_policies([policy], CPU)[0]
+    policy.normalizer.mean.add_(1.0)
+    assert not torch.equal(kernel_policies([policy], CPU)[0].weights, before.weights)

@@ -1,0 +1,106 @@
+"""Launches of fused rollouts: all worlds by one thread, or shards of them by several."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import warp as wp
+
+from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.thread_pool import ThreadedRun
+from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.world_split import split_worlds
+from warp_kernels.framework.memo import entry_size, memo_entries
+from warp_kernels.framework.policies import Acting
+
+__all__ = ["FusedRollout"]
+
+FIRST_STEP, STEPS, GREEDY = 3, 4, 5  # arguments of the kernel
+MIN_WORLDS_WITH_MEMO = 128
+"""Fewest worlds of a shard where networks have a memo; a launch takes about as long as 30 episodes of Kuhn poker."""
+
+
+class FusedRollout:
+    """Recorded launches of all worlds, and those of the shards.
+
+    A memo belongs to one thread at a time, so there are launches with the memo of each.
+
+    Args:
+        core: The environments.
+        kernel: Fused kernel of a rollout.
+        acting: Properties of policies and buffers for which the kernel was built.
+        policies: Returns a new struct of the policies, without a memo.
+        trace: Struct of the buffers.
+        threads: Largest number of CPU threads.
+    """
+
+    def __init__(
+        self, core: EnvBatch, kernel: Any, acting: Acting, policies: Callable[[], Any], trace: Any, threads: int
+    ) -> None:
+        self.core, self.threads, self._span = core, threads, (0, 0, False)
+        launcher = core._launcher
+        params, state, ios = launcher.arguments
+        shards = launcher.rollout_shards if threads > 1 else []
+        if acting.memo:
+            count = min(len(shards), core.num_envs // MIN_WORLDS_WITH_MEMO)
+            shards = split_worlds(core.num_envs, count) if count > 1 else []
+        shards = [(0, core.num_envs), *shards]
+        tables = (threads if len(shards) > 1 else 1) if acting.memo else 0
+        count = memo_entries(core.num_envs)
+        self._owners = torch.zeros((tables, count), dtype=torch.int32)
+        self._commands: list[list[Any]] = []
+        size = entry_size(core.definition.rules.num_choices, acting.kinds) if tables else 0
+        for table in range(max(tables, 1)):
+            struct = policies()
+            if tables:
+                struct.memo = wp.zeros((count, size), dtype=float, device=launcher.device)
+                struct.memo_owners = wp.from_torch(self._owners[table])
+            commands = []
+            for (first, end), io in zip(shards, ios, strict=False):
+                lanes = 1 if launcher.device.is_cpu else end - first
+                inputs = [first, end, lanes, 0, 0, 0, params, state, io, struct, trace]
+                commands.append(wp.launch(kernel, (lanes, 1), inputs, device=launcher.device, record_cmd=True))
+            self._commands.append(commands)
+
+    def run(self, num_steps: int, first_step: int, greedy: bool) -> None:
+        """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
+        if self._span != (first_step, num_steps, greedy):
+            self._span = (first_step, num_steps, greedy)
+            for command in (each for commands in self._commands for each in commands):
+                for place, value in zip((FIRST_STEP, STEPS, GREEDY), self._span, strict=True):
+                    command.set_param_at_index(place, int(value))
+        if len(self._owners):
+            self._owners.zero_()  # weights may have changed
+        first, launcher = self._commands[0], self.core._launcher
+        if launcher.device.is_cuda:
+            with current_device_kept(self.core.device):
+                first[0].launch(launcher.stream())
+        elif len(first) == 1:
+            first[0].launch()
+        else:
+            heuristic = launcher.heuristics[f"rollout {num_steps.bit_length()}"]
+            with _ShardsRun(self._commands, self.threads, heuristic) as run:
+                run.work()
+
+
+class _ShardsRun(ThreadedRun):
+    """One rollout of all worlds, whose parts are shards."""
+
+    def __init__(self, commands: Sequence[Sequence[Any]], threads: int, heuristic: Any) -> None:
+        super().__init__(len(commands[0]) - 1, threads, heuristic)
+        self._free = deque(commands) if len(commands) > 1 else None
+        self._first = commands[0]
+
+    def perform(self, part: int) -> None:
+        """Roll out a shard."""
+        if self._free is None:
+            self._first[part].launch()
+            return
+        commands = self._free.pop()  # a memo that no other thread uses
+        try:
+            commands[part].launch()
+        finally:
+            self._free.append(commands)

@@ -1,0 +1,98 @@
+"""Outputs of networks that are read from a memo equal those that are computed at every decision."""
+
+import itertools
+
+import pytest
+import torch
+
+import gpu_envs
+from gpu_envs.runtime.rollout import fused_rollout
+from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
+
+WORLDS = 263  # no multiple of the number of shards
+
+
+def policies_of(core, count=3):
+    generator = torch.Generator().manual_seed(1)
+    space, found = core.action_spaces[core.possible_agents[0]], []
+    for seed in range(count):
+        widths = [core.obs_width, 16, int(space.n)]
+        layers = [
+            (2.0 * torch.randn((out, into), generator=generator), torch.randn(out, generator=generator))
+            for into, out in itertools.pairwise(widths)
+        ]
+        found.append(KernelPolicy.from_tensors(layers, space, seed=seed))
+    return found
+
+
+def play(env_id, schedule="fused", threads=1, policies=None, **settings):
+    """Return the results of one episode per world with 3 policies in changing seats, and the launches."""
+    core = gpu_envs.make(
+        env_id, num_envs=WORLDS, device="cpu", autoreset="disabled", schedule=schedule, threads=threads
+    ).core
+    index = torch.tensor([[0, 1], [2, 0], [-1, 2]])
+    matchup = torch.arange(WORLDS) // 100
+    results = EpisodeResults.allocate(core)
+    plan = PolicyRollout(core, policies or policies_of(core), index, results, threads, matchup=matchup, **settings)
+    return repeat(plan), plan
+
+
+def repeat(plan):
+    core, results = plan.core, plan.trace
+    results.finished.zero_()
+    core.reset(seed=5)
+    core.rollout(plan, 60)
+    assert results.finished.all()
+    return {name: getattr(results, name).clone() for name in ("episode_return", "episode_length", "terminated")}
+
+
+@pytest.mark.parametrize("entries", [None, 3])
+@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "LeducPoker-v0", "TicTacToe-v0"])
+def test_results_with_a_memo_equal_the_phased_ones_without(env_id, entries, monkeypatch):
+    """With 3 entries, observations replace one another, also among the rows that act together."""
+    if entries:
+        monkeypatch.setattr(fused_rollout, "memo_entries", lambda num_envs: entries)
+    found, plan = play(env_id)
+    wanted, phased = play(env_id, schedule="phased")
+    assert plan._acting.memo
+    assert not phased._acting.memo
+    assert found["episode_return"].unique().numel() > 1
+    for name, value in wanted.items():
+        assert torch.equal(found[name], value), name
+
+
+def test_threads_with_memos_of_their_own_play_as_one_thread(monkeypatch):
+    one, _ = play("LeducPoker-v0")
+    monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
+    several, plan = play("LeducPoker-v0", threads=2)
+    assert len(plan._fused._commands) == 2
+    for name, value in one.items():
+        assert torch.equal(several[name], value), name
+
+
+def forced(init):
+    """Return an initialization of runs that use several threads."""
+
+    def parallel(self, num_parts, threads, heuristic, parallel=None):
+        init(self, num_parts, threads, heuristic, True)
+
+    return parallel
+
+
+def test_memo_forgets_outputs_when_weights_change_between_launches():
+    core = gpu_envs.make("KuhnPoker-v0", num_envs=1, device="cpu").core
+    policies = policies_of(core)
+    before, plan = play("KuhnPoker-v0", policies=policies)
+    for policy in policies:
+        policy.weights.neg_()
+    after, fresh = repeat(plan), play("KuhnPoker-v0", policies=policies)[0]
+    assert not torch.equal(before["episode_return"], after["episode_return"])
+    assert torch.equal(fresh["episode_return"], after["episode_return"])
+
+
+def test_only_episodes_of_turn_based_games_have_a_memo():
+    core = gpu_envs.make("RockPaperScissors-v0", num_envs=2, device="cpu", autoreset="disabled").core
+    plan = PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core))
+    assert not plan._acting.memo
