@@ -39,7 +39,8 @@ def test_both_sides_of_tag_beat_random_play(seed, engine, tmp_path):
 @pytest.mark.learning
 def test_both_sides_of_gridworld_tag_beat_random_play(tmp_path):
     """An episode ends with the first tag: taggers make it shorter, the runner longer, 95 % intervals apart."""
-    config = dataclasses.replace(preset("TagGridworld-v0", "cpu"), seed=0, eval_episodes=0)
+    game = {"use_full_observation": False}
+    config = dataclasses.replace(preset("TagGridworld-v0", "cpu"), env=game, seed=0, eval_episodes=0)
     trainer = Trainer(config, tmp_path)
     trainer.run()
     core = make_eval_core(config, EPISODES, seed=1234)
