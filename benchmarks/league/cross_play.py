@@ -1,4 +1,4 @@
-"""Cross-play of mixtures of policies, and differences with intervals over seeds."""
+"""Cross-play of mixtures of policies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.stats import t as student
 from torch import Tensor
 
 from league.game import Game
 from league.rollout.matchups import simulate_matchups
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["RARE", "PairReturns", "Side", "cross_play", "over_seeds"]
+__all__ = ["RARE", "PairReturns", "Side", "cross_play"]
 
 RARE = 5e-3
 """Policies of a mixture below this probability are omitted."""
@@ -88,13 +87,3 @@ def cross_play(
     mean = sums[0] / episodes
     variance = ((sums[1] - episodes * mean.square()) / (episodes - 1)).clamp(min=0)
     return PairReturns(mean, (variance / episodes).sqrt())
-
-
-def over_seeds(differences: Tensor) -> list[float]:
-    """Return the mean of a table (populations, trainings) and half of its 95 % interval over resampled seeds.
-
-    Two crossed random effects: variances of both margins add up; Student's t with the degrees of the smaller margin.
-    """
-    margins = [differences.mean(1), differences.mean(0)]
-    variance = sum(float(margin.var()) / len(margin) for margin in margins)
-    return [float(differences.mean()), float(student.ppf(0.975, min(differences.shape) - 1)) * variance**0.5]

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from scipy.stats import t as student
+from torch import Tensor
 
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.league.cross_play import over_seeds
 from trainers.storage.seed_metrics import mean_and_interval
 
-__all__ = ["JOINT", "apart", "claims", "difference", "draw", "section", "summary", "values"]
+__all__ = ["JOINT", "apart", "claims", "difference", "draw", "over_seeds", "section", "summary", "values"]
 
 PICTURE = ROOT / "docs" / "league_studies.png"
 JOINT = "joint PPO"
@@ -48,6 +49,16 @@ def difference(result: Mapping[str, Any], population: str, baseline: str, seat: 
     else:  # in the second seat, the population is the second side
         found = torch.tensor(other[1]).T - torch.tensor(own[1])
     return over_seeds(found.double())
+
+
+def over_seeds(differences: Tensor) -> list[float]:
+    """Return the mean of a table (populations, trainings) and half of its 95 % interval over resampled seeds.
+
+    Two crossed random effects: variances of both margins add up; Student's t with the degrees of the smaller margin.
+    """
+    margins = [differences.mean(1), differences.mean(0)]
+    variance = sum(float(margin.var()) / len(margin) for margin in margins)
+    return [float(differences.mean()), float(student.ppf(0.975, min(differences.shape) - 1)) * variance**0.5]
 
 
 def claims(result: Mapping[str, Any]) -> dict[str, dict[str, bool]]:

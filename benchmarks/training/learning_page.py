@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.training import tag_cross_play
+from benchmarks.training import tag_cross_play_section
 from benchmarks.training.tasks import Goal, TrainingTask
 
 PAGE = ROOT / "docs" / "learning.md"
@@ -45,7 +45,7 @@ def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
     lines.append("")
     for task in shown:
         lines += _about(task, results[task.name], results)
-    lines += tag_cross_play.section(tag_cross_play.recorded())
+    lines += tag_cross_play_section.section(tag_cross_play_section.recorded())
     PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -181,10 +181,10 @@ def test_interval_over_seeds_has_its_nominal_coverage():
     missed = 0
     for _ in range(2_000):
         rows, columns, cells = (torch.randn(shape, generator=random) for shape in ((5, 1), (1, 5), (5, 5)))
-        mean, half = cross_play.over_seeds(7 + 3 * rows + 2 * columns + cells)
+        mean, half = study_section.over_seeds(7 + 3 * rows + 2 * columns + cells)
         missed += abs(mean - 7) > half
     assert 20 <= missed <= 110  # t has the degrees of one margin, which is on the safe side
-    mean, half = cross_play.over_seeds(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    mean, half = study_section.over_seeds(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     assert (mean, half) == (2.5, pytest.approx(12.706 * (2.0 / 2 + 0.5 / 2) ** 0.5, rel=1e-4))
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from benchmarks.training import goals, tag_cross_play
+from benchmarks.training import goals, tag_cross_play, tag_cross_play_section
 from benchmarks.training.goals import RANDOM, TRAINED, Matches, evaluate_goals
 from benchmarks.training.tasks import Goal
 from trainers.config.presets import preset
@@ -84,14 +84,14 @@ def test_cross_play_covers_the_run(run, tmp_path):
     about = {"command": "c", "commit": "d", "date": "e", "machine": {"cpu": "f (g)", "cores": 1, "torch": "h"}}
     result = {**about, "agents": agents, "of": "length", "episodes": EPISODES, "cross_play": points}
     result["training"] = {side: curve or [[128, 0.0]] for side, curve in training.items()}
-    text = "\n".join(tag_cross_play.section({"tag": result}))
+    text = "\n".join(tag_cross_play_section.section({"tag": result}))
     for side in points:
         mean, half = points[side][-1]["scripted"]
         assert f"| tag | {side} | length against scripted opponents |" in text
         assert f"{mean:.1f} ± {half:.1f}" in text
-    tag_cross_play.draw({"tag": result}, tmp_path / "figure.png")
+    tag_cross_play_section.draw({"tag": result}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 5_000
-    assert tag_cross_play.section({}) == []
+    assert tag_cross_play_section.section({}) == []
 
 
 def test_training_return_is_summed_over_the_agents_of_a_side(tmp_path):
