@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import fcntl
 import json
 import statistics
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.hardware import provenance
+from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.league.correlated_curves import correlated_curves
 from benchmarks.league.population_curves import KUHN, LEDUC, nash_conv_curve, population_curves
 from benchmarks.league.self_play_curves import self_play_curves
@@ -37,7 +37,7 @@ from league.rollout.matchups import simulate_matchups
 from league.storage import presets
 from league.storage.run_config import training
 
-RESULTS = provenance.ROOT / "benchmarks" / "results" / "league" / "shows.json"
+RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "league")
 CELL_EPISODES = 1_000
 TURNS = 5
 """Samples per library of a ratio."""
@@ -283,10 +283,8 @@ def main(argv: Sequence[str]) -> None:
         result = show.run(**show.settings)
         settings = {key: list(value) if isinstance(value, tuple) else value for key, value in show.settings.items()}
         result |= {"settings": settings, "minutes": (time.perf_counter() - began) / 60, "threads": args.num_threads}
-        record({name: {**result, **about}})
+        RESULTS.write(name, _rounded({**result, **about}))
         print(name, json.dumps(result["met"]), f"{result['minutes']:.1f} min", flush=True)
-    if args.write:
-        record({})
     write_page()
 
 
@@ -299,19 +297,7 @@ def write_page() -> None:
 
 def recorded() -> dict[str, Any]:
     """Return all recorded results by demonstration."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-
-
-def record(new: dict[str, Any]) -> None:
-    """Add results; several processes may run different demonstrations at once."""
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with (RESULTS.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        results = recorded() | new
-        lines = [f"{json.dumps(name)}: {json.dumps(_rounded(results[name]))}" for name in SHOWS if name in results]
-        temporary = RESULTS.with_suffix(".tmp")
-        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line per show
-        temporary.replace(RESULTS)
+    return RESULTS.read(SHOWS)
 
 
 def _rounded(value: Any) -> Any:

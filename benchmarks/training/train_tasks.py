@@ -7,7 +7,6 @@ python -m benchmarks.training.train_tasks --write               # Only the page 
 """
 
 import argparse
-import fcntl
 import json
 import math
 import os
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
+from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
@@ -29,9 +29,11 @@ from trainers.storage import checkpoint
 from trainers.storage.learning_curves import read_rows
 
 OUT = provenance.ROOT / "out" / "learning"
-RESULTS = provenance.ROOT / "benchmarks" / "results" / "learning" / "tasks.json"
+RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
+JAXMARL = "jaxmarl"
+"""Name of the results of JaxMARL."""
 FINISHED = "finished.json"
 """File in the folder of a finished run: its options, exit status and seconds."""
 POINTS = 50
@@ -165,8 +167,8 @@ def main(argv: Sequence[str]) -> None:
             continue
         peers = {}
         if any(goal.bound == "jaxmarl" for goal in task.goals):
-            peers = {"jaxmarl": recorded().get("jaxmarl") or jaxmarl()}
-            _record(peers)
+            peers = {JAXMARL: recorded().get(JAXMARL) or jaxmarl()}
+            RESULTS.write(JAXMARL, peers[JAXMARL])
         runs = []
         for seed in range(task.seeds):
             runs.append(learn(task, seed, args.num_threads, again=not args.evaluate))
@@ -180,26 +182,13 @@ def main(argv: Sequence[str]) -> None:
         about = {"options": task.options, "commit": runs[0]["commit"], "date": date.today().isoformat()}
         for run in runs:
             del run["checkpoint"], run["commit"]
-        _record({task.name: {"runs": runs, "goals": goals, **about, "machine": provenance.machine()}})
+        RESULTS.write(task.name, {"runs": runs, "goals": goals, **about, "machine": provenance.machine()})
     write(recorded(), TASKS)
 
 
 def recorded() -> dict[str, Any]:
     """Return all recorded results by task; "jaxmarl" is that of JaxMARL."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-
-
-def _record(new: dict[str, Any]) -> None:
-    """Add results; several processes may run different tasks at once."""
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with (RESULTS.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        results = recorded() | new
-        order = ["jaxmarl", *(task.name for task in TASKS)]
-        lines = [f"{json.dumps(name)}: {json.dumps(results[name])}" for name in order if name in results]
-        temporary = RESULTS.with_suffix(".tmp")
-        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line per task
-        temporary.replace(RESULTS)
+    return RESULTS.read([JAXMARL, *(task.name for task in TASKS)])
 
 
 if __name__ == "__main__":
