@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from benchmarks.hardware import provenance
 from benchmarks.league.cross_play import Side, cross_play
 from benchmarks.league.study_methods import train_config, train_method
 from benchmarks.league.study_settings import STUDIES, Study, study_file
+from benchmarks.pages.study_section import JOINT
 from league.evaluation.approximate_exploitability import approximate_exploitability
 from league.evaluation.tabular_game import TabularGame
 from league.policies.kinds import KINDS, kind_of
@@ -35,20 +36,45 @@ from trainers.models.policy import Policy
 __all__ = ["main", "measure", "run_study"]
 
 
-def run_study(name: str, methods: Sequence[str], seeds: Sequence[int]) -> None:
-    """Run the missing trainings of a study, then cross-play if all are there."""
-    study = STUDIES[name]
+def run_study(name: str, methods: Sequence[str], seeds: Sequence[int], commit: str = "", again: bool = False) -> None:
+    """Run the missing trainings of a study, then cross-play if all are there and some are new.
+
+    Args:
+        name: Name of the study.
+        methods: Methods, those before the ones that refer to them.
+        seeds: Random seeds.
+        commit: Commit of the code of this process; empty: the present one.
+        again: Measure the exploitability of recorded trainings again.
+    """
+    study, commit = STUDIES[name], commit or provenance.commit()
     for seed in seeds:
         for method in methods:
-            if seed < study.methods[method].seeds and str(seed) not in _read(name)["runs"].get(method, {}):
-                _run(name, study, method, seed)
-    recorded = _read(name)["runs"]
-    if all(len(recorded.get(each, {})) >= study.methods[each].seeds for each in study.compared()):
-        _change(name, lambda result: result | {"cross_play": _cross_play(name, study)})
+            row = recorded_run(name, study, method, seed)
+            if seed < study.methods[method].seeds and row is None:
+                _record(name, method, seed, _train(name, study, method, seed, commit))
+            elif again and row is not None:
+                _record(name, method, seed, row | {"sides": _measured(name, study, method, seed, row["sides"])})
+    runs = {
+        each: [recorded_run(name, study, each, seed) for seed in range(study.methods[each].seeds)]
+        for each in study.compared()
+    }
+    known = {method: [row and row["processor_seconds"] for row in own] for method, own in runs.items()}
+    if all(map(all, known.values())) and _read(name).get("cross_play", {}).get("runs") != known:
+        found = _cross_play(name, study, runs) | {"runs": known, "commit": commit, "date": date.today().isoformat()}
+        _change(name, lambda result: result | {"cross_play": found})
+
+
+def recorded_run(name: str, study: Study, method: str, seed: int) -> dict[str, Any] | None:
+    """Return the results of a training with the present settings; None if it is missing."""
+    row = _read(name)["runs"].get(method, {}).get(str(seed))
+    return row if row is not None and row["settings"] == study.settings_of(method) else None
 
 
 def measure(study: Study, side: Side, seed: int) -> dict[str, Any]:
-    """Return NashConv of a mixture: exact in a small game, else a lower bound by learned best responses."""
+    """Return NashConv of a mixture: exact in a small game, else a lower bound by learned best responses.
+
+    A response that loses against the mixture counts as no gain, because a seat can keep its mixture.
+    """
     game = study.game()
     tabular = TabularGame.of(game)
     if tabular is not None:
@@ -66,34 +92,55 @@ def measure(study: Study, side: Side, seed: int) -> dict[str, Any]:
         game, side.policies, marginals, train, episodes=study.episodes, seed=seed, start=start
     )
     gains = {each.seat: [each.value, each.response, each.gain] for each in bound.seats}
-    return {"nash_conv": bound.nash_conv, "half_width": bound.half_width, "seats": gains, "seconds": bound.seconds}
+    nash_conv = sum(max(each.gain, 0.0) for each in bound.seats)
+    return {"nash_conv": nash_conv, "half_width": bound.half_width, "seats": gains, "seconds": bound.seconds}
 
 
-def _run(name: str, study: Study, method: str, seed: int) -> None:
-    """Train a method, measure the exploitability of its policies, and record both."""
-    about, game = study.methods[method], study.game()
-    steps = round(study.steps * about.share_of_steps)
-    if about.as_long_as is not None:
-        known = _read(name)["runs"]
-        own, longest = known[about.speed_of][str(seed)], known[about.as_long_as][str(seed)]
-        steps = round(own["steps"] * longest["processor_seconds"] / own["processor_seconds"])
+def _train(name: str, study: Study, method: str, seed: int, commit: str) -> dict[str, Any]:
+    """Train a method, save its policies, and return the results."""
+    about, game, steps = study.methods[method], study.game(), study.steps
+    if about.equal != "steps":
+        like, joint = (recorded_run(name, study, each, seed) for each in (about.like, JOINT))
+        if like is None or joint is None:
+            raise SystemExit(
+                f"{method}, seed {seed}: expected recorded runs of {about.like} and {JOINT}; run them first"
+            )
+        if about.equal == "samples":
+            steps = like["samples"] // len(game.roles)
+        else:
+            steps = round(joint["steps"] * like["processor_seconds"] / joint["processor_seconds"])
     found, seconds, used = train_method(about.kind, game, steps, seed, about.settings, study.overrides())
+    for side_name, side in found.sides.items():
+        _save(_folder(name, method, side_name, seed), side)
     row: dict[str, Any] = {
-        "commit": provenance.commit(),
+        "commit": commit,
         "date": date.today().isoformat(),
         "machine": provenance.machine(),
+        "settings": study.settings_of(method),
         "steps": found.steps,
+        "samples": found.samples,
         "episodes": found.episodes,
         "seconds": seconds,
         "processor_seconds": used,
-        "sides": {},
+        "sides": _measured(name, study, method, seed, found.sides),
     }
-    for side_name, side in found.sides.items():
-        row["sides"][side_name] = measure(study, side, seed) if about.measured else {}
-        row["sides"][side_name]["policies"] = {role: len(own) for role, own in side.policies.items()}
-        _save(_folder(name, method, side_name, seed), side)
-    shown = {key: round(each["nash_conv"], 3) for key, each in row["sides"].items() if "nash_conv" in each}
+    shown = {key: round(each["nash_conv"], 3) for key, each in row["sides"].items()}
     print(name, method, seed, f"{found.steps:,} steps {seconds:.0f} s", shown, flush=True)
+    return row
+
+
+def _measured(name: str, study: Study, method: str, seed: int, sides: Iterable[str]) -> dict[str, Any]:
+    """Return the exploitability of the saved sides of a training."""
+    found = {}
+    for side_name in sides:
+        side = _load(_folder(name, method, side_name, seed))
+        found[side_name] = measure(study, side, seed)
+        found[side_name]["policies"] = {role: len(own) for role, own in side.policies.items()}
+    return found
+
+
+def _record(name: str, method: str, seed: int, row: dict[str, Any]) -> None:
+    """Add the results of a training."""
 
     def add(result: dict[str, Any]) -> dict[str, Any]:
         result["runs"].setdefault(method, {})[str(seed)] = row
@@ -102,26 +149,24 @@ def _run(name: str, study: Study, method: str, seed: int) -> None:
     _change(name, add)
 
 
-def _cross_play(name: str, study: Study) -> dict[str, Any]:
-    """Play populations against joint PPO, all seeds against all: returns of each seat as tables of seeds."""
-    game, recorded = study.game(), _read(name)["runs"]
+def _cross_play(name: str, study: Study, runs: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Play populations and joint PPO against joint PPO, all seeds against all: returns as tables of seeds."""
     sides, places = list[Side](), dict[str, list[int]]()
-    for method in study.compared():
-        for side_name in recorded[method]["0"]["sides"]:
-            label = f"{method}, {side_name}" if side_name else method
-            places[label] = []
-            for seed in range(study.methods[method].seeds):
-                places[label].append(len(sides))
-                sides.append(_load(_folder(name, method, side_name, seed)))
-    populations = [label for label in places if study.methods[label.split(",")[0]].population]
+    for method, own in runs.items():
+        for side_name in own[0]["sides"]:
+            folders = [_folder(name, method, side_name, seed) for seed in range(len(own))]
+            if missing := [folder for folder in folders if not folder.exists()]:
+                raise SystemExit(
+                    f"{missing[0]}: expected the policies of a recorded training, got none; remove its results"
+                )
+            places[f"{method}, {side_name}" if side_name else method] = list(range(len(sides), len(sides) + len(own)))
+            sides += map(_load, folders)
+    populations = [label for label in places if label in study.methods and study.methods[label].population]
     baselines = [label for label in places if label not in populations]
-    pairs, keys = list[tuple[int, int]](), list[tuple[str, str]]()
-    for one in populations:
-        for other in baselines:
-            keys += [(one, other), (other, one)]
-            pairs += [(a, b) for a in places[one] for b in places[other]]
-            pairs += [(b, a) for b in places[other] for a in places[one]]
-    found = cross_play(game, sides, pairs, study.cross_play_episodes)
+    keys = [(one, other) for other in baselines for one in (*populations, other)]
+    keys += [(other, one) for one, other in keys if one != other]
+    pairs = [(a, b) for one, other in keys for a in places[one] for b in places[other]]
+    found = cross_play(study.game(), sides, pairs, study.cross_play_episodes)
     tables: dict[str, dict[str, Any]] = {}
     start = 0
     for first, second in keys:
@@ -129,12 +174,8 @@ def _cross_play(name: str, study: Study) -> dict[str, Any]:
         part = found.mean[start : start + shape[0] * shape[1]].reshape(*shape, 2)
         start += shape[0] * shape[1]
         tables.setdefault(first, {})[second] = part.permute(2, 0, 1).tolist()
-    return {
-        "returns": tables,  # by side in the first seat and side in the second: (seat, seed of first, seed of second)
-        "episodes": study.cross_play_episodes,
-        "commit": provenance.commit(),
-        "date": date.today().isoformat(),
-    }
+    # by side in the first seat and side in the second: (seat, seed of the first, seed of the second)
+    return {"returns": tables, "episodes": study.cross_play_episodes}
 
 
 def _folder(name: str, method: str, side: str, seed: int) -> Path:
@@ -204,16 +245,17 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("study", choices=tuple(STUDIES))
     parser.add_argument("--methods", nargs="*", help="some of the study's methods (default: all)")
     parser.add_argument("--seeds", nargs="*", type=int, help="some of the seeds (default: all)")
+    parser.add_argument("--measure", action="store_true", help="measure the exploitability of recorded policies again")
     parser.add_argument("--write", action="store_true", help="write only the page, from recorded results")
     args = parser.parse_args(argv)
     methods = STUDIES[args.study].methods
     if unknown := set(args.methods or ()) - methods.keys():
         parser.error(f"no method {', '.join(sorted(unknown))}; expected some of {'; '.join(methods)}")
     torch.set_num_threads(1)
-    began = time.perf_counter()
+    began, commit = time.perf_counter(), provenance.commit()  # before the code can change
     if not args.write:
         seeds = range(max(each.seeds for each in methods.values())) if args.seeds is None else args.seeds
-        run_study(args.study, args.methods or list(methods), seeds)
+        run_study(args.study, args.methods or list(methods), seeds, commit, args.measure)
         print(f"{args.study}: {(time.perf_counter() - began) / 60:.1f} minutes", flush=True)
     write_page()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.league.cross_play import Side
+from benchmarks.pages.study_section import AVERAGE, LAST
 from league import solvers
 from league.game import Game, is_two_player_zero_sum
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
@@ -18,17 +19,14 @@ from league.leagues.builder import LeagueBuilder
 from league.leagues.league import League, LeagueConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.psro.config import DEFAULTS, PSROConfig
-from league.psro.joint_start import train_jointly
+from league.psro.joint_start import STEP, train_jointly
 from league.psro.psro import PSRO
 from league.storage import presets
 from league.storage.open_run import open_run
 from league.storage.run_config import training
 from trainers.config.train_config import TrainConfig
 
-__all__ = ["AVERAGE", "LAST", "METHODS", "Trained", "train_config", "train_method"]
-
-LAST, AVERAGE = "last policy", "average policy"
-"""Sides of joint PPO: the policies at the end, and a mixture of snapshots with equal probabilities."""
+__all__ = ["METHODS", "Trained", "train_config", "train_method"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,8 @@ class Trained:
     """Mixtures by name."""
     steps: int
     """Environment steps of all trainings."""
+    samples: int | None = None
+    """Sum over roles of the environment steps that are training data of the role; None: not counted."""
     episodes: int = 0
     """Episodes of payoff tables, which are no training data."""
 
@@ -69,7 +69,7 @@ def joint_ppo(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
     sides = {LAST: Side.uniform({role: own[-1:] for role, own in found.snapshots.items()})}
     if number:
         sides[AVERAGE] = Side.uniform(found.snapshots)
-    return Trained(sides, found.steps)
+    return Trained(sides, found.steps, found.steps * len(game.roles))
 
 
 def psro(game: Game, steps: int, seed: int, settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> Trained:
@@ -92,8 +92,10 @@ def psro(game: Game, steps: int, seed: int, settings: Mapping[str, Any], overrid
         run.run()
         assert run.strategy is not None
         side = Side.mixture({role: list(store.populations[role]) for role in game.roles}, run.strategy.marginals)
-        used = sum(store.result(name).get("steps", 0) for name in store.tasks())
-        return Trained({"": side}, used, int(store.cells().count.sum()))
+        used = {name: store.result(name).get("steps", 0) for name in store.tasks()}
+        steps, jointly = sum(used.values()), used.get(STEP, 0)
+        samples = steps + jointly * (len(game.roles) - 1)  # a joint step is training data of all roles
+        return Trained({"": side}, steps, samples, int(store.cells().count.sum()))
 
 
 def alphastar(game: Game, steps: int, seed: int, settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> Trained:
@@ -186,7 +188,7 @@ def _league(
         strategy = solvers.solve(solver, table.mean, **DEFAULTS.get(solver, {}))
         populations = {role: list(store.populations[role]) for role in game.roles}
         side = Side.mixture(populations, strategy.marginals)
-        return Trained({"": side}, league.steps, int(store.cells().count.sum()))
+        return Trained({"": side}, league.steps, episodes=int(store.cells().count.sum()))
 
 
 METHODS: Mapping[str, Callable[..., Trained]] = {

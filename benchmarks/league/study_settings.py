@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,16 +28,13 @@ class Method:
     """Number of trainings."""
     population: bool = False
     """Whether it is a population whose result is compared with joint PPO."""
-    measured: bool = True
-    """Whether exploitability is measured."""
-    share_of_steps: float = 1.0
-    """Environment steps, as a share of those of the study."""
-    as_long_as: str | None = None
-    """Method whose processor time is its budget instead of steps."""
-    speed_of: str = "joint PPO"
-    """With `as_long_as`: method from whose steps and processor time its steps are computed."""
+    equal: str = "steps"
+    """What it has as much of: "steps" of the study; "samples" or "time" of the method `like`. With "time", its steps
+    follow from the processor time of that method, and from the speed of joint PPO with the same seed."""
+    like: str = "PSRO"
+    """Method with as many training samples, or as much processor time."""
     tried: str = ""
-    """What an attempt changes; attempts have few seeds and no cross-play."""
+    """What an attempt is; attempts have few seeds and no cross-play."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,13 @@ class Study:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
-        return dataclasses.asdict(self)
+        return json.loads(json.dumps(dataclasses.asdict(self)))
+
+    def settings_of(self, method: str) -> dict[str, Any]:
+        """Return as JSON values all settings that the policies of a method depend on."""
+        own = self.to_json()
+        about = {key: value for key, value in own["methods"][method].items() if key not in ("seeds", "tried")}
+        return {"method": about, **{key: own[key] for key in ("env_id", "env", "steps", "train")}}
 
 
 def study_file(name: str) -> Path:
@@ -86,21 +90,13 @@ def _entropy(value: float) -> dict[str, float]:
     return {"learner.entropy_coef": value, "learner.entropy_coef_final": value}
 
 
-def _baselines(longest: str, snapshots: int) -> dict[str, Method]:
+def _baselines(snapshots: int) -> dict[str, Method]:
     """Return joint PPO at equal steps, equal samples and equal time."""
     return {
         "joint PPO": Method("joint_ppo", {"num_snapshots": snapshots}),
-        "joint PPO, equal samples": Method("joint_ppo", share_of_steps=0.5, measured=False),
-        "joint PPO, equal time": Method("joint_ppo", as_long_as=longest, measured=False),
+        "joint PPO, equal samples": Method("joint_ppo", equal="samples"),
+        "joint PPO, equal time": Method("joint_ppo", equal="time"),
     }
-
-
-_LEDUC_PSRO: dict[str, Any] = {
-    "joint_share": 0.6,
-    "joint_snapshots": 40,
-    "iterations": 10,
-    "response_init": "warm_start",
-}
 
 
 def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
@@ -195,7 +191,7 @@ STUDIES: Mapping[str, Study] = {
             "PSRO": Method("psro", _LEDUC_PSRO, population=True),
             "AlphaStar": Method("alphastar", _LEAGUE, population=True),
             "AlphaStar without exploiters": Method("alphastar", {**_LEAGUE, "exploiters": 0}, population=True),
-            **_baselines("PSRO", 40),
+            **_baselines(40),
             **_LEDUC_ATTEMPTS,
         },
     ),
@@ -208,7 +204,7 @@ STUDIES: Mapping[str, Study] = {
             "PSRO": Method("psro", _PURSUIT_PSRO, population=True),
             "AlphaStar": Method("alphastar", _LEAGUE, population=True),
             "AlphaStar without exploiters": Method("alphastar", {**_LEAGUE, "exploiters": 0}, population=True),
-            **_baselines("PSRO", 20),
+            **_baselines(20),
             **_PURSUIT_ATTEMPTS,
         },
     ),
@@ -224,7 +220,7 @@ STUDIES: Mapping[str, Study] = {
             "AlphaStar without exploiters": Method(
                 "alphastar", {**_LEAGUE, "exploiters": 0, "episodes_per_matchup": 40}, population=True
             ),
-            **_baselines("PSRO", 20),
+            **_baselines(20),
         },
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +17,8 @@ from trainers.storage.seed_metrics import mean_and_interval
 __all__ = ["JOINT", "apart", "claims", "difference", "draw", "over_seeds", "section", "summary", "values"]
 
 PICTURE = ROOT / "docs" / "league_studies.png"
-JOINT = "joint PPO"
-"""Name of the baseline at equal steps."""
+JOINT, LAST, AVERAGE = "joint PPO", "last policy", "average policy"
+"""Name of the baseline at equal steps, and of its sides: the policies at the end, and the mixture of snapshots."""
 TITLES = {"leduc": "Leagues on Leduc poker", "simpletag": "Leagues on SimpleTag", "tag": "Leagues on TagContinuous"}
 """Headings by study."""
 
@@ -38,17 +39,18 @@ def apart(below: Sequence[float], above: Sequence[float]) -> bool:
 
 
 def difference(result: Mapping[str, Any], population: str, baseline: str, seat: int) -> list[float]:
-    """Return the return of a population minus that of a baseline in a seat, and half of its interval over seeds.
+    """Return what a population earns in a seat more than the baseline, and half of its interval over seeds.
 
-    Both play against the other one.
+    Both face the baseline of the same seeds in the other seat; the baseline does not face its own partner.
     """
     returns = result["cross_play"]["returns"]
-    own, other = returns[population][baseline], returns[baseline][population]
     if seat == 0:
-        found = torch.tensor(own[0]) - torch.tensor(other[0]).T
-    else:  # in the second seat, the population is the second side
-        found = torch.tensor(other[1]).T - torch.tensor(own[1])
-    return over_seeds(found.double())
+        own, reference = (torch.tensor(returns[each][baseline][0]) for each in (population, baseline))
+    else:  # the seat is that of the columns
+        own, reference = (torch.tensor(returns[baseline][each][1]).T for each in (population, baseline))
+    count = len(reference)  # rows: who sits here, columns: who sits opposite
+    others = (reference.sum(0) - reference.diagonal()) / (count - 1)
+    return over_seeds((own - others).double())
 
 
 def over_seeds(differences: Tensor) -> list[float]:
@@ -62,7 +64,7 @@ def over_seeds(differences: Tensor) -> list[float]:
 
 
 def claims(result: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
-    """Return by population whether it is less exploitable than joint PPO, and not worse in cross-play."""
+    """Return by population whether it is less exploitable than joint PPO, and not shown to be worse in cross-play."""
     found = {}
     for population in _populations(result):
         own = values(result, population, "")
@@ -71,7 +73,7 @@ def claims(result: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
             baseline = f"{JOINT}, {_sides(result)[0]}"
             for seat, role in enumerate(_roles(result)):
                 mean, half = difference(result, population, baseline, seat)
-                each[f"not worse as {role}"] = mean + half >= 0
+                each[f"not shown to be worse as {role}"] = mean + half >= 0
         found[population] = each
     return found
 
@@ -80,7 +82,7 @@ def summary(name: str, result: Mapping[str, Any]) -> str:
     """Return the row of a study in the table of all demonstrations."""
     title = TITLES[name]
     met = "; ".join(
-        f"{population}: " + ", ".join(f"{what}: {'yes' if each else '**no**'}" for what, each in found.items())
+        f"{population}: " + (", ".join(f"{what}: {'yes' if each else '**no**'}" for what, each in found.items()) or "-")
         for population, found in claims(result).items()
     )
     claim = "The mixture is less exploitable than joint PPO after equal steps, and not worse in cross-play."
@@ -93,8 +95,8 @@ def section(name: str, result: Mapping[str, Any]) -> list[str]:
     budget = settings["budget"]
     how = (
         f"NashConv is a lower bound: best responses of both roles, each of {budget:,} environment steps from the "
-        f"weights of the most probable policy, gain this much in {settings['episodes']:,} new episodes. A negative "
-        "value means that the responses did not find a weakness within this budget."
+        f"weights of the most probable policy, gain this much in {settings['episodes']:,} new episodes. A "
+        "response that earns less than the mixture counts as no gain."
         if budget
         else "NashConv is exact: networks are tabulated at all information sets."
     )
@@ -110,7 +112,8 @@ def section(name: str, result: Mapping[str, Any]) -> list[str]:
         "",
         f"{settings['env_id']}{f' ({env})' if env else ''}, {settings['steps']:,} environment steps of each method"
         f"{f', all with {train}' if train else ''}. {how} Intervals are 95 % over seeds (Student's t). Episodes that "
-        "fill payoff tables are not counted as steps; the table lists them.",
+        "fill payoff tables are not counted as steps; the table lists them. Policies of a mixture with a probability "
+        "below 0.5 % are omitted.",
         "",
         *_exploitability(result, attempts=False),
         "",
@@ -144,7 +147,7 @@ def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
         for height, (_, own) in enumerate(rows):
             mean, half = mean_and_interval(own)
             axes.plot(own, [height] * len(own), "o", color="C0", markersize=3, alpha=0.35)
-            axes.errorbar(mean, height, xerr=0.0 if half != half else half, color="C3", marker="|", capsize=3)
+            axes.errorbar(mean, height, xerr=0.0 if math.isnan(half) else half, color="C3", marker="|", capsize=3)
         axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=7)
         axes.invert_yaxis()
         axes.set_title(TITLES[name], fontsize=9)
@@ -172,7 +175,8 @@ def _exploitability(result: Mapping[str, Any], attempts: bool) -> list[str]:
             steps = statistics.mean(run["steps"] for run in runs.values())
             episodes = statistics.mean(run["episodes"] for run in runs.values())
             seconds = statistics.mean(run["processor_seconds"] for run in runs.values())
-            compared = [_verdict(own, values(result, JOINT, each), method) for each in _sides(result)]
+            pairs = {each: values(result, JOINT, each) for each in (LAST, AVERAGE)}
+            compared = ["" if attempts else _verdict(own, pairs[each], method) for each in pairs]
             lines.append(
                 f"| {about['tried'] or _label(method, side)} | {_within(mean_and_interval(own)) if own else ''} | "
                 f"{' | '.join(compared)} | {len(runs)} | {steps:,.0f} | {episodes:,.0f} | {seconds:.0f} |"
@@ -193,9 +197,10 @@ def _cross_play(result: Mapping[str, Any]) -> list[str]:
     if "cross_play" not in result:
         return []
     lines = [
-        f"Cross-play, {result['cross_play']['episodes']} episodes for each pair of seeds: the return of the mixture in "
-        "a seat against joint PPO, minus that of joint PPO in this seat against the mixture. Intervals are over seeds "
-        "of both. Equal samples: joint PPO with half of the steps. Equal time: with the processor time of PSRO.",
+        f"Cross-play, {result['cross_play']['episodes']} episodes for each pair of seeds: what the mixture "
+        "earns in a seat against joint PPO, minus what joint PPO of other seeds earns there. Intervals are over seeds "
+        "of both. Equal samples: joint PPO with as many training samples of all roles as PSRO. Equal time: with the "
+        "processor time of PSRO, its payoff table included.",
         "",
         "| population | baseline | " + " | ".join(_roles(result)) + " |",
         "| --- | --- |" + " --- |" * len(_roles(result)),
@@ -240,4 +245,4 @@ def _label(method: str, side: str) -> str:
 
 
 def _within(pair: tuple[float, float]) -> str:
-    return f"{pair[0]:.2f} ± {pair[1]:.2f}"
+    return f"{pair[0]:.2f}" + ("" if math.isnan(pair[1]) else f" ± {pair[1]:.2f}")
