@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,10 +31,10 @@ SMALL = Study(
             seeds=2,
             population=True,
         ),
-        "AlphaStar": Method("alphastar", {**LEAGUE, "exploiter_share": 0.25}, seeds=2, population=True),
+        "AlphaStar": Method("alphastar", {**LEAGUE, "exploiter_share": 0.1}, seeds=2, population=True),
         "joint PPO": Method("joint_ppo", {"num_snapshots": 4}, seeds=2),
-        "joint PPO, equal samples": Method("joint_ppo", share_of_steps=0.5, measured=False, seeds=2),
-        "joint PPO, equal time": Method("joint_ppo", as_long_as="PSRO", measured=False, seeds=2),
+        "joint PPO, equal samples": Method("joint_ppo", equal="samples", seeds=2),
+        "joint PPO, equal time": Method("joint_ppo", equal="time", seeds=2),
         "fictitious": Method("self_play", {**LEAGUE, "opponents": "uniform", "latest": 0.2}, seeds=1, tried="mixing"),
     },
 )
@@ -77,9 +78,10 @@ def test_study_trains_measures_and_compares_all_methods(files):
         for run in runs[name]:
             assert 2_048 <= run["steps"] <= 1.2 * 2_048
             assert all(0 < side["nash_conv"] < 4 for side in run["sides"].values())
-    for run in runs["joint PPO, equal samples"]:
-        assert run["steps"] == 1_024
-        assert "nash_conv" not in run["sides"]["last policy"]
+    for run, psro in zip(runs["joint PPO, equal samples"], runs["PSRO"], strict=True):
+        assert psro["samples"] == psro["steps"] + 1_024  # both roles learn in the joint half
+        assert 0 <= run["steps"] - psro["samples"] // 2 < 32  # whole rollouts
+        assert run["samples"] == 2 * run["steps"]
     for seed, run in enumerate(runs["joint PPO, equal time"]):
         own, psro = runs["joint PPO"][seed], runs["PSRO"][seed]
         wanted = own["steps"] * psro["processor_seconds"] / own["processor_seconds"]
@@ -87,17 +89,40 @@ def test_study_trains_measures_and_compares_all_methods(files):
     assert set(runs["joint PPO"][0]["sides"]) == {"last policy", "average policy"}
     assert runs["joint PPO"][0]["sides"]["average policy"]["policies"] == {"player_0": 4, "player_1": 4}
     returns = result["cross_play"]["returns"]
-    assert set(returns["PSRO"]) == {
-        f"joint PPO{each}"
-        for each in (", last policy", ", average policy", ", equal samples, last policy", ", equal time, last policy")
+    sides = {
+        f"joint PPO{each} policy" for each in (", last", ", average", ", equal samples, last", ", equal time, last")
     }
+    assert set(returns["PSRO"]) == sides
+    assert all(side in returns[side] for side in sides)  # the baseline against itself
     text = "\n".join(study_section.section("small", result))
     assert text.count("\n| ") >= 13
     assert "mixing" in text
     assert "c0ffee" in text
-    again = (files / "small.json").read_text()
-    study.run_study("small", list(SMALL.methods), range(2))  # trains nothing
-    assert json.loads((files / "small.json").read_text())["runs"] == json.loads(again)["runs"]
+    before = (files / "small.json").read_text()
+    study.run_study("small", list(SMALL.methods), range(2))
+    assert (files / "small.json").read_text() == before  # nothing is trained or played again
+
+
+def test_runs_with_other_settings_are_repeated(files):
+    study.run_study("small", ["PSRO"], [0])
+    assert study.recorded_run("small", SMALL, "PSRO", 0) is not None
+    other = replace(SMALL, steps=4_096)
+    assert study.recorded_run("small", other, "PSRO", 0) is None
+    changed = replace(SMALL.methods["PSRO"], settings={"iterations": 3})
+    assert study.recorded_run("small", replace(SMALL, methods={"PSRO": changed}), "PSRO", 0) is None
+
+
+def test_method_needs_the_runs_that_it_refers_to(files):
+    with pytest.raises(SystemExit, match="expected recorded runs of PSRO and joint PPO; run them first"):
+        study.run_study("small", ["joint PPO, equal time"], [0])
+
+
+def test_policies_are_measured_again_without_training(files, monkeypatch):
+    study.run_study("small", ["PSRO"], [0])
+    monkeypatch.setattr(study, "train_method", None)
+    monkeypatch.setattr(study, "measure", lambda *_: {"nash_conv": 7.0})
+    study.run_study("small", ["PSRO"], [0], again=True)
+    assert study.recorded_run("small", SMALL, "PSRO", 0)["sides"][""]["nash_conv"] == 7.0
 
 
 def test_saved_sides_play_the_same(files):
@@ -116,7 +141,19 @@ def test_exploitability_is_exact_in_small_games_and_learned_in_others():
     assert TabularGame.of(game) is None
     side = Side.uniform({role: [RandomPolicy.of(game, role)] for role in game.roles})
     found = study.measure(tag, side, 0)
-    assert found["nash_conv"] == pytest.approx(sum(gain for _, _, gain in found["seats"].values()))
+    assert found["nash_conv"] == pytest.approx(sum(max(gain, 0.0) for _, _, gain in found["seats"].values()))
+
+
+def test_responses_start_from_the_latest_of_the_most_probable_policies(monkeypatch):
+    """Snapshots have equal probabilities, and the first of them has hardly trained."""
+    tag, given = replace(SMALL, env_id="SimpleTag-v0", env={"max_cycles": 5}, budget=64, episodes=20), {}
+    side = study_methods.joint_ppo(tag.game(), 512, 0, {"num_snapshots": 3}, TINY).sides["average policy"]
+    bound = SimpleNamespace(
+        half_width=0.0, seconds=0.0, seats=[SimpleNamespace(seat="s", value=1, response=0, gain=-1)]
+    )
+    monkeypatch.setattr(study, "approximate_exploitability", lambda *_, **named: given.update(named) or bound)
+    assert study.measure(tag, side, 0)["nash_conv"] == 0.0  # a seat can keep its mixture
+    assert given["start"] == {role: own[-1] for role, own in side.policies.items()}
 
 
 def test_cross_play_weighs_policies():
@@ -146,33 +183,45 @@ def test_mixture_drops_policies_of_tiny_probability():
     assert [float(side.weights[role].sum()) for role in game.roles] == [1.0, 1.0]
 
 
-def recorded(psro, joint, returns):
-    """Return results with these values of NashConv, and of the mixture minus the baseline in each seat."""
+def recorded(psro, joint, ahead):
+    """Return results with these values of NashConv, and of what the mixture earns more than joint PPO in each seat."""
     runs = {
-        "PSRO": {
-            str(seed): {"sides": {"": {"nash_conv": value, "policies": {"a": 1, "b": 1}}}}
-            for seed, value in enumerate(psro)
-        },
-        "joint PPO": {
-            str(seed): {"sides": {"last policy": {"nash_conv": value, "policies": {"a": 1, "b": 1}}}}
-            for seed, value in enumerate(joint)
+        name: {
+            str(seed): {"sides": {side: {"nash_conv": value, "policies": {"a": 1, "b": 1}}}}
+            for seed, value in enumerate(values)
+        }
+        for name, side, values in (("PSRO", "", psro), ("joint PPO", "last policy", joint))
+    }
+    base = torch.arange(9.0).reshape(3, 3)  # of each pair of joint PPO's seeds
+    base.fill_diagonal_(1000.0)  # its own partner does not count
+    opposite = [(base.sum(axis) - 1000.0) / 2 for axis in (0, 1)]  # by seed of the seat opposite
+    first = (opposite[0] + ahead[0]).expand(3, 3)
+    second = (opposite[1] + ahead[1])[:, None].expand(3, 3)
+    table = {
+        "PSRO": {"joint PPO, last policy": [first.tolist(), torch.zeros(3, 3).tolist()]},
+        "joint PPO, last policy": {
+            "PSRO": [torch.zeros(3, 3).tolist(), second.tolist()],
+            "joint PPO, last policy": [base.tolist(), base.tolist()],
         },
     }
-    own = torch.stack([returns[0].double(), torch.zeros(len(joint), len(psro)).T.double()])
-    other = torch.stack([torch.zeros(len(joint), len(psro)).double(), returns[1].T.double()])
-    table = {"PSRO": {"joint PPO, last policy": own.tolist()}, "joint PPO, last policy": {"PSRO": other.tolist()}}
     methods = {"PSRO": {"population": True, "tried": ""}, "joint PPO": {"population": False, "tried": ""}}
     return {"runs": runs, "settings": {"methods": methods}, "cross_play": {"returns": table, "episodes": 1}}
 
 
+def test_seats_are_compared_against_the_same_opponents():
+    result = recorded([1.0] * 3, [2.0] * 3, (2.0, -3.0))
+    for seat, ahead in enumerate((2.0, -3.0)):
+        assert study_section.difference(result, "PSRO", "joint PPO, last policy", seat) == [pytest.approx(ahead), 0.0]
+
+
 def test_claims_need_intervals_apart_and_no_loss_in_either_seat():
-    better, worse = torch.full((3, 3), 2.0), torch.full((3, 3), -2.0)
-    found = study_section.claims(recorded([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], (better, worse)))["PSRO"]
-    assert found == {"less exploitable than its last policy": True, "not worse as a": True, "not worse as b": False}
-    wide = study_section.claims(recorded([1.0, 1.1, 0.9], [2.0, 4.1, 1.0], (worse, better)))["PSRO"]
-    assert wide == {"less exploitable than its last policy": False, "not worse as a": False, "not worse as b": True}
-    reverse = study_section.claims(recorded([3.0, 3.1, 2.9], [2.0, 2.1, 1.9], (better, better)))["PSRO"]
-    assert not reverse["less exploitable than its last policy"]
+    what = ["less exploitable than its last policy", "not shown to be worse as a", "not shown to be worse as b"]
+    for psro, joint, ahead, expected in (
+        ([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], (2.0, -2.0), [True, True, False]),
+        ([1.0, 1.1, 0.9], [2.0, 4.1, 1.0], (-2.0, 2.0), [False, False, True]),  # wide intervals
+        ([3.0, 3.1, 2.9], [2.0, 2.1, 1.9], (2.0, 2.0), [False, True, True]),
+    ):
+        assert study_section.claims(recorded(psro, joint, ahead))["PSRO"] == dict(zip(what, expected, strict=True))
 
 
 def test_interval_over_seeds_has_its_nominal_coverage():
@@ -190,7 +239,7 @@ def test_interval_over_seeds_has_its_nominal_coverage():
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_settings_of_a_study_fit_its_game(name, monkeypatch):
-    """The leagues run for minutes; their configurations are made here, and their steps are those of the study."""
+    """The leagues run for minutes; their configurations are made here."""
     made, found = [], STUDIES[name]
     monkeypatch.setattr(study_methods, "open_run", lambda path, game, algorithm, config: made.append(config) or 1 / 0)
     game = found.game()
@@ -198,8 +247,17 @@ def test_settings_of_a_study_fit_its_game(name, monkeypatch):
         if method.kind != "joint_ppo":
             with pytest.raises(ZeroDivisionError):
                 study_methods.train_method(method.kind, game, found.steps, 0, method.settings, found.overrides())
-    for config in made:
-        study_methods.training(game, "cpu", config.train_overrides)
+    methods = [method for method in found.methods.values() if method.kind != "joint_ppo"]
+    for config, method in zip(made, methods, strict=True):
+        train = study_methods.training(game, "cpu", config.train_overrides)
+        rollout = train.rollout_steps
+        if method.kind == "psro":
+            steps, parts = config.joint_steps + 2 * config.iterations * train.total_steps, 1 + 2 * config.iterations
+        else:
+            steps, parts = config.iterations * config.steps, config.iterations
+            if method.kind == "alphastar" and method.settings["exploiters"]:  # two kinds, of two roles
+                steps *= 1 + 4 * round(0.06 * found.steps / parts / rollout) * rollout / config.steps
+        assert abs(steps - found.steps) <= 2 * parts * rollout
 
 
 def test_pages_name_every_study():
