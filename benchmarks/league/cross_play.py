@@ -59,7 +59,7 @@ def cross_play(
     """Play pairs of sides; the policies of both are sampled for every episode.
 
     Args:
-        game: A game of two seats with different roles.
+        game: A two-player game with different roles.
         sides: The sides.
         pairs: Index of the side in the first seat, and in the second.
         episodes: Number of episodes of each pair, at least 2.

@@ -105,9 +105,9 @@ def alphastar(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
         game: Game.
         steps: Environment steps of all trainings.
         seed: Random seed.
-        settings: `exploiters`, number of main exploiters and of league exploiters per role; `exploiter_share` of the
-            steps of an iteration for each of them; `freeze_after`, iterations between two copies of a main agent;
-            `reset_to` of exploiters; `main_matches`, fields of `MainMatches`; and those of `_league`.
+        settings: `exploiters`, number of main exploiters and of league exploiters per role. `exploiter_share`, share of
+            an iteration's steps for each of them. `freeze_after`, iterations between two copies of a main agent.
+            `reset_to` of exploiters. `main_matches`, fields of `MainMatches`. Further, those of `_league`.
         overrides: Training settings.
     """
     count, iterations = settings.get("exploiters", 1), settings["iterations"]

@@ -29,12 +29,12 @@ class Method:
     population: bool = False
     """Whether it is a population whose result is compared with joint PPO."""
     equal: str = "steps"
-    """What it has as much of: "steps" of the study; "samples" or "time" of the method `like`. With "time", its steps
+    """Budget: "steps" of the study, or as many "samples" or as much "time" as the method `like`. With "time", its steps
     follow from the processor time of that method, and from the speed of joint PPO with the same seed."""
     like: str = "PSRO"
     """Method with as many training samples, or as much processor time."""
     tried: str = ""
-    """What an attempt is; attempts have few seeds and no cross-play."""
+    """Description of an attempt; attempts have few seeds and no cross-play."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ def _baselines(snapshots: int) -> dict[str, Method]:
         "joint PPO, equal samples": Method("joint_ppo", equal="samples"),
         "joint PPO, equal time": Method("joint_ppo", equal="time"),
     }
+
+
+def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
+    """Return an attempt: it has two seeds and no cross-play."""
+    return {name: Method(kind, settings, seeds=2, tried=name)}
 
 
 def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:

@@ -50,7 +50,7 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str], studies: Mappin
         title = TITLES[name]
         anchor = title.lower().replace(" ", "-")
         lines.append(f"| [{title}](#{anchor}) | {claims[name]} | {met} |")
-    lines += [study_section.summary(name, result) for name, result in studies.items()]
+    lines += [row for name, result in studies.items() for row in study_section.summary(name, result)]
     lines.append("")
     if studies:
         study_section.draw(studies)

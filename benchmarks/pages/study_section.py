@@ -68,25 +68,24 @@ def claims(result: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
     found = {}
     for population in _populations(result):
         own = values(result, population, "")
-        each = {f"less exploitable than its {side}": apart(own, values(result, JOINT, side)) for side in _sides(result)}
+        each = {f"than its {side}": apart(own, values(result, JOINT, side)) for side in _sides(result)}
         if "cross_play" in result:
             baseline = f"{JOINT}, {_sides(result)[0]}"
             for seat, role in enumerate(_roles(result)):
                 mean, half = difference(result, population, baseline, seat)
-                each[f"not shown to be worse as {role}"] = mean + half >= 0
+                each[f"not shown worse as {role}"] = mean + half >= 0
         found[population] = each
     return found
 
 
-def summary(name: str, result: Mapping[str, Any]) -> str:
-    """Return the row of a study in the table of all demonstrations."""
-    title = TITLES[name]
-    met = "; ".join(
-        f"{population}: " + (", ".join(f"{what}: {'yes' if each else '**no**'}" for what, each in found.items()) or "-")
-        for population, found in claims(result).items()
-    )
-    claim = "The mixture is less exploitable than joint PPO after equal steps, and not worse in cross-play."
-    return f"| [{title}](#{title.lower().replace(' ', '-')}) | {claim} | {met} |"
+def summary(name: str, result: Mapping[str, Any]) -> list[str]:
+    """Return the rows of a study in the table of all demonstrations, one per population."""
+    title, rows = TITLES[name], list[str]()
+    for population, found in claims(result).items():
+        met = ", ".join(f"{what}: {'yes' if each else '**no**'}" for what, each in found.items()) or "not complete"
+        claim = f"{population} is less exploitable than joint PPO after equal steps, and not worse in cross-play."
+        rows.append(f"| [{title}](#{title.lower().replace(' ', '-')}) | {claim} | {met} |")
+    return rows
 
 
 def section(name: str, result: Mapping[str, Any]) -> list[str]:

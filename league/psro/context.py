@@ -54,6 +54,13 @@ class PSROContext:
         assert self.strategy is not None
         return self.strategy
 
+    @property
+    def scheduled_steps(self) -> int:
+        """Environment steps over which the schedules of resumed learners extend: joint training and all responses."""
+        assert self.train is not None
+        iterations = int(self.store.config.get("iterations", self.config.iterations))  # of the run at its start
+        return self.config.joint_steps + iterations * self.train.total_steps
+
     def require_tabular(self) -> TabularGame:
         """Return the tabular form of the game, which exact oracles and payoffs have."""
         assert self.tabular is not None

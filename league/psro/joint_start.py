@@ -52,6 +52,8 @@ def check_joint_start(game: Game, config: PSROConfig) -> None:
         raise ConfigError(
             f"joint_steps: expected 0 with oracle='exact', got {config.joint_steps}; use oracle='learned'"
         )
+    if "total_steps" in config.joint_overrides:
+        raise ConfigError("joint_overrides: total_steps: expected the number of steps in joint_steps; use joint_steps")
     if config.joint_overrides:
         training(game, config.device, {**config.train_overrides, **config.joint_overrides})
 
@@ -122,10 +124,7 @@ def train_jointly(
 
 def _train_config(context: PSROContext) -> TrainConfig:
     """Return the training settings, whose schedules extend over the whole run if responses resume the learners."""
-    responses, config = context.train, context.config
-    assert responses is not None
+    config = context.config
     train = training(context.game, config.device, {**config.train_overrides, **config.joint_overrides})
-    total = config.joint_steps
-    if config.response_init == "resume":
-        total += int(context.store.config.get("iterations", config.iterations)) * responses.total_steps
-    return dataclasses.replace(train, total_steps=total)
+    resumed = config.response_init == "resume"
+    return dataclasses.replace(train, total_steps=context.scheduled_steps if resumed else config.joint_steps)

@@ -53,9 +53,7 @@ class LearnedOracle:
             **task.arguments,
         }
         if config.response_init == "resume" and task.function is None:
-            iterations = int(context.store.config.get("iterations", config.iterations))  # of the run at its start
-            total_steps = config.joint_steps + iterations * context.train.total_steps
-            arguments["train"] = dataclasses.replace(context.train, total_steps=total_steps)
+            arguments["train"] = dataclasses.replace(context.train, total_steps=context.scheduled_steps)
             arguments["steps"] = context.train.total_steps
         function, progress = task.function or train_best_response, _training_progress(context, task)
         return RemoteTask(

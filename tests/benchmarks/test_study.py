@@ -215,7 +215,7 @@ def test_seats_are_compared_against_the_same_opponents():
 
 
 def test_claims_need_intervals_apart_and_no_loss_in_either_seat():
-    what = ["less exploitable than its last policy", "not shown to be worse as a", "not shown to be worse as b"]
+    what = ["than its last policy", "not shown worse as a", "not shown worse as b"]
     for psro, joint, ahead, expected in (
         ([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], (2.0, -2.0), [True, True, False]),
         ([1.0, 1.1, 0.9], [2.0, 4.1, 1.0], (-2.0, 2.0), [False, False, True]),  # wide intervals

@@ -7,10 +7,12 @@ from gpu_envs.errors import ConfigError
 from league.analysis.report import read_report
 from league.game import Game
 from league.leagues import builder_validation
+from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import pairs
 from league.leagues.player import Match
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.leagues.training_group import shared_matchups
+from league.leagues.transitions import Reset
 from league.rollout.matchup_distribution import LEARNER
 
 KUHN = Game.of("KuhnPoker-v0")
@@ -115,11 +117,19 @@ def test_invalid_groups_are_refused(groups, message, tmp_path):
     running.store.close()
 
 
-def test_training_of_a_pair_starts_anew_if_one_of_it_restarts(tmp_path):
-    running = league(tmp_path, builder("latest"), iterations=1, game=KUHN)
-    running.run()
-    assert "learner.main_player_0_0+main_player_1_0" in running.store.state_names()
-    with running.store.step("restart"):
-        running.state.drop_trainings("main_player_1_0")
-    assert not [name for name in running.store.state_names() if name.startswith("learner.")]
+def test_pair_trains_in_new_worlds_from_its_weights_after_one_of_it_is_reset(tmp_path):
+    running = league(tmp_path, builder("latest"), iterations=2, game=KUHN)
+    running.begin()
+    running.iterate(1)
+    state, key = running.state, "learner.main_player_0_0+main_player_1_0"
+    assert key in running.store.state_names()
+    kept, first = (running.store.state(name, "cpu") for name in ("live.main_player_0_0", "first.main_player_1_0"))
+    with running.store.step("reset"):
+        apply_transitions(state, 1, [Reset("main_player_1_0")])
+    assert key not in running.store.state_names()
+    weights = running._start_weights(("main_player_0_0", "main_player_1_0"))
+    assert equal(weights["player_0"], kept)
+    assert equal(weights["player_1"], first)
+    running.iterate(2)
+    assert key in running.store.state_names()
     running.store.close()

@@ -8,7 +8,7 @@ from psro_runs import TINY, contents, play, psro
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
-from league.psro.joint_start import STEP, train_jointly
+from league.psro.joint_start import STEP, joint_start_task, train_jointly
 from league.solvers import MetaStrategy
 from league.solvers.meta_strategy import of_joint
 from league.storage.run_config import training
@@ -69,6 +69,24 @@ def test_resumed_run_repeats_no_joint_training(tmp_path):
 def test_joint_training_needs_learned_responses(tmp_path):
     with pytest.raises(ConfigError, match="joint_steps: expected 0 with oracle='exact', got 5"):
         psro(tmp_path, oracle="exact", joint_steps=5)
+
+
+def test_joint_training_has_settings_of_its_own(tmp_path):
+    run = psro(tmp_path, iterations=0, joint_overrides={"learner.entropy_coef": 0.25}, **SMALL)
+    with run.store:
+        task = joint_start_task(run._context(0))
+    assert task.arguments["train"].learner.entropy_coef == 0.25
+    assert run.train.learner.entropy_coef == 0.02
+    assert task.arguments["train"].total_steps == 1024
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"total_steps": 5}, "joint_overrides: total_steps: .* use joint_steps"), ({"learner.x": 1}, "x")],
+)
+def test_invalid_settings_of_joint_training_are_refused(given, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        psro(tmp_path, joint_overrides=given, **SMALL)
 
 
 def test_anytime_psro_starts_with_equal_weights_of_the_snapshots(tmp_path):
