@@ -104,11 +104,6 @@ def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
     return {name: Method(kind, settings, seeds=2, tried=name)}
 
 
-def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
-    """Return an attempt: it has two seeds and no cross-play."""
-    return {name: Method(kind, settings, seeds=2, tried=name)}
-
-
 _LEDUC_PSRO: dict[str, Any] = {
     "joint_share": 0.6,
     "joint_snapshots": 40,
