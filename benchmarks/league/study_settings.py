@@ -24,7 +24,7 @@ class Method:
     """Function of `benchmarks.league.study_methods`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the function."""
-    seeds: int = 10
+    seeds: int = 8
     """Number of trainings."""
     population: bool = False
     """Whether it is a population whose result is compared with joint PPO."""
@@ -100,8 +100,8 @@ def _baselines(snapshots: int) -> dict[str, Method]:
 
 
 def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
-    """Return an attempt: it has two seeds and no cross-play."""
-    return {name: Method(kind, settings, seeds=2, tried=name)}
+    """Return an attempt: it has one seed and no cross-play."""
+    return {name: Method(kind, settings, seeds=1, tried=name)}
 
 
 _LEDUC_PSRO: dict[str, Any] = {

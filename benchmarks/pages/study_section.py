@@ -188,7 +188,7 @@ def _attempts(result: Mapping[str, Any]) -> list[str]:
     table = _exploitability(result, attempts=True)
     if len(table) == 2:
         return []
-    return ["What was tried, with few seeds:", "", *table, ""]
+    return ["What was tried:", "", *table, ""]
 
 
 def _cross_play(result: Mapping[str, Any]) -> list[str]:
