@@ -50,14 +50,11 @@ def run_study(name: str, methods: Sequence[str], seeds: Sequence[int], commit: s
     for seed in seeds:
         for method in methods:
             row = recorded_run(name, study, method, seed)
-            if seed < study.methods[method].seeds and row is None:
+            if seed in study.seeds(method) and row is None:
                 _record(name, method, seed, _train(name, study, method, seed, commit))
             elif again and row is not None:
                 _record(name, method, seed, row | {"sides": _measured(name, study, method, seed, row["sides"])})
-    runs = {
-        each: [recorded_run(name, study, each, seed) for seed in range(study.methods[each].seeds)]
-        for each in study.compared()
-    }
+    runs = {each: [recorded_run(name, study, each, seed) for seed in study.seeds(each)] for each in study.compared()}
     known = {method: [row and row["processor_seconds"] for row in own] for method, own in runs.items()}
     if all(map(all, known.values())) and _read(name).get("cross_play", {}).get("runs") != known:
         found = _cross_play(name, study, runs) | {"runs": known, "commit": commit, "date": date.today().isoformat()}
@@ -254,7 +251,7 @@ def main(argv: Sequence[str]) -> None:
     torch.set_num_threads(1)
     began, commit = time.perf_counter(), provenance.commit()  # before the code can change
     if not args.write:
-        seeds = range(max(each.seeds for each in methods.values())) if args.seeds is None else args.seeds
+        seeds = range(STUDIES[args.study].num_seeds) if args.seeds is None else args.seeds
         run_study(args.study, args.methods or list(methods), seeds, commit, args.measure)
         print(f"{args.study}: {(time.perf_counter() - began) / 60:.1f} minutes", flush=True)
     write_page()

@@ -24,8 +24,6 @@ class Method:
     """Function of `benchmarks.league.study_methods`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the function."""
-    seeds: int = 8
-    """Number of trainings."""
     population: bool = False
     """Whether it is a population whose result is compared with joint PPO."""
     equal: str = "steps"
@@ -34,7 +32,7 @@ class Method:
     like: str = "PSRO"
     """Method with as many training samples, or as much processor time."""
     tried: str = ""
-    """Description of an attempt; attempts have few seeds and no cross-play."""
+    """Description of an attempt; attempts have one seed and no cross-play."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,8 @@ class Study:
     """Arguments of the environment, in addition to the preset."""
     train: Mapping[str, Any] = field(default_factory=dict)
     """Training settings of all methods, in addition to the preset."""
+    num_seeds: int = 10
+    """Number of trainings of each method, except attempts."""
     cross_play_episodes: int = 200
     """Episodes of each pair of seeds in cross-play."""
 
@@ -65,6 +65,10 @@ class Study:
     def overrides(self) -> dict[str, Any]:
         """Return the training settings of all methods."""
         return dict(self.train)
+
+    def seeds(self, method: str) -> range:
+        """Return the random seeds of a method."""
+        return range(1 if self.methods[method].tried else self.num_seeds)
 
     def compared(self) -> list[str]:
         """Return the names of the methods that take part in cross-play."""
@@ -77,7 +81,7 @@ class Study:
     def settings_of(self, method: str) -> dict[str, Any]:
         """Return as JSON values all settings that the policies of a method depend on."""
         own = self.to_json()
-        about = {key: value for key, value in own["methods"][method].items() if key not in ("seeds", "tried")}
+        about = {key: value for key, value in own["methods"][method].items() if key != "tried"}
         return {"method": about, **{key: own[key] for key in ("env_id", "env", "steps", "train")}}
 
 
@@ -100,8 +104,8 @@ def _baselines(snapshots: int) -> dict[str, Method]:
 
 
 def _tried(name: str, kind: str, **settings: Any) -> dict[str, Method]:
-    """Return an attempt: it has one seed and no cross-play."""
-    return {name: Method(kind, settings, seeds=1, tried=name)}
+    """Return an attempt: it is trained once, without cross-play."""
+    return {name: Method(kind, settings, tried=name)}
 
 
 _LEDUC_PSRO: dict[str, Any] = {
@@ -197,6 +201,7 @@ STUDIES: Mapping[str, Study] = {
     ),
     "simpletag": Study(
         "SimpleTag-v0",
+        num_seeds=8,
         steps=1_000_000,
         budget=250_000,
         episodes=20_000,
