@@ -112,7 +112,7 @@ def section(name: str, result: Mapping[str, Any]) -> list[str]:
         f"{settings['env_id']}{f' ({env})' if env else ''}, {settings['steps']:,} environment steps of each method"
         f"{f', all with {train}' if train else ''}. {how} Intervals are 95 % over seeds (Student's t). Episodes that "
         "fill payoff tables are not counted as steps; the table lists them. Policies of a mixture with a probability "
-        "below 0.5 % are omitted.",
+        "below 0.5 % are omitted. Settings were selected with trial runs, some of them with seeds 0 and 1.",
         "",
         *_exploitability(result, attempts=False),
         "",
