@@ -152,10 +152,6 @@ def _cross_play(name: str, study: Study, runs: Mapping[str, Sequence[Any]]) -> d
     for method, own in runs.items():
         for side_name in own[0]["sides"]:
             folders = [_folder(name, method, side_name, seed) for seed in range(len(own))]
-            if missing := [folder for folder in folders if not folder.exists()]:
-                raise SystemExit(
-                    f"{missing[0]}: expected the policies of a recorded training, got none; remove its results"
-                )
             places[f"{method}, {side_name}" if side_name else method] = list(range(len(sides), len(sides) + len(own)))
             sides += map(_load, folders)
     populations = [label for label in places if label in study.methods and study.methods[label].population]
@@ -196,6 +192,9 @@ def _save(folder: Path, side: Side) -> None:
 
 
 def _load(folder: Path) -> Side:
+    """Read a side; exit with a message if the folder is missing, as in a new clone."""
+    if not folder.exists():
+        raise SystemExit(f"{folder}: expected the policies of a recorded training, got none; remove its results")
     about = json.loads((folder / "side.json").read_text())
     policies = {
         role: [KINDS[kind](folder / f"{role}-{index}", "cpu") for index, kind in enumerate(kinds)]
@@ -248,6 +247,8 @@ def main(argv: Sequence[str]) -> None:
     methods = STUDIES[args.study].methods
     if unknown := set(args.methods or ()) - methods.keys():
         parser.error(f"no method {', '.join(sorted(unknown))}; expected some of {'; '.join(methods)}")
+    if wrong := set(args.seeds or ()) - set(range(STUDIES[args.study].num_seeds)):
+        parser.error(f"--seeds: expected some of 0 to {STUDIES[args.study].num_seeds - 1}, got {min(wrong)}")
     torch.set_num_threads(1)
     began, commit = time.perf_counter(), provenance.commit()  # before the code can change
     if not args.write:

@@ -1,6 +1,7 @@
 """The study of leagues and joint PPO: budgets, exploitability, cross-play, resuming, and its section of the page."""
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -115,6 +116,23 @@ def test_runs_with_other_settings_are_repeated(files):
 def test_method_needs_the_runs_that_it_refers_to(files):
     with pytest.raises(SystemExit, match="expected recorded runs of PSRO and joint PPO; run them first"):
         study.run_study("small", ["joint PPO, equal time"], [0])
+
+
+def test_recorded_training_without_its_policies_is_reported(files):
+    study.run_study("small", ["PSRO"], [0])
+    shutil.rmtree(files / "out")
+    with pytest.raises(SystemExit, match="expected the policies of a recorded training, got none"):
+        study.run_study("small", ["PSRO"], [0], again=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(["--seeds", "99"], "--seeds: expected some of 0 to 9, got 99"), (["--methods", "foo"], "no method foo")],
+)
+def test_unknown_seeds_and_methods_are_refused(given, message, capsys):
+    with pytest.raises(SystemExit):
+        study.main(["leduc", *given])
+    assert message in capsys.readouterr().err
 
 
 def test_policies_are_measured_again_without_training(files, monkeypatch):
