@@ -41,6 +41,6 @@ def resume_command(argv: list[str]) -> int:
             config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
             live = LiveTable(store, config.iterations)
             run = algorithm.make(store, config, live, executor)
-            with RunOutput(store, args, live) as output:
+            with RunOutput(store, args, live, config.device) as output:
                 run.run()
             return output.exit_code

@@ -19,15 +19,16 @@ __all__ = ["RunOutput"]
 class RunOutput:
     """Print what happens to a run in a `with` block. An interrupt ends the block and sets `exit_code` to 130."""
 
-    def __init__(self, store: RunStore, executor: ExecutorOptions, live: LiveTable) -> None:
+    def __init__(self, store: RunStore, executor: ExecutorOptions, live: LiveTable, device: str) -> None:
         """Use the table of a run, which is the progress of the run too.
 
         Args:
             store: Store of the run.
             executor: Options of the processes that train and evaluate.
             live: Table of the run.
+            device: Device on which the run continues.
         """
-        self.store, self.executor, self.live = store, executor, live
+        self.store, self.executor, self.live, self.device = store, executor, live, device
         self.began = 0.0
         self.exit_code = 0
         """Exit code of the command."""
@@ -59,9 +60,9 @@ class RunOutput:
     def _print_start(self) -> None:
         """Print the algorithm, the game, the device and the folder of the run."""
         store, words = self.store, self.executor.words().strip()
-        name, device, game = store.config["algorithm"], store.config["device"], store.game
+        name, game = store.config["algorithm"], store.game
         populations = f"{name} on {game.env_id}: populations of {', '.join(game.roles)}"
-        print(f"{populations}, on {device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
+        print(f"{populations}, on {self.device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
 
     def _print_interrupted(self) -> None:
         """Print the command that continues the run."""

@@ -96,7 +96,7 @@ def train_command(argv: list[str]) -> int:
                 if not store.tasks():  # nothing was computed: leave no folder behind
                     delete_empty_run(store)
                 raise
-            with RunOutput(store, args, live) as output:
+            with RunOutput(store, args, live, config.device) as output:
                 run.run()
             return output.exit_code
 

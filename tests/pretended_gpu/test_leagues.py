@@ -114,7 +114,7 @@ def test_league_equals_the_cpu(name, tmp_path):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_psro_variant_equals_the_cpu(variant, tmp_path):
     game = Game.of("RockPaperScissors-v0") if variant == "rectified" else KUHN
-    settings = {"pipeline_depth": 2} if variant == "pipeline" else {}
+    settings = {"pipeline": {"pipeline_depth": 2}, "xdo": {"oracle": "exact"}}.get(variant, {})
     assert_equal_on_all_devices("psro", game, tmp_path, variant=variant, **settings)
 
 

@@ -159,6 +159,13 @@ def test_some_damaged_values_give_one_line(runs, tmp_path, kind):
     try_cases(runs[kind], tmp_path, random.Random(0).sample(list(cases(runs[kind])), 8), None)
 
 
+def test_run_without_a_recorded_device_continues(runs, tmp_path):
+    copy = Path(shutil.copytree(runs["league"], tmp_path / "run"))
+    with contextlib.closing(sqlite3.connect(copy / DATABASE)) as db, db:
+        db.execute("UPDATE meta SET value = json_remove(value, '$.device') WHERE key = 'config'")
+    assert use(copy, 3) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kind", ["psro", "league"])
