@@ -226,6 +226,15 @@ STUDIES: Mapping[str, Study] = {
                 "alphastar", {**_LEAGUE, "exploiters": 0, "episodes_per_matchup": 40}, population=True
             ),
             **_baselines(20),
+            **_tried("PSRO, meta-strategy of the 5 latest policies", "psro", **_PURSUIT_PSRO, recent_policies=5),
+            **_tried(
+                "fictitious self-play in shared worlds, half of the matches against copies",
+                "self_play",
+                iterations=20,
+                opponents="uniform",
+                latest=0.5,
+                episodes_per_matchup=40,
+            ),
         },
     ),
 }
