@@ -34,6 +34,9 @@ MAX_TRIAL_INTERVAL = 4096
 TRIAL_RUNS = 8
 """Runs of a trial. A run that takes much longer than those of the other mode counts as four."""
 
+FIRST_RUNS = (2, 4)
+"""Runs on one thread, and on several, before the first choice."""
+
 WEIGHT = 0.05
 """Weight of a run in the average time of its mode."""
 
@@ -98,13 +101,17 @@ class ThreadingHeuristic:
 
     def __init__(self) -> None:
         self._single = self._parallel = 0.0  # [s]; 0 before the first run
+        self._recorded = [0, 0]  # runs of each mode
         self._runs, self._interval, self._trial = 0, TRIAL_INTERVAL, 0
         self._choice = False
 
     def parallel(self) -> bool:
-        """Return whether the next run is to use several threads."""
-        if self._single < MIN_PARALLEL_SECONDS:
+        """Return whether the next run is to use several threads; the first runs try both modes."""
+        single, several = self._recorded
+        if single < FIRST_RUNS[0] or self._single < MIN_PARALLEL_SECONDS:
             return False
+        if several < FIRST_RUNS[1]:
+            return True
         better = self._parallel < self._single
         if better != self._choice:
             self._choice, self._runs, self._interval, self._trial = better, 0, TRIAL_INTERVAL, 0
@@ -123,11 +130,13 @@ class ThreadingHeuristic:
         The average of several runs decides: beside another program, the time on several threads varies from run to
         run, because a worker may wait for its core.
         """
-        if parallel != self._choice and seconds > 1.25 * (self._parallel if self._choice else self._single):
+        runs = self._recorded[parallel] = self._recorded[parallel] + 1
+        chosen = self._parallel if self._choice else self._single
+        if runs > 1 and parallel != self._choice and seconds > 1.25 * chosen:
             self._trial = max(self._trial - 3, 0)
         usual = self._parallel if parallel else self._single
-        if usual:
-            seconds = usual + WEIGHT * (min(seconds, 2.0 * usual) - usual)
+        if runs > 2:  # the first run also compiles, touches new memory or starts threads; the second one replaces it
+            seconds = usual + max(WEIGHT, 1.0 / (runs - 1)) * (min(seconds, 2.0 * usual) - usual)
         if parallel:
             self._parallel = seconds
         else:

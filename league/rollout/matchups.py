@@ -18,7 +18,9 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameters, plays_in_kernels
 from league.rollout.lineups import Lineups
+from league.rollout.matchup_sums import MatchupAdder
 from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
+from trainers.base.agent_group import agent_rows_of
 from trainers.base.learner_spec import ENGINES
 from trainers.base.torch_threads import torch_threads
 from trainers.models.policy import PolicyProtocol
@@ -98,33 +100,31 @@ def simulate_matchups(
     """
     if engine not in ENGINES:
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
-    who, count = _check(game, policies, matchups, episodes)
-    sums, games = torch.zeros((len(who), 3 * len(game.seats)), dtype=torch.float64), int(count.sum())
-    loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
-    in_kernels = _in_kernels(game, who, loaded, games, engine, torch.device(device))
-    for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
-        if not (total := int(count[chosen].sum())):
+    who, count = _check(game, matchups, episodes)
+    loaded = _loaded(game, policies, who)
+    sums, games = np.zeros((3, *who.shape)), int(count.sum())
+    inside = _in_kernels(game, who, count, games, loaded, engine, torch.device(device))
+    of_kernels = games if inside is count else int(inside.sum())
+    for kind, total in ((SeatMatchups, games - of_kernels), (KernelMatchups, of_kernels)):
+        if not total:
             continue
-        lineups = Lineups.of(game, who, count * chosen)
+        own = inside if kind is KernelMatchups else count - inside
+        lineups = Lineups.of(game, who, own)
         passes = -(-total // max_envs)
         size = -(-total // passes)  # of a pass
         size = min(-(-size // STEP) * STEP, max_envs)
         # matchups in kernels and others have different random streams
         entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
         seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
-        playing = loaded
-        if total < games:
-            used = _used(game, who[chosen])
-            playing = {role: {index: loaded[role][index] for index in own} for role, own in used.items()}
-        threads = torch.get_num_threads() if kind is SeatMatchups else 1
-        with torch.no_grad(), torch_threads(threads):
-            simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
+        playing = loaded if total == games else _loaded(game, policies, who[own > 0])
+        with torch_threads(torch.get_num_threads() if kind is SeatMatchups else 1):
+            worlds = _worlds(game, size, device)
+            simulator = kind(game, worlds, playing, seeds[passes:], budget)
             for number in range(passes):
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
-                sums += _sums(len(who), part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
-    return MatchupResults(
-        torch.from_numpy(count), *(each.clone(memory_format=torch.contiguous_format) for each in sums.chunk(3, 1))
-    )
+                earned = simulator.simulate(part, seeds[number], greedy, max_steps)
+                worlds.adder.add(sums, part, earned, draw_margin)
+    return MatchupResults(*map(torch.from_numpy, (count, *sums)))
 
 
 _CACHE: OrderedDict[tuple[object, ...], Worlds] = OrderedDict()
@@ -137,42 +137,59 @@ def _worlds(game: Game, size: int, device: str) -> Worlds:
     """Return worlds without autoreset, cached because building them takes longer than an episode of Kuhn poker."""
     key = (game.env_id, game.seats, repr(sorted(game.env.items())), size, device)
     if key not in _CACHE:
-        _CACHE[key] = Worlds(game.core(size, device, autoreset="disabled"))
+        core = game.core(size, device, autoreset="disabled")
+        rows = [agent_rows_of(core, seat.members) for seat in game.seats]
+        _CACHE[key] = Worlds(core, rows, MatchupAdder(size, len(rows)))
     _CACHE.move_to_end(key)
     while len(_CACHE) > MAX_CACHED:
         _CACHE.popitem(last=False)
     return _CACHE[key]
 
 
-def _used(game: Game, who: np.ndarray) -> dict[str, list[int]]:
-    """Return the indices of the policies in matchups (K, S) by role, ascending."""
-    return {role: sorted({*who[:, game.seats_of(role)].ravel().tolist()}) for role in game.roles}
+def _loaded(
+    game: Game, populations: Mapping[str, Sequence[PolicyProtocol]], who: np.ndarray
+) -> dict[str, dict[int, PolicyProtocol]]:
+    """Return the policies in matchups (K, S) by role and index, ascending; raise ConfigError if one does not exist."""
+    used: dict[str, set[int]] = {}
+    for seat, column in zip(game.seats, who.T.tolist(), strict=True):
+        own, size = set(column), len(populations.get(seat.role, ()))
+        if own and not 0 <= min(own) <= max(own) < size:
+            wrong = next(row for row, index in enumerate(column) if not 0 <= index < size)
+            raise ConfigError(
+                f"{game.env_id}: matchup {tuple(who[wrong].tolist())}: {seat.name}: expected a policy of 0 to "
+                f"{size - 1} in the population {seat.role!r}"
+            )
+        used[seat.role] = used.get(seat.role, own) | own
+    return {role: {index: populations[role][index] for index in sorted(own)} for role, own in used.items()}
 
 
 def _in_kernels(
     game: Game,
     who: np.ndarray,
+    count: np.ndarray,
+    games: int,
     policies: Mapping[str, Mapping[int, PolicyProtocol]],
-    episodes: int,
     engine: str,
     device: torch.device,
 ) -> np.ndarray:
-    """Return whether matchups (K, S) are played inside the kernels, (K,) bool."""
-    found = np.zeros(len(who), bool)
+    """Return the numbers of episodes (K,) that are played inside the kernels; `count` itself, if all are."""
     if engine == "torch":
-        return found
-    known = {
-        role: {index for index, policy in own.items() if plays_in_kernels(policy, device, engine)}
-        for role, own in policies.items()
-    }
-    networks = [num_parameters(policies[role][index]) for role, own in known.items() for index in own]
-    steps = 2 * max(networks, default=0) * episodes * len(game.seats)
+        return np.zeros_like(count)
+    others: dict[str, list[int]] = {role: [] for role in policies}
+    largest = 0  # of the networks
+    for role, own in policies.items():
+        for index, policy in own.items():
+            if plays_in_kernels(policy, device, engine):
+                largest = max(largest, num_parameters(policy))
+            else:
+                others[role].append(index)
+    steps = 2 * largest * games * len(game.seats)
     if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
-        return found
-    found[:] = True
+        return np.zeros_like(count)
+    found = count
     for place, seat in enumerate(game.seats):
-        if len(known[seat.role]) < len(policies[seat.role]):
-            found &= np.isin(who[:, place], [*known[seat.role]])
+        if others[seat.role]:
+            found = np.where(np.isin(who[:, place], others[seat.role]), 0, found)
     return found
 
 
@@ -205,7 +222,8 @@ class SeatMatchups:
         for seat, seed in zip(self._seats, seeds, strict=True):
             seat.seed(seed)
 
-    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> Tensor:
+    @torch.no_grad()
+    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> np.ndarray:
         """Play the episodes of lineups, one in each of the first W worlds.
 
         Args:
@@ -215,7 +233,7 @@ class SeatMatchups:
             max_steps: Largest number of steps of an episode.
 
         Returns:
-            (W, S) float64, return of every seat, on the host.
+            (W, S) float32 or float64, return of every seat, on the host.
 
         Raises:
             GpuEnvsError: An episode has more than `max_steps` steps.
@@ -243,7 +261,7 @@ class SeatMatchups:
                     f"{core.id}: {unfinished} of {count} episodes lasted over {max_steps} steps; raise max_steps"
                 )
         returns = info["episode_return"][:count].double()
-        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats], 1).cpu()
+        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats], 1).cpu().numpy()
 
 
 def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
@@ -251,23 +269,6 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
     places = torch.full((max(policies) + 1,), NO_POLICY)
     places[list(policies)] = torch.arange(len(policies))
     return places
-
-
-def _sums(matchups: int, lineups: Lineups, earned: Tensor, draw_margin: float) -> Tensor:
-    """Return the sums of returns, their squares and scores of every seat's policy, (K, 3 * S).
-
-    Args:
-        matchups: Number of matchups K.
-        lineups: Lineups of W worlds.
-        earned: (W, S) float64, return of every seat.
-        draw_margin: See `scores`.
-    """
-    of_worlds = lineups.of_worlds
-    if lineups.order is not None:  # from seats back to the policies
-        earned = torch.empty_like(earned).scatter_(1, torch.from_numpy(lineups.order[of_worlds]), earned)
-    columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
-    sums = torch.zeros((matchups, columns.shape[1]), dtype=torch.float64)
-    return sums.index_add_(0, torch.from_numpy(lineups.matchup[of_worlds]), columns)
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -288,22 +289,14 @@ def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
 
 def _check(
     game: Game,
-    populations: Mapping[str, Sequence[PolicyProtocol]],
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
     given = matchups.cpu() if isinstance(matchups, Tensor) else matchups
     who = np.asarray(given, np.int64).reshape(-1, len(game.seats))
-    sizes = np.array([len(populations.get(seat.role, ())) for seat in game.seats], np.uint64)
-    wrong = who.view(np.uint64) >= sizes  # also of negative numbers
-    if wrong.any():
-        place = int(wrong.any(0).argmax())
-        at = int(wrong[:, place].argmax())
-        raise ConfigError(
-            f"{game.env_id}: matchup {tuple(who[at].tolist())}: {game.seats[place].name}: expected a policy of 0 to "
-            f"{int(sizes[place]) - 1} in the population {game.seats[place].role!r}"
-        )
+    if type(episodes) is int and episodes >= 0:
+        return who, np.full(len(who), episodes)
     count = np.asarray(episodes.cpu() if isinstance(episodes, Tensor) else episodes)
     if count.dtype.kind not in "iu" or count.shape not in ((), (len(who),)) or (count < 0).any():
         raise ConfigError(

@@ -9,7 +9,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import episode
 from warp_kernels.episode import IO
 from warp_kernels.framework.acting import act_all, act_one
 from warp_kernels.framework.actions import keep_inputs
@@ -20,6 +19,12 @@ from warp_kernels.framework.step import step_phases
 from warp_kernels.rules import LAST, Rules
 
 __all__ = ["build_phased_rollout", "build_rollout"]
+
+_OF_SHORT_EPISODES = (
+    *("final_obs", "alive", "valid", "to_move", "action_mask", "refused"),
+    *("terminated", "truncated", "running_return", "reward"),
+)
+"""Arrays of IO that also have constant sizes where networks have a memo, so that the rules take most of the time."""
 
 
 @cache
@@ -46,7 +51,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     traced = acting.traced
     act = act_all(rules, acting, together)
     store, store_world, store_last = _storage(rules, acting)
-    fields = tuple(name for name in episode.DENSE_FIELDS if name in ("obs", "choice", "control"))
+    fields = ("obs", "choice", "control", *(_OF_SHORT_EPISODES if acting.memo else ()))
     dense = dense_io(fields, num_agents, {"choice": rules.action_size, "control": rules.action_size})
 
     @wp.func
