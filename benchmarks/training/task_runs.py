@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.hardware import provenance
 from benchmarks.training.tasks import TrainingTask
 from league.storage.run_store import RunStore
+from trainers.base.agent_group import agent_rows_of
 from trainers.storage.learning_curves import read_rows
 
 __all__ = ["options_of", "policies_in", "progress_of", "run_training"]
@@ -89,6 +90,7 @@ def _progress_of_league(store: RunStore) -> dict[str, Any]:
         seconds, steps = seconds + float(row["seconds"]), steps + max(row["steps"].values())
         for seat in store.game.seats:
             player = next(name for name in row["return"] if f"_{seat.role}_" in name)
-            agents = sum(len(core.groups[member]) for member in seat.members)
-            curve.setdefault(seat.name, []).append([steps, row["return"][player] / agents])
+            if row["return"][player] is not None:  # no episode has ended
+                agents = len(agent_rows_of(core, seat.members))
+                curve.setdefault(seat.name, []).append([steps, row["return"][player] / agents])
     return {"steps": steps, "seconds": seconds, "curve": curve}
