@@ -129,34 +129,45 @@ def test_returns_equal_the_sum_of_equation_1(seed, rho_max, c_max, lam):
     advantage, returns = vtrace(
         **plain(steps), correction=Correction(steps["log_ratio"], rho_max, c_max), gamma=gamma, lam=lam
     )
-    length, ends = len(ratio), steps["terminated"] | steps["truncated"]
     for place in torch.cartesian_prod(torch.arange(5), torch.arange(3)).tolist():
-        at = lambda name, t, place=place: float(steps[name][(t, *place)])  # noqa: E731
-        after = lambda t, place=place: float(steps["last_value"][tuple(place)] if t == length else at("value", t))  # noqa: E731
+        own = {name: value[(..., *place)].tolist() for name, value in steps.items() if name != "to_move"}
+        expected = definition(own, ratio[(..., *place)].tolist(), gamma, lam, rho_max, c_max)
+        found = torch.stack([advantage[(..., *place)], returns[(..., *place)]])
+        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64).T, atol=1e-12, rtol=0)
 
-        def bootstrap(t):
-            if at("terminated", t):
-                return 0.0
-            return at("final_value", t) if at("truncated", t) else after(t + 1)
 
-        for s in range(length):
-            total, factor, t = at("value", s), 1.0, s
-            if not at("valid", s):
-                assert returns[(s, *place)] == advantage[(s, *place)] == 0
-                continue
-            while t < length and at("valid", t):
-                own = float(ratio[(t, *place)])
-                total += factor * min(rho_max, own) * (at("reward", t) + gamma * bootstrap(t) - at("value", t))
-                factor *= gamma * lam * min(c_max, own)
-                if ends[(t, *place)]:
-                    break
-                t += 1
-            assert float(returns[(s, *place)]) == pytest.approx(total, abs=1e-12)
-            following = bootstrap(s)
-            if not ends[(s, *place)] and s + 1 < length and at("valid", s + 1):
-                following = float(returns[(s + 1, *place)])
-            gain = min(rho_max, float(ratio[(s, *place)])) * (at("reward", s) + gamma * following - at("value", s))
-            assert float(advantage[(s, *place)]) == pytest.approx(gain, abs=1e-12)
+def definition(own, ratio, gamma, lam, rho_max, c_max) -> list[tuple[float, float]]:
+    """Return (A, v) of every step of one agent, written as in the source; steps are lists."""
+    length, found = len(ratio), []
+
+    def value_after(t):
+        if own["terminated"][t]:
+            return 0.0
+        if own["truncated"][t]:
+            return own["final_value"][t]
+        return own["last_value"] if t + 1 == length else own["value"][t + 1]
+
+    def returns(s):
+        total, factor = own["value"][s], 1.0
+        for t in range(s, length):
+            if not own["valid"][t]:
+                break
+            difference = own["reward"][t] + gamma * value_after(t) - own["value"][t]
+            total += factor * min(rho_max, ratio[t]) * difference
+            factor *= gamma * lam * min(c_max, ratio[t])
+            if own["terminated"][t] or own["truncated"][t]:
+                break
+        return total
+
+    for s in range(length):
+        if not own["valid"][s]:
+            found.append((0.0, 0.0))
+            continue
+        ended = own["terminated"][s] or own["truncated"][s] or s + 1 == length or not own["valid"][s + 1]
+        following = value_after(s) if ended else returns(s + 1)
+        gain = own["reward"][s] + gamma * following - own["value"][s]
+        found.append((min(rho_max, ratio[s]) * gain, returns(s)))
+    return found
 
 
 @pytest.mark.parametrize("seed", range(3))
