@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from trainers.algorithms.off_policy.sac import SAC, SACConfig
     from trainers.algorithms.off_policy.td3 import TD3, TD3Config
     from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
+    from trainers.algorithms.on_policy.appo import APPO, APPOConfig
+    from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
+    from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
     from trainers.config.presets import preset
     from trainers.config.train_config import TrainConfig
@@ -41,22 +44,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A2C",
+    "APPO",
     "DQN",
+    "IMPALA",
     "MADDPG",
     "MASAC",
+    "PG",
     "PPO",
     "QMIX",
     "SAC",
     "TD3",
     "A2CConfig",
+    "APPOConfig",
     "BCConfig",
     "Collector",
     "DQNConfig",
+    "IMPALAConfig",
     "Learner",
     "LearnerGroup",
     "MADDPGConfig",
     "MASACConfig",
     "MultiSeedTrainer",
+    "PGConfig",
     "PPOConfig",
     "Policy",
     "QMIXConfig",
@@ -80,6 +89,9 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         **dict.fromkeys(("A2C", "A2CConfig"), "trainers.algorithms.on_policy.a2c"),
+        **dict.fromkeys(("APPO", "APPOConfig"), "trainers.algorithms.on_policy.appo"),
+        **dict.fromkeys(("IMPALA", "IMPALAConfig"), "trainers.algorithms.on_policy.impala"),
+        **dict.fromkeys(("PG", "PGConfig"), "trainers.algorithms.on_policy.pg"),
         "BCConfig": "trainers.algorithms.imitation.behavior_cloning",
         "Collector": "trainers.runner.collector",
         **dict.fromkeys(("DQN", "DQNConfig"), "trainers.algorithms.off_policy.dqn"),

@@ -9,7 +9,7 @@ from trainers.config.train_config import TrainConfig, make_eval_core, members_by
 from trainers.evaluation.policy_evaluation import EvaluationResult, evaluate_policies
 from trainers.evaluation.scripted_policies import SCRIPTED, SCRIPTS, DeafListener, ScriptedPolicy
 from trainers.models.policy import Policy, PolicyProtocol
-from trainers.storage import checkpoint
+from trainers.storage import checkpoint, model_zoo
 from trainers.storage.checkpoint import Checkpoint
 
 __all__ = [
@@ -104,7 +104,18 @@ def _checkpoint(matches: Matches, name: str, argument: str) -> Mapping[str, Poli
     return dict.fromkeys(matches.sides[name], matches.policies(near)[name])
 
 
-SOURCES: dict[str, Source] = {RANDOM: _random, TRAINED: _trained, SCRIPTED: _scripted, "checkpoint": _checkpoint}
+def _zoo(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
+    """Return the policy of the same name in the model zoo."""
+    return dict.fromkeys(matches.sides[name], matches.policies(model_zoo.load(argument))[name])
+
+
+SOURCES: dict[str, Source] = {
+    RANDOM: _random,
+    TRAINED: _trained,
+    SCRIPTED: _scripted,
+    "checkpoint": _checkpoint,
+    "zoo": _zoo,
+}
 """Sources of policies in goals by the first word of their names; the other words are the argument."""
 
 

@@ -13,7 +13,10 @@ __all__ = ["GAMES", "OPPONENTS", "PICTURE", "RESULT", "draw", "recorded", "secti
 
 RESULT = provenance.ROOT / "benchmarks" / "results" / "learning" / "tag-cross-play.json"
 PICTURE = provenance.ROOT / "docs" / "tag_cross_play.png"
-GAMES: Mapping[str, tuple[int, int, str]] = {"tag-continuous": (24, 8, "return"), "tag-gridworld": (256, 11, "length")}
+GAMES: Mapping[str, tuple[int, int, str]] = {
+    "tag-continuous-joint": (24, 8, "return"),
+    "tag-gridworld": (256, 11, "length"),
+}
 """Episodes per matchup, number of checkpoints, and measure, by task."""
 WORDS = {"return": "return of the side", "length": "steps of an episode"}
 """Axis label of each measure."""

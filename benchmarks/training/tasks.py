@@ -19,8 +19,8 @@ class Goal:
     """The end of the 95 % interval that counts must reach it; None: only recorded.
 
     A number; or the policies that take the place of the trained ones, from whose interval it must lie apart: "random",
-    "scripted", or "checkpoint SHARE" for the run's own policies after this share of its steps. "jaxmarl" is the result
-    of `jaxmarl_learning`.
+    "scripted", "checkpoint SHARE" for the run's own policies after this share of its steps, or "zoo NAME" for those of
+    the model zoo. "jaxmarl" is the result of `jaxmarl_learning`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
@@ -49,12 +49,12 @@ class Goal:
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """A training task. Each seed is one run of ``gpu-envs train``."""
+    """A training task. Each seed is one run of ``gpu-envs train``, or of ``gpu-envs league train``."""
 
     name: str
     """Name of the task and of its entry in the model zoo."""
     options: str
-    """Options of ``gpu-envs train``, without --seed, --run-dir and --no-video."""
+    """Options of the command, without --seed, --run-dir and --no-video."""
     goals: tuple[Goal, ...]
     origin: Origin
     """Origin of the thresholds."""
@@ -65,6 +65,8 @@ class TrainingTask:
     """Evaluation episodes per seed and matchup, one per world."""
     zoo: bool = True
     """True to store the policies of the first seed in the model zoo."""
+    command: Literal["train", "league train"] = "train"
+    """Command of ``gpu-envs``. The copies of a league's players become checkpoints by ``gpu-envs league export``."""
 
 
 _NO_TABLE = "--eval-episodes 0"
@@ -87,9 +89,26 @@ _LISTENER = (Goal("return listener", "scripted"), Goal("return listener", "rando
 _KEEP = f"--checkpoint-interval {{}} --keep-last-checkpoints 100 {_NO_TABLE}"
 _TAG = (
     "TagContinuous-v0 --env-arg num_taggers=5 --env-arg num_runners=100 --env-arg grid_length=20.0 "
-    "--env-arg episode_length=500 --env-arg num_other_agents_observed=10 --total-steps 2500000 --num-envs 32 "
-    "--learner.rollout-length 50 --learner.num-minibatches 64 --learner.num-epochs 2 --learner.gamma 0.95 "
-    f"--learner.gae-lambda 0.7 --learner.learning-rate-final 3e-4 {_KEEP.format(78)}"
+    "--env-arg episode_length=500 --env-arg num_other_agents_observed=10"
+)
+_TAG_JOINT = (
+    f"{_TAG} --total-steps 2500000 --num-envs 32 --learner.rollout-length 50 --learner.num-minibatches 64 "
+    "--learner.num-epochs 2 --learner.gamma 0.95 --learner.gae-lambda 0.7 --learner.learning-rate-final 3e-4 "
+    f"{_KEEP.format(78)}"
+)
+_TAG_LEAGUE = (
+    f"{_TAG} --algorithm fictitious_self_play --iterations 20 --steps 64000 --rules.latest 0.5 --rules.random 0.3 "
+    "--rules.freeze-every 60000 --episodes-per-matchup 8 --device cpu --train-overrides num_envs=32 "
+    "--train-overrides learner.rollout_length=50 --train-overrides learner.num_minibatches=64 "
+    "--train-overrides learner.num_epochs=2 --train-overrides learner.gamma=0.95 "
+    "--train-overrides learner.gae_lambda=0.7 --train-overrides learner.learning_rate_final=3e-4"
+)
+_WARPDRIVE_TAG = (
+    "1 and 88 survivors and 390 steps are what policies reach that WarpDrive trained for 1e9 steps on a GPU, in this "
+    "configuration and from one fixed layout. Its taggers leave 0.2 of 100 random runners and need 388 steps. Its "
+    "runners keep 87.9 of 100 against random taggers. The thresholds by cross-play are chosen: random, scripted and "
+    "earlier policies in the same place. Scripted policies read positions and headings from the state. Trained ones "
+    "observe the ten nearest agents, and not their own heading. The run shared its cores with other programs"
 )
 
 
@@ -110,6 +129,24 @@ def _sides_of_tag(measures: dict[str, tuple[str, bool]]) -> tuple[Goal, ...]:
     )
 
 
+_TAG_GOALS = (
+    Goal("survivors runner", 1.0, ("tagger",), greedy=False, below=True),
+    Goal("length", 390.0, ("tagger",), greedy=False, below=True),
+    Goal("survivors runner", 88.0, ("runner",), greedy=False),
+    *_sides_of_tag({"tagger": ("return tagger", False), "runner": ("return runner", False)}),
+)
+
+
+def _against_joint(measures: dict[str, str]) -> tuple[Goal, ...]:
+    """Return the goals of both sides that compare them with joint PPO in their place, by measure of the group."""
+    joint = "zoo tag-continuous-joint"
+    return tuple(
+        Goal(of, joint, (group,), against, greedy=False, origin="chosen")
+        for group, of in measures.items()
+        for against in ("trained", joint)
+    )
+
+
 TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "cartpole-ppo",
@@ -125,6 +162,30 @@ TASKS: Sequence[TrainingTask] = (
         (Goal("return agent", 475.0),),
         "published",
         "Gymnasium's reward threshold of CartPole-v1",
+    ),
+    TrainingTask(
+        "cartpole-appo",
+        f"CartPole-v1 --algorithm appo {_NO_TABLE}",
+        (Goal("return agent", 475.0),),
+        "published",
+        "Gymnasium's reward threshold of CartPole-v1",
+        zoo=False,
+    ),
+    TrainingTask(
+        "cartpole-impala",
+        f"CartPole-v1 --algorithm impala {_NO_TABLE}",
+        (Goal("return agent", 475.0),),
+        "published",
+        "Gymnasium's reward threshold of CartPole-v1",
+        zoo=False,
+    ),
+    TrainingTask(
+        "cartpole-pg",
+        f"CartPole-v1 --algorithm pg {_NO_TABLE}",
+        (Goal("return agent", 475.0),),
+        "published",
+        "Gymnasium's reward threshold of CartPole-v1",
+        zoo=False,
     ),
     TrainingTask(
         "cartpole-dqn",
@@ -159,23 +220,17 @@ TASKS: Sequence[TrainingTask] = (
     ),
     TrainingTask(
         "tag-continuous",
-        _TAG,
-        (
-            Goal("survivors runner", 1.0, ("tagger",), greedy=False, below=True),
-            Goal("length", 390.0, ("tagger",), greedy=False, below=True),
-            Goal("survivors runner", 88.0, ("runner",), greedy=False),
-            *_sides_of_tag({"tagger": ("return tagger", False), "runner": ("return runner", False)}),
-        ),
+        _TAG_LEAGUE,
+        (*_TAG_GOALS, *_against_joint({"tagger": "return tagger", "runner": "return runner"})),
         "measured",
-        "1 and 88 survivors and 390 steps are what policies reach that WarpDrive trained for 1e9 steps on a GPU, in "
-        "this configuration and from one fixed layout. Its taggers leave 0.2 of 100 random runners and need 388 steps. "
-        "Its runners keep 87.9 of 100 against random taggers. The thresholds by cross-play are chosen: random, "
-        "scripted and earlier policies in the same place. Scripted policies read positions and headings from the "
-        "state. Trained ones observe the ten nearest agents, and not their own heading. The run shared its core with "
-        "other programs",
+        f"{_WARPDRIVE_TAG}. Half of the matches of a side are against the other side as it is, 30 % against random "
+        "policies, and the others against its earlier copies. The policies of tag-continuous-joint, which are trained "
+        "against each other alone and for twice as many steps, are thresholds too",
         seeds=1,
         episodes=128,
+        command="league train",
     ),
+    TrainingTask("tag-continuous-joint", _TAG_JOINT, _TAG_GOALS, "measured", _WARPDRIVE_TAG, seeds=1, episodes=128),
     TrainingTask(
         "tag-gridworld",
         "TagGridworld-v0 --env-arg use_full_observation=False --total-steps 500000 --learner.num-minibatches 16 "

@@ -9,7 +9,6 @@ python -m benchmarks.training.train_tasks --write               # Only the page 
 import argparse
 import json
 import math
-import os
 import shlex
 import statistics
 import subprocess
@@ -24,9 +23,9 @@ from benchmarks.hardware import provenance
 from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
+from benchmarks.training.task_runs import options_of, policies_in, progress_of, run_training
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
 from trainers.storage import checkpoint
-from trainers.storage.learning_curves import read_rows
 
 OUT = provenance.ROOT / "out" / "learning"
 RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
@@ -36,8 +35,6 @@ JAXMARL = "jaxmarl"
 """Name of the results of JaxMARL."""
 FINISHED = "finished.json"
 """File in the folder of a finished run: its options, exit status and seconds."""
-POINTS = 50
-"""Maximum number of points of a curve."""
 
 
 def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True) -> dict[str, Any]:
@@ -49,30 +46,19 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
         threads: OMP_NUM_THREADS of the run; None: torch's own choice.
         again: Run it even if a finished run with the same options exists; otherwise only evaluate that one.
     """
-    options = [*shlex.split(task.options), "--seed", str(seed), "--no-video"]
+    options = options_of(task, seed)
     done = None if again else finished(task, seed, options)
     out = done or OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     if done is None:
         commit, begin = provenance.commit(), time.perf_counter()
-        run = subprocess.run(
-            [str(Path(sys.executable).with_name("gpu-envs")), "train", *options, "--run-dir", str(out)],
-            check=False,
-            cwd=provenance.ROOT,
-            env={**os.environ, **({"OMP_NUM_THREADS": threads} if threads else {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        wall = time.perf_counter() - begin
-        (out / "output.txt").write_text(run.stdout)
-        about = {"options": options, "exit": run.returncode, "wall": wall, "commit": commit}
+        code, text = run_training(task, options, out, threads)
+        about = {"options": options, "exit": code, "wall": time.perf_counter() - begin, "commit": commit}
+        (out / "output.txt").write_text(text)
         (out / FINISHED).write_text(json.dumps(about))
     about = json.loads((out / FINISHED).read_text())
-    rows = read_rows(out / "metrics.csv")
     result: dict[str, Any] = {"seed": seed, "exit": about["exit"], "wall": about["wall"], "commit": about["commit"]}
-    result |= {"steps": int(rows[-1]["env_steps"]), "seconds": float(rows[-1]["seconds"])}
-    result |= {"curve": _curve(rows), "checkpoint": str(checkpoint.find(out))}
-    return result | evaluate_goals(task.goals, out, task.episodes, JUDGES)
+    result |= progress_of(task, out) | {"checkpoint": str(checkpoint.find(policies_in(task, out)))}
+    return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES)
 
 
 def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | None:
@@ -81,17 +67,6 @@ def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | No
         if json.loads(file.read_text())["options"] == list(options):
             return file.parent
     return None
-
-
-def _curve(rows: Sequence[dict[str, str]]) -> dict[str, list[list[float]]]:
-    """Return steps and return per agent by group, thinned out."""
-    curve = {}
-    for column in rows[0]:
-        if column.endswith("/episode_return_mean"):
-            points = [[int(row["env_steps"]), float(row[column])] for row in rows if row[column]]
-            every = max(1, math.ceil(len(points) / POINTS))
-            curve[column.rpartition("/")[0]] = [points[0], *points[every::every]] if points else []
-    return curve
 
 
 def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +106,7 @@ def keep(task: TrainingTask, run: dict[str, Any]) -> None:
     from trainers.storage import model_zoo
 
     saved = checkpoint.load(Path(run["checkpoint"]))
-    words = f"gpu-envs train {task.options} --seed {run['seed']}"
+    words = f"gpu-envs {task.command} {task.options} --seed {run['seed']}"
     goals = [
         {
             "of": goal.of,

@@ -16,13 +16,14 @@ Train populations of policies that play against each other.
   gpu-envs league resume DIR                                  continue an interrupted or finished run
   gpu-envs league report DIR                                  write tables and figures of a run
   gpu-envs league render DIR                                  render policies of a run to a video
+  gpu-envs league export DIR --output OUT                     write policies of a run as a checkpoint
 
 gpu-envs league COMMAND --help prints the options of a command, with an example.
 
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
 """Help of `gpu-envs league`."""
 
-COMMANDS = ("train", "resume", "report", "render")
+COMMANDS = ("train", "resume", "report", "render", "export")
 """Subcommands; each is a module of this package with a function `NAME_command`."""
 
 

@@ -63,6 +63,23 @@ def test_recorded_options_equal_those_of_the_tasks():
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
+def test_league_is_a_task_whose_checkpoints_are_the_copies_of_its_players(tmp_path, monkeypatch):
+    monkeypatch.setattr(train_tasks, "OUT", tmp_path)
+    few = ("num_envs=4", "learner.rollout_length=4", "learner.hidden_sizes=[4]")
+    options = "SimpleTag-v0 --env-arg max_episode_steps=4 --algorithm self_play --iterations 2 --steps 32 "
+    options += "--rules.freeze-every 16 --episodes-per-matchup 4 --device cpu "
+    options += " ".join(f"--train-overrides {each}" for each in few)
+    goals = (Goal("return agent", "checkpoint 0", ("agent",), greedy=False),)
+    task = TrainingTask("league", options, goals, "chosen", "s", command="league train")
+    found = train_tasks.learn(task, 0, "1")
+    assert (found["exit"], found["steps"]) == (0, 64)
+    assert [steps for steps, _ in found["curve"]["agent"]] == [32, 64]
+    assert found["checkpoint"].endswith("policies/checkpoints/000000002")
+    assert "agent checkpoint 0, others random" in found["others"]
+    again = train_tasks.learn(task, 0, "1", again=False)
+    assert {**again, "wall": 0} == {**found, "wall": 0}, "a finished run is evaluated, not repeated"
+
+
 def test_zoo_has_the_policies_of_the_tasks():
     assert zoo_entries.names() == sorted(task.name for task in TASKS if task.zoo)
 
@@ -73,7 +90,7 @@ def test_models_play_as_recorded(name):
     size = sum(file.stat().st_size for file in zoo_entries.folder(name).iterdir())
     assert size <= model_zoo.MAX_BYTES
     saved, about = model_zoo.load(name), model_zoo.about(name)
-    assert about["command"].startswith("gpu-envs train ")
+    assert about["command"].startswith(("gpu-envs train ", "gpu-envs league train "))
     config = TrainConfig.from_json(saved.config)
     assert config.algorithm in ALGORITHMS
     assert about["goals"]

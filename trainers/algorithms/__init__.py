@@ -14,26 +14,35 @@ if TYPE_CHECKING:
     from trainers.algorithms.off_policy.sac import SAC, SACConfig
     from trainers.algorithms.off_policy.td3 import TD3, TD3Config
     from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
+    from trainers.algorithms.on_policy.appo import APPO, APPOConfig
+    from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
+    from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
     from trainers.algorithms.registry import ALGORITHMS, AlgorithmSpec, find
 
 __all__ = [
     "A2C",
     "ALGORITHMS",
+    "APPO",
     "DQN",
+    "IMPALA",
     "MADDPG",
     "MASAC",
+    "PG",
     "PPO",
     "QMIX",
     "SAC",
     "TD3",
     "A2CConfig",
+    "APPOConfig",
     "AlgorithmSpec",
     "BCConfig",
     "DQNConfig",
+    "IMPALAConfig",
     "Learner",
     "MADDPGConfig",
     "MASACConfig",
+    "PGConfig",
     "PPOConfig",
     "QMIXConfig",
     "SACConfig",
@@ -54,6 +63,9 @@ __getattr__, __dir__ = lazy_exports(
         **dict.fromkeys(("SAC", "SACConfig"), "trainers.algorithms.off_policy.sac"),
         **dict.fromkeys(("TD3", "TD3Config"), "trainers.algorithms.off_policy.td3"),
         **dict.fromkeys(("A2C", "A2CConfig"), "trainers.algorithms.on_policy.a2c"),
+        **dict.fromkeys(("APPO", "APPOConfig"), "trainers.algorithms.on_policy.appo"),
+        **dict.fromkeys(("IMPALA", "IMPALAConfig"), "trainers.algorithms.on_policy.impala"),
+        **dict.fromkeys(("PG", "PGConfig"), "trainers.algorithms.on_policy.pg"),
         **dict.fromkeys(("PPO", "PPOConfig"), "trainers.algorithms.on_policy.ppo"),
         **dict.fromkeys(("ALGORITHMS", "AlgorithmSpec", "find"), "trainers.algorithms.registry"),
     },

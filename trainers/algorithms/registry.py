@@ -67,7 +67,18 @@ _ALL = (
     AlgorithmSpec(
         "mappo", "on_policy.ppo", "PPO", "multi-agent PPO: critics on the global state", {"critic_input": "state"}
     ),
+    AlgorithmSpec(
+        "appo", "on_policy.appo", "APPO", "asynchronous PPO: clipped objective, V-trace returns, target policy"
+    ),
     AlgorithmSpec("a2c", "on_policy.a2c", "A2C", "advantage actor-critic: one gradient step per rollout"),
+    AlgorithmSpec("impala", "on_policy.impala", "IMPALA", "actor-critic with V-trace returns"),
+    AlgorithmSpec(
+        "pg",
+        "on_policy.pg",
+        "PG",
+        "policy gradient (REINFORCE), with or without a baseline",
+        {"gae_lambda": 1.0},
+    ),
     AlgorithmSpec(
         "dqn", "off_policy.dqn", "DQN", "deep Q-learning: double, dueling, n-step returns, prioritized replay"
     ),

@@ -9,8 +9,20 @@ if TYPE_CHECKING:
     from trainers.buffers.replay_buffer import ReplayBuffer
     from trainers.buffers.returns import gae, gae_by_turns, n_step
     from trainers.buffers.rollout_buffer import RolloutBuffer, RolloutOverflowError
+    from trainers.buffers.vtrace import Correction, vtrace, vtrace_by_turns
 
-__all__ = ["RecurrentState", "ReplayBuffer", "RolloutBuffer", "RolloutOverflowError", "gae", "gae_by_turns", "n_step"]
+__all__ = [
+    "Correction",
+    "RecurrentState",
+    "ReplayBuffer",
+    "RolloutBuffer",
+    "RolloutOverflowError",
+    "gae",
+    "gae_by_turns",
+    "n_step",
+    "vtrace",
+    "vtrace_by_turns",
+]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
@@ -19,5 +31,6 @@ __getattr__, __dir__ = lazy_exports(
         "ReplayBuffer": "trainers.buffers.replay_buffer",
         **dict.fromkeys(("gae", "gae_by_turns", "n_step"), "trainers.buffers.returns"),
         **dict.fromkeys(("RolloutBuffer", "RolloutOverflowError"), "trainers.buffers.rollout_buffer"),
+        **dict.fromkeys(("Correction", "vtrace", "vtrace_by_turns"), "trainers.buffers.vtrace"),
     },
 )

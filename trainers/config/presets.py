@@ -27,6 +27,12 @@ _MPE_PPO: dict[str, Any] = {
     "num_threads": 1,
     "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.005, reward_scale=0.1),
 }
+_CARTPOLE: dict[str, Any] = {
+    "num_envs": 64,
+    "total_steps": 200_000,
+    "num_threads": 1,
+    "learner": dict(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy_coef=0.005),
+}
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small game of tag; trains in three minutes on two CPU cores.
     ("TagContinuous-v0", "cpu", "ppo"): {
@@ -86,18 +92,22 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     # classic control
     # Solved (475) within ten seconds; ten of ten seeds reach 500.
-    ("CartPole-v1", "cpu", "ppo"): {
-        "num_envs": 64,
-        "total_steps": 200_000,
-        "num_threads": 1,
-        "learner": dict(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy_coef=0.005),
-    },
+    ("CartPole-v1", "cpu", "ppo"): _CARTPOLE,
     # Ten of ten seeds reach 500. With eight steps per rollout and gae_lambda=1 one of three seeds fails.
     ("CartPole-v1", "cpu", "a2c"): {
         "num_envs": 64,
         "total_steps": 400_000,
         "num_threads": 1,
         "learner": dict(rollout_length=16, gae_lambda=0.95, gamma=0.99, reward_scale=0.05, entropy_coef=0.005),
+    },
+    ("CartPole-v1", "cpu", "appo"): _CARTPOLE,
+    ("CartPole-v1", "cpu", "impala"): {**_CARTPOLE, "total_steps": 400_000},
+    # A rollout as long as the longest episode knows the outcome of half of its steps.
+    ("CartPole-v1", "cpu", "pg"): {
+        "num_envs": 8,
+        "total_steps": 400_000,
+        "num_threads": 1,
+        "learner": dict(rollout_length=512, learning_rate=5e-3, gamma=0.99, reward_scale=0.05, entropy_coef=0.0),
     },
     ("CartPole-v1", "cpu", "dqn"): {
         "num_envs": 16,

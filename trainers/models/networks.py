@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,9 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from trainers.base.torch_threads import torch_threads
 
-__all__ = ["ACTIVATIONS", "Network", "NetworkConfig", "actor_width", "mlp", "polyak_update", "with_ids"]
+__all__ = ["ACTIVATIONS", "Network", "NetworkConfig", "actor_width", "mlp", "polyak_update", "target_copy", "with_ids"]
+
+M = TypeVar("M", bound=nn.Module)
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}  # name of the setting -> layer
 
@@ -225,3 +228,8 @@ def polyak_update(target: nn.Module, net: nn.Module, tau: float) -> None:
     """Move the weights of a target network a share `tau` of the way towards those of `net`."""
     for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
         slow.lerp_(fast, tau)
+
+
+def target_copy(net: M) -> M:
+    """Return a copy of a network without gradients, as target network."""
+    return copy.deepcopy(net).requires_grad_(False)

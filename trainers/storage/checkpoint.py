@@ -267,7 +267,7 @@ def find(path: Path) -> Path:
     if (path / LEAGUE).is_file():
         raise CheckpointError(
             f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "
-            f"gpu-envs league render {path}, or gpu-envs watch {path}, shows its policies"
+            f"gpu-envs league export {path} --output FOLDER writes its policies as a checkpoint"
         )
     if (path / SEEDS).is_file():
         runs = sorted(run.name for run in path.glob("seed-*"))

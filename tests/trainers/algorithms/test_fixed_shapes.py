@@ -32,6 +32,11 @@ CASES = {
     ),
     "a2c": ("TagContinuous-v0", "a2c", SMALL_TAG, {"rollout_length": 16}),
     "a2c in turns": ("TicTacToe-v0", "a2c", {}, {"rollout_length": 16}),
+    "impala": ("TagContinuous-v0", "impala", SMALL_TAG, {"rollout_length": 16}),
+    "appo, recurrent": ("TagContinuous-v0", "appo", SMALL_TAG, {**WHOLE, "network": "gru"}),
+    "appo in turns": ("TicTacToe-v0", "appo", {}, WHOLE),
+    "pg": ("TagContinuous-v0", "pg", SMALL_TAG, {"rollout_length": 16}),
+    "pg in turns": ("LeducPoker-v0", "pg", {}, {"rollout_length": 16}),
 }  # fmt: skip
 
 

@@ -54,8 +54,11 @@ def test_both_sides_of_gridworld_tag_beat_random_play(tmp_path):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("engine", ["torch", "kernel"])
-@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+@pytest.mark.parametrize(
+    ("algorithm", "engine"),
+    [*((name, engine) for name in ("ppo", "a2c") for engine in ("torch", "kernel"))]
+    + [(name, "torch") for name in ("appo", "impala", "pg")],
+)
 def test_on_policy_preset_solves_cartpole(algorithm, engine, tmp_path):
     """Gymnasium calls a mean return of 475 solved."""
     config = dataclasses.replace(preset("CartPole-v1", "cpu", algorithm), seed=0, eval_episodes=0, engine=engine)

@@ -18,7 +18,7 @@ from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
-from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
+from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
@@ -32,7 +32,7 @@ from trainers.buffers.replay_buffer import PRIORITY, Fields, ReplayBuffer
 from trainers.buffers.returns import n_step
 from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import GreedyHead, greedy_spec
-from trainers.models.networks import Network, polyak_update
+from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpu_envs.utils.settings import setting
 from trainers.base.gradients import linear_schedule
@@ -15,9 +13,7 @@ from trainers.base.random_streams import Stream, uniform
 from trainers.models.discrete_heads import legal
 from trainers.models.networks import NetworkConfig
 
-__all__ = ["QConfig", "best_value", "explore", "target_copy"]
-
-M = TypeVar("M", bound=nn.Module)
+__all__ = ["QConfig", "best_value", "explore"]
 
 
 @dataclass(frozen=True)
@@ -93,8 +89,3 @@ def best_value(values: Tensor, prefer: Tensor, mask: Tensor | None) -> Tensor:
     Hasselt et al. 2016, eq. 4). With the target network's values for both it is the original algorithm.
     """
     return values.gather(-1, legal(prefer, mask).argmax(-1, keepdim=True)).squeeze(-1)
-
-
-def target_copy(net: M) -> M:
-    """Return a copy without gradients, as target network."""
-    return copy.deepcopy(net).requires_grad_(False)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
+from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
@@ -30,7 +30,7 @@ from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import GreedyHead, greedy_spec
-from trainers.models.networks import Network, actor_width, mlp, polyak_update, with_ids
+from trainers.models.networks import Network, actor_width, mlp, polyak_update, target_copy, with_ids
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
 

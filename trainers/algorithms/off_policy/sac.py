@@ -13,7 +13,6 @@ Truncations are bootstrapped from the true last observation.
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 
@@ -35,7 +34,7 @@ from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream
 from trainers.base.state import State, load_state, save_state
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
-from trainers.models.networks import Network, polyak_update
+from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
 
@@ -81,7 +80,7 @@ class SAC(ReplayLearner):
         self.actor = Network(self.spec, head.num_params, 0.01, weights)
         code_width, values = (0, head.code_width) if self.values_all_choices else (head.code_width, 1)
         self.critics = nn.ModuleList([self._make_critic(spec, code_width, values, weights) for _ in range(2)])
-        self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
+        self.target_critics = target_copy(self.critics)
         self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         self.net = nn.ModuleDict({**parts, "target_critics": self.target_critics})

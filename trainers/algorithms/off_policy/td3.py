@@ -6,7 +6,6 @@ target actions. Truncations are bootstrapped from the true last observation.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +29,7 @@ from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream, normal, uniform
 from trainers.base.state import State, load_state, save_state
 from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
-from trainers.models.networks import Network, polyak_update
+from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
 
@@ -75,8 +74,8 @@ class TD3(ReplayLearner):
         self.normalizer = ObservationNormalizer(spec.obs_width)
         self.actor = Network(self.spec, head.num_params, 0.01, weights)
         self.critics = self._make_critics(spec, weights)
-        self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
-        self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
+        self.target_actor = target_copy(self.actor)
+        self.target_critics = target_copy(self.critics)
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         parts |= {"target_actor": self.target_actor, "target_critics": self.target_critics}
         self.net = nn.ModuleDict(parts).to(self.device)

@@ -1,4 +1,4 @@
-"""Algorithms that learn from rollouts of the current policy: PPO and A2C."""
+"""Algorithms that learn from rollouts of the present policy, or of slightly older ones."""
 
 from typing import TYPE_CHECKING
 
@@ -6,14 +6,31 @@ from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
+    from trainers.algorithms.on_policy.appo import APPO, APPOConfig
+    from trainers.algorithms.on_policy.impala import IMPALA, IMPALAConfig
+    from trainers.algorithms.on_policy.pg import PG, PGConfig
     from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 
-__all__ = ["A2C", "PPO", "A2CConfig", "PPOConfig"]
+__all__ = [
+    "A2C",
+    "APPO",
+    "IMPALA",
+    "PG",
+    "PPO",
+    "A2CConfig",
+    "APPOConfig",
+    "IMPALAConfig",
+    "PGConfig",
+    "PPOConfig",
+]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         **dict.fromkeys(("A2C", "A2CConfig"), "trainers.algorithms.on_policy.a2c"),
+        **dict.fromkeys(("APPO", "APPOConfig"), "trainers.algorithms.on_policy.appo"),
+        **dict.fromkeys(("IMPALA", "IMPALAConfig"), "trainers.algorithms.on_policy.impala"),
+        **dict.fromkeys(("PG", "PGConfig"), "trainers.algorithms.on_policy.pg"),
         **dict.fromkeys(("PPO", "PPOConfig"), "trainers.algorithms.on_policy.ppo"),
     },
 )

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.on_policy.estimators import Estimates, Steps, generalized, importance_weighted
 from trainers.base.learner_spec import LearnerSpec
 from trainers.models.action_heads import action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig
 from trainers.models.normalization import ObservationNormalizer
 
-__all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput"]
+__all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput", "VTraceConfig"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,26 @@ class ActorCriticConfig(NetworkConfig):
     def central_input(self) -> CentralInput:
         """Global input of the critic, see `Learner.central_input`."""
         return "state" if self.critic_input == "state" else None
+
+    def estimate(self, steps: Steps) -> Estimates:
+        """Return advantages and returns, see `Estimates`."""
+        return generalized(steps, self.gamma, self.gae_lambda)
+
+
+@dataclass(frozen=True)
+class VTraceConfig(ActorCriticConfig):
+    """Settings of algorithms that correct returns for steps sampled with older weights, by V-trace."""
+
+    rho_max: float = setting(1.0, gt=0)
+    """Largest importance ratio of a temporal difference and of an advantage, called rho bar in the source.
+    A smaller one moves returns towards those of the policy that sampled."""
+    c_max: float = setting(1.0, gt=0)
+    """Largest importance ratio that carries a difference back to earlier steps, called c bar in the source.
+    A smaller one has less variance and learns more slowly."""
+
+    def estimate(self, steps: Steps) -> Estimates:
+        """Return advantages and returns by V-trace, see `Estimates`."""
+        return importance_weighted(steps, self.gamma, self.gae_lambda, self.rho_max, self.c_max)
 
 
 class CriticInput(nn.Module):

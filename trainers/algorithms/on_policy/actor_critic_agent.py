@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig
-from trainers.algorithms.on_policy.advantages import row_batch, sequence_batch, update_normalizers
+from trainers.algorithms.on_policy.advantages import ValuedPolicy, row_batch, sequence_batch, update_normalizers
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import stream_of_shard
@@ -43,6 +43,7 @@ class ActorCriticAgent:
             capacity=final_obs_capacity(length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity),
             device=self.device,
         )
+        self.valued: ValuedPolicy | None = None  # policy that V-trace values
         recurrent = config.network == "gru"
         self.recurrent_state = RecurrentState(shape, net.actor, net.critic, self.device) if recurrent else None
 
@@ -63,8 +64,9 @@ class ActorCriticAgent:
         The host synchronizes with the device unless `fixed_shapes` is set.
         """
         if self.recurrent_state is None:
-            return row_batch(self.rollout, self.net, self.config, reducer, fixed_shapes)
-        return sequence_batch(self.rollout, self.net, self.recurrent_state, self.config, reducer, fixed_shapes)
+            return row_batch(self.rollout, self.net, self.config, reducer, fixed_shapes, self.valued)
+        recurrent = self.recurrent_state
+        return sequence_batch(self.rollout, self.net, recurrent, self.config, reducer, fixed_shapes, self.valued)
 
     def update_normalizer(self, batch: dict[str, Tensor], total: Callable[[Tensor], Tensor]) -> None:
         """Update the normalizers, after gradient steps; see `update_normalizers`."""

@@ -5,22 +5,25 @@ Feedforward learners use rows, recurrent ones whole sequences. The first axis of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig, CriticInput
+from trainers.algorithms.on_policy.estimators import Estimates, Steps
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.buffers.recurrent_state import RecurrentState
-from trainers.buffers.returns import gae, gae_by_turns
 from trainers.buffers.rollout_buffer import NO_FINAL_STATE, RolloutBuffer
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
 
 __all__ = [
     "WHOLE",
+    "ValuedPolicy",
     "explained_variance",
     "forward_batch",
     "minibatch",
@@ -31,6 +34,15 @@ __all__ = [
 
 WHOLE = ("raw_obs", "states", "rows")
 """Entries of a batch that are not split into minibatches."""
+
+
+class ValuedPolicy(NamedTuple):
+    """Policy whose returns V-trace estimates: the present one, or a target policy."""
+
+    actor: nn.Module
+    """A `Network`; its inputs are normalized observations."""
+    head: nn.Module
+    """Action head."""
 
 
 def explained_variance(batch: dict[str, Tensor], reducer: GradientReducer) -> Tensor:
@@ -73,8 +85,12 @@ def row_batch(
     c: ActorCriticConfig,
     reducer: GradientReducer = LOCAL_REDUCER,
     fixed_shapes: bool = False,
+    valued: ValuedPolicy | None = None,
 ) -> dict[str, Tensor]:
     """Value the rollout and return its decisions, tensors (N, ...).
+
+    With `valued`, "log_prob" is the log-probability of the actions under that policy, which V-trace values; it is at
+    most twice as improbable as at sampling.
 
     The host synchronizes with the device to count final observations and the N valid decisions. With `fixed_shapes` it
     does not: N is T * E * n, and "valid" (N,) marks the valid decisions.
@@ -95,20 +111,25 @@ def row_batch(
     else:
         all_agents = torch.arange(r.valid[0].numel(), device=r.device)
         seen, last = critic_input(states, rows), critic_input(states, r.valid.numel() + all_agents)
-    valued = critic(seen).squeeze(-1)
-    value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, valued).view_as(r.reward)
+    values = critic(seen).squeeze(-1)
+    value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, values).view_as(r.reward)
     last_value = critic(last).view_as(r.reward[0])
     final_value = _spread(r, critic(_final(r, slots, fixed_shapes, normalizer, critic_input)).squeeze(-1))
-    advantage, returns, known = _estimate(r, value, last_value, final_value, c)
-    if r.to_move is not None and not fixed_shapes:
+    log_prob, log_ratio = r.log_prob, None
+    if valued is not None:
+        mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
+        own = valued.head.evaluate(valued.actor(obs), r.action.flatten(0, 2)[rows], mask)[0]
+        log_prob, log_ratio = _under(r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, own))
+    advantage, returns, known = _estimate(r, value, last_value, final_value, c, log_ratio)
+    if known is not r.valid and not fixed_shapes:
         keep = known.flatten()[rows]
-        rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
+        rows, raw_obs, obs, values = rows[keep], raw_obs[keep], obs[keep], values[keep]
     valid = known.flatten() if fixed_shapes else None
     advantage = advantage.flatten()[rows]
     if c.normalize_advantage:
         advantage = reducer.normalize(advantage, valid)
     batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows], "rows": rows}
-    batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": r.log_prob.flatten()[rows], "value": valued}
+    batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": log_prob.flatten()[rows], "value": values}
     if valid is not None:
         batch["valid"] = valid
     if r.mask is not None:
@@ -126,8 +147,11 @@ def sequence_batch(
     c: ActorCriticConfig,
     reducer: GradientReducer = LOCAL_REDUCER,
     fixed_shapes: bool = False,
+    valued: ValuedPolicy | None = None,
 ) -> dict[str, Tensor]:
     """Value the rollout and return every agent's T steps as a sequence, tensors (E * n, T, ...).
+
+    "log_prob" is as in `row_batch`.
 
     "valid" marks the decisions to learn from; other entries are zero. Steps between an agent's turns stay in its
     sequence, since they update its hidden state. Only without `fixed_shapes` the host synchronizes with the device.
@@ -153,12 +177,17 @@ def sequence_batch(
     final = _final(r, slots, fixed_shapes, normalizer, critic_input)
     hidden_before = hidden[:-1].flatten(0, 1)[r.slot_rows(len(final))]
     final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
-    advantage, returns, known = _estimate(r, value[:-1], value[-1], final_value, c)
+    log_prob, log_ratio = r.log_prob, None
+    if valued is not None:
+        params = valued.actor.unroll(obs, before["actor"], begins[:-1]).view(*r.reward.shape, -1)
+        mask = None if r.mask is None else r.mask[:-1]
+        log_prob, log_ratio = _under(r, valued.head.evaluate(params, r.action, mask)[0])
+    advantage, returns, known = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
     if c.normalize_advantage:
         advantage = reducer.normalize(advantage.flatten(), known.flatten()).view_as(advantage).masked_fill(~known, 0.0)
     steps = {"advantage": advantage, "returns": returns, "valid": known}
     steps["action"] = r.action.masked_fill(~known.view(*known.shape, *[1] * (r.action.dim() - known.dim())), 0)
-    steps |= {"log_prob": r.log_prob.masked_fill(~known, 0.0), "value": value[:-1].masked_fill(~known, 0.0)}
+    steps |= {"log_prob": log_prob.masked_fill(~known, 0.0), "value": value[:-1].masked_fill(~known, 0.0)}
     if r.mask is not None:
         steps["mask"] = r.mask[:-1]
     batch = {name: tensor.flatten(1, 2) for name, tensor in steps.items()}
@@ -171,14 +200,27 @@ def sequence_batch(
 
 
 def _estimate(
-    r: RolloutBuffer, value: Tensor, last_value: Tensor, final_value: Tensor, c: ActorCriticConfig
-) -> tuple[Tensor, Tensor, Tensor]:
+    r: RolloutBuffer,
+    value: Tensor,
+    last_value: Tensor,
+    final_value: Tensor,
+    c: ActorCriticConfig,
+    log_ratio: Tensor | None,
+) -> Estimates:
     """Return advantages, returns and the decisions that have them, all (T, E, n)."""
-    steps = (r.reward * c.reward_scale, value, last_value, r.terminated, r.truncated)
-    if r.to_move is None:
-        advantage, returns = gae(*steps, final_value, r.valid, c.gamma, c.gae_lambda)
-        return advantage, returns, r.valid
-    return gae_by_turns(*steps, r.valid, r.to_move, c.gamma, c.gae_lambda)
+    reward = r.reward * c.reward_scale
+    return c.estimate(
+        Steps(reward, value, last_value, final_value, r.terminated, r.truncated, r.valid, r.to_move, log_ratio)
+    )
+
+
+def _under(r: RolloutBuffer, log_prob: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities under a policy and log-ratios to those at sampling, (T, E, n), from any shape of both.
+
+    PPO divides by the first. A bound on the ratio of sampling to that policy, 2 in RLlib's APPO, limits the quotient.
+    """
+    log_prob = log_prob.view_as(r.log_prob)
+    return torch.maximum(log_prob, r.log_prob - math.log(2.0)), log_prob - r.log_prob
 
 
 def _states(r: RolloutBuffer) -> Tensor:

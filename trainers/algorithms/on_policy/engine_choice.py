@@ -6,6 +6,7 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores
+from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
 from trainers.algorithms.on_policy.engine_table import kernels_are_faster
 from trainers.algorithms.on_policy.engines import Engine, TorchEngine
@@ -54,4 +55,6 @@ def _unsupported(agent: ActorCriticAgent) -> str:
     """Return why kernels do not support a learner, or an empty string."""
     if agent.config.central_input is not None:
         return "critic_input: expected 'obs', got 'state'"
+    if type(agent.config).estimate is not ActorCriticConfig.estimate:
+        return "algorithm: expected advantages by GAE, as those of ppo and a2c, got others"
     return unsupported(agent.net.spec, agent.head)

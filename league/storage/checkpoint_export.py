@@ -1,0 +1,85 @@
+"""Checkpoints of a league's policies, one per seat, which all commands for trained policies accept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpu_envs.errors import ConfigError
+from league.policies.population import PolicyRecord
+from league.storage.run_config import configuration, training
+from league.storage.store_reader import StoreReader
+from trainers.models.policy import Policy
+from trainers.storage import checkpoint
+
+__all__ = ["export_checkpoint", "generations", "latest"]
+
+
+def latest(store: StoreReader) -> dict[str, PolicyRecord]:
+    """Return the latest policy of each seat by the seat's name: of main players in a league with exploiters.
+
+    Raises:
+        ConfigError: A seat has no policy yet.
+    """
+    found = {}
+    for seat in store.game.seats:
+        entries = store.populations[seat.role].entries
+        if not entries:
+            raise ConfigError(f"{store.path}: {seat.role}: no policy yet; wait until the run has trained one")
+        main = [entry for entry in entries if entry.meta.get("kind") == "main"]
+        found[seat.name] = (main or entries)[-1]
+    return found
+
+
+def generations(store: StoreReader) -> list[dict[str, PolicyRecord]]:
+    """Return the policies of each seat by the seat's name, one entry per copy of the latest policies' players.
+
+    A player is a learning player of a league, or the population of a role in PSRO.
+    """
+    last = latest(store)
+    copies = {}
+    for seat in store.game.seats:
+        player = last[seat.name].meta.get("player")
+        entries = store.populations[seat.role].entries
+        copies[seat.name] = [each for each in entries if each.kind == "policy" and each.meta.get("player") == player]
+    count = min(map(len, copies.values()))
+    return [{name: own[len(own) - count + number] for name, own in copies.items()} for number in range(count)]
+
+
+def export_checkpoint(
+    store: StoreReader, config_type: type[Any], policies: Mapping[str, PolicyRecord], run: Path, keep: int = 1
+) -> Path:
+    """Write a checkpoint of one policy per seat to a run's folder, without the state for resuming.
+
+    Args:
+        store: Run of a league.
+        config_type: Type of the run's configuration.
+        policies: Policy of each seat, by the seat's name.
+        run: Folder of the checkpoint's run.
+        keep: Number of checkpoints to keep in the folder.
+
+    Returns:
+        The folder of the checkpoint.
+
+    Raises:
+        ConfigError: A policy is no network.
+    """
+    game, own = store.game, configuration(store, config_type)
+    members = {member: seat.name for seat in game.seats for member in seat.members}
+    settings = training(game, own.device, own.train_overrides)
+    config = dataclasses.replace(settings, seed=own.seed, policies=members)
+    loaded: dict[str, Policy] = {}
+    for seat in game.seats:
+        entry = policies[seat.name]
+        policy = store.populations[seat.role].policy(entry.index)
+        if not isinstance(policy, Policy):
+            raise ConfigError(
+                f"{store.path}: {entry.name}: expected a trained network, got a policy of kind {entry.kind}"
+            )
+        loaded[seat.name] = policy
+    steps = max(int(entry.meta.get("steps", 0)) for entry in policies.values())
+    iteration = max(entry.iteration for entry in policies.values())
+    folder = run / checkpoint.FOLDER
+    return checkpoint.save(folder, iteration, steps, dataclasses.asdict(config), {}, loaded, keep_last_checkpoints=keep)
