@@ -83,6 +83,18 @@ def read(path: Path) -> dict[str, Any]:
     return sources.combined(json.loads(path.read_text()), _recorded("groups"), promised)
 
 
+def shown(page: Path = PAGE) -> dict[str, Any]:
+    """Return the result that the page shows, so that other pages quote the same figures.
+
+    Raises:
+        ValueError: The page names no result file.
+    """
+    found = re.search(r"^Generated from `(\S+)`", page.read_text(), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{page}: expected a line that starts with 'Generated from', got none; write the page again")
+    return read(ROOT / found[1])
+
+
 def _file_name(machine: dict[str, Any]) -> str:
     name = f"{machine['cpu'].split(',')[0]} {machine['cores']} cores"
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

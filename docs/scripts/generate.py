@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docs.scripts import commands, reference, tables
-from docs.scripts.speeds import speeds
+from docs.scripts import commands, readme, reference, tables
 from docs.scripts.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs.runtime import core, factory
 from gpu_envs.utils.settings import has_default
@@ -31,7 +30,7 @@ def environments(folder: str) -> str:
     rows = []
     for place, id in sorted(names().items()):
         d = configured(place, {})[1]
-        who = ", ".join(f"{len(members)} {group}" for group, members in d.groups.items())
+        who = ", ".join(tables.counted(len(members), group) for group, members in d.groups.items())
         first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
         rows.append((f"[{id}]({folder}/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
     return table(("id", "agents by default", "action", "description"), rows)
@@ -167,9 +166,10 @@ def script(file: str, *names: str) -> str:
     return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
 
 
-OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help, speeds)
+OF_README = (readme.headline, readme.measured, readme.hardware, readme.families)
+OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help)
 """Parts of other pages; they get the words behind their name in the marker."""
-PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
+PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_README, *OF_OTHERS)}
 
 
 def filled(path: Path, place: str = "") -> str:

@@ -1,0 +1,58 @@
+"""The README: short, with true figures, and an example that prints what the page shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pages import report, summary
+from docs.scripts import notebook, readme
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_fits_on_two_screens():
+    assert len(TEXT.splitlines()) <= 110
+    assert "2 player" not in TEXT
+
+
+def test_readme_begins_with_the_benefit_the_figure_and_the_picture():
+    order = [
+        "Fast multi-agent",
+        "On two CPU cores",
+        "docs/tag.gif",
+        "**Hardware.**",
+        "make train",
+        "```python",
+        "JaxMARL",
+    ]
+    assert [TEXT.index(part) for part in order[:-1]] == sorted(TEXT.index(part) for part in order[:-1])
+    assert TEXT.index("nothing has run on a GPU yet") < TEXT.index("## Installation")
+
+
+def test_example_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    example, shown = notebook.blocks(TEXT, notebook.PYTHON)[0], notebook.blocks(TEXT, "text")[0]
+    lines = [line for line in example.code.splitlines() if line.strip() and not line.startswith(("import", "from"))]
+    assert len(lines) <= 10
+    notebook.run(ROOT / "README.md", notebook.PYTHON)
+    assert capsys.readouterr().out == shown.code
+
+
+def test_headline_has_the_ratios_of_the_result_files():
+    simulation, training = (float(each) for each in re.findall(r"([\d.]+) times", readme.headline())[:2])
+    result = report.shown()
+    assert simulation <= summary.pair(result, *readme.SIMULATION).ratio < simulation + 1
+    assert training <= summary.pair(result, *readme.TRAINING).ratio < training + 0.1
+
+
+def test_headline_is_refused_if_another_library_is_faster(monkeypatch):
+    real = summary.pair
+    monkeypatch.setattr(summary, "pair", lambda *round_: real(*round_)._replace(other="VMAS"))
+    with pytest.raises(AssertionError, match="the fastest library is VMAS"):
+        readme.headline()
+
+
+def test_ratios_are_rounded_down():
+    assert [readme._times(ratio) for ratio in (26.97, 9.99, 2.748, 1.0)] == ["26", "9.9", "2.7", "1"]
