@@ -92,3 +92,39 @@ def table(result: Mapping[str, Any]) -> list[str]:
     groups = {group_id: result["groups"][group_id] for group_id, *_ in SHOWN if group_id in result["groups"]}
     machines = [f"{where}, commit {' and '.join(sorted(commits[where]))}." for where in commits]
     return [*lines, "", " ".join(filter(None, [*machines, sources.unmeasured(groups)]))]
+
+
+LIBRARIES = {
+    "JaxMARL": "JaxMARL",
+    "VMAS as shipped": "VMAS as shipped, with 10 substeps",
+    "VMAS": "VMAS with 1 substep, the work of MPE",
+    "EnvPool": "EnvPool",
+    "mpe2": "mpe2, the MPE of PettingZoo",
+    "WarpDrive": "WarpDrive's NumPy worlds, which run on a CPU",
+    "gymnax": "gymnax",
+    "Gymnasium": "Gymnasium",
+    "pyspiel": "OpenSpiel",
+    "Stable-Baselines3": "Stable-Baselines3",
+}
+"""Libraries by words of their contenders' names; the first match counts."""
+WORK = {"peers-rolled": "whole rollouts in one call", "interfaces-one": "one world, by its usual interface"}
+"""Work of the groups that measure neither steps of a batch nor training."""
+
+
+def ranges(result: Mapping[str, Any]) -> list[str]:
+    """Return a table as lines of Markdown: lowest and highest ratio to each library, with the rounds of both."""
+    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for group_id, group in result["groups"].items():
+        work = WORK.get(group_id, "training" if "training" in group_id else "simulation")
+        for row in (figure.get("row") or {} for figure in group["figures"]):
+            name = next((name for word, name in LIBRARIES.items() if word in row.get("name", "")), None)
+            if row.get("kind") == "peer" and name:
+                title = group["title"].split(" compared ")[0].split(":")[0]
+                round_title = row["round"] if "-v" in row["round"] else f"{title}, {row['round']}"
+                found.setdefault((name, work), []).append((row["ratio"], round_title))
+    lines = ["| library | | lowest ratio | highest ratio |", "| --- | --- | --- | --- |"]
+    for name in LIBRARIES.values():
+        for (_, work), ratios in ((key, sorted(ratios)) for key, ratios in found.items() if key[0] == name):
+            ends = [f"{number(ratio)} x: {title}" for ratio, title in (ratios[0], ratios[-1])]
+            lines.append(f"| {name} | {work} | {' | '.join(ends)} |")
+    return lines

@@ -166,10 +166,10 @@ def script(file: str, *names: str) -> str:
     return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
 
 
-OF_README = (readme.headline, readme.measured, readme.hardware, readme.families)
+OF_LIBRARY = (readme.headline, readme.measured, readme.hardware, readme.families, readme.against)
 OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help)
 """Parts of other pages; they get the words behind their name in the marker."""
-PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_README, *OF_OTHERS)}
+PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
 
 
 def filled(path: Path, place: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Generated parts of the README: the headline, the measured table, processors and families of environments."""
+"""Measured figures in the README and on the page that compares libraries, and families of environments."""
 
 import json
 from typing import Any
@@ -115,3 +115,8 @@ def families() -> str:
         ids = [id.rpartition("-v")[0] for place, id in sorted(names().items()) if place.startswith(f"{folder}/")]
         lines.append(f"- [{title}](docs/environments.md#{title.lower().replace(' ', '-')}): {', '.join(ids)}")
     return "\n".join(lines)
+
+
+def against() -> str:
+    """Return the lowest and highest ratio to each compared library."""
+    return "\n".join(summary.ranges(report.shown()))

@@ -122,3 +122,15 @@ def test_other_pages_quote_the_result_of_the_performance_page(tmp_path):
     source = "benchmarks/results/intel-r-xeon-r-processor-family-6-model-207-2-cores.json"
     page.write_text(f"# Performance\n\nGenerated from `{source}` by a command.\n")
     assert report.shown(page)["machine"]["cpu"].startswith("Intel")
+
+
+def test_ranges_have_the_lowest_and_the_highest_ratio_of_each_library(monkeypatch):
+    monkeypatch.setattr(summary, "LIBRARIES", {"old": "Old", "new": "New"})
+    slow = group(AMD, "core.step", "old", "new", rates={"core.step": 8.0, "old": 16.0, "new": 32.0})
+    fast = group(AMD, "core.step", "old", rates={"core.step": 8.0, "old": 2.0})
+    result = {"machine": AMD, "groups": {"tag": slow, "peers-rolled": fast}}
+    assert summary.ranges(result)[2:] == [
+        "| Old | simulation | 0.5 x: Tag, 8 | 0.5 x: Tag, 8 |",
+        "| Old | whole rollouts in one call | 4 x: Tag, 8 | 4 x: Tag, 8 |",
+        "| New | simulation | 0.25 x: Tag, 8 | 0.25 x: Tag, 8 |",
+    ]

@@ -56,3 +56,13 @@ def test_headline_is_refused_if_another_library_is_faster(monkeypatch):
 
 def test_ratios_are_rounded_down():
     assert [readme._times(ratio) for ratio in (26.97, 9.99, 2.748, 1.0)] == ["26", "9.9", "2.7", "1"]
+
+
+def test_comparison_page_names_every_library_and_its_ratios():
+    page = (ROOT / "docs" / "which_library.md").read_text(encoding="utf-8")
+    for name in ("JaxMARL", "VMAS", "PettingZoo", "PufferLib", "EnvPool", "Isaac Lab"):
+        section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert "**Choose it**" in section
+        assert "**Choose gpu-envs**" in section
+    assert "\n## Limits of gpu-envs\n" in page
+    assert readme.against() in page
