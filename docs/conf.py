@@ -41,7 +41,7 @@ maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 OTHERS = (
     "abc|array|benchmarl|collections|contextlib|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
-    "sqlite3|stable_baselines3|torch|torchrl|types|warp|wp|"
+    "sqlite3|stable_baselines3|torch|torchrl|types|warp|weakref|wp|"
     "AECEnv|Composite|EnvBase|Figure|MultiOneHot|OneHot|Tensor|float32|int64|signal|vec3f|vec3ub"
 )
 nitpick_ignore_regex = [

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import performance_page, picture, sources
+from benchmarks.pages import performance_page, picture, sources, summary
 from benchmarks.pages.targets import TARGETS as OWN
 from benchmarks.throughput import rounds
 from benchmarks.throughput.cases import available
@@ -89,9 +89,9 @@ def shown(page: Path = PAGE) -> dict[str, Any]:
     Raises:
         ValueError: The page names no result file.
     """
-    found = re.search(r"^Generated from `(\S+)`", page.read_text(), re.MULTILINE)
+    found = re.search(r"^<!-- Generated from `(\S+)`", page.read_text(), re.MULTILINE)
     if found is None:
-        raise ValueError(f"{page}: expected a line that starts with 'Generated from', got none; write the page again")
+        raise ValueError(f"{page}: expected a comment 'Generated from `FILE`', got none; write the page again")
     return read(ROOT / found[1])
 
 
@@ -170,6 +170,8 @@ def main(argv: list[str]) -> None:
     result = json.loads(target.read_text()) if given.quick else read(target)
     source_name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
     written.write_text(performance_page.text(result, source_name, TARGETS, _recorded("parts")))
+    if pairs := summary.pairs(result):
+        picture.draw_ratios(pairs, written.parent / performance_page.SUMMARY_PICTURE)
     for id, group in result["groups"].items():
         if curves := performance_page.curves(group):
             picture.draw(curves, group["title"], written.parent / performance_page.picture_of(id), curves[0].along)

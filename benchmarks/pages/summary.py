@@ -57,7 +57,7 @@ def pair(result: Mapping[str, Any], group_id: str, round_title: str, label: str)
         best["name"],
         best["rate"],
         best["ratio"],
-        machine["cpu"].split(" (")[0],
+        sources.processor(machine["cpu"]),
         machine["cores"],
         group["commit"],
         own["others"] > QUIET,
@@ -80,7 +80,7 @@ def table(result: Mapping[str, Any]) -> list[str]:
     if not rows:
         return []
     lines = ["| | gpu-envs | fastest other library | ratio |", "| --- | --- | --- | --- |"]
-    here = result["machine"]["cpu"].split(" (")[0]
+    here = sources.processor(result["machine"]["cpu"])
     commits: dict[str, dict[str, None]] = {}
     for each in rows:
         remarks = [each.processor if each.processor != here else "", "the machine was busy" if each.busy else ""]
@@ -92,6 +92,16 @@ def table(result: Mapping[str, Any]) -> list[str]:
     groups = {group_id: result["groups"][group_id] for group_id, *_ in SHOWN if group_id in result["groups"]}
     machines = [f"{where}, commit {' and '.join(sorted(commits[where]))}." for where in commits]
     return [*lines, "", " ".join(filter(None, [*machines, sources.unmeasured(groups)]))]
+
+
+def alt_text(result: Mapping[str, Any]) -> str:
+    """Return a description of the chart for readers who do not see it."""
+    ratios = [each.ratio for each in pairs(result)]
+    faster = sum(ratio > 1 for ratio in ratios)
+    return (
+        f"Speed of gpu-envs over the fastest other library in {len(ratios)} comparisons: faster in {faster}, from "
+        f"{number(min(ratios))} to {number(max(ratios))} times"
+    )
 
 
 LIBRARIES = {

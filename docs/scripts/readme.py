@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import report, summary
+from benchmarks.pages import report, sources, summary
 from benchmarks.pages.standing import number
 from docs.scripts.tables import names, table
 
@@ -39,14 +39,10 @@ def headline() -> str:
     return (
         f"**On two CPU cores: {_times(simulation.ratio)} times JaxMARL in simulation, {_times(training.ratio)} times "
         f"in training.** These are environment steps per second of {simulation.label} "
-        f"({_plain(simulation.processor)}), and of {training.label} ({_plain(training.processor)}). With JaxMARL's own "
+        f"({simulation.processor}), and of {training.label} ({training.processor}). With JaxMARL's own "
         f"settings on one core, training is {_times(one_core.ratio)} times as fast. With one world, simulation is "
         f"{number(one_world.ratio)} times as fast. [Performance](docs/performance.md) has the method and all figures."
     )
-
-
-def _plain(processor: str) -> str:
-    return processor.replace("(R)", "").removesuffix(" Processor")
 
 
 def measured() -> str:
@@ -99,7 +95,7 @@ def _cell(row: dict[str, Any]) -> str:
 def hardware() -> str:
     """Return the hardware that the package has run on: the processors of the result files, and no GPU."""
     machines = [json.loads(path.read_text()).get("machine", {}) for path in sorted(RESULTS.glob("*.json"))]
-    found = {(_plain(each["cpu"].split(" (family")[0]), each["cores"]) for each in machines if each}
+    found = {(sources.processor(each["cpu"]), each["cores"]) for each in machines if each}
     listed = " and ".join(f"{cpu} with {cores} cores" for cpu, cores in sorted(found))
     return (
         f"**Hardware.** Tested on Linux x86-64 CPUs with Python 3.11 to 3.13; measured on {listed}. Kernels are "

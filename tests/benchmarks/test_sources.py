@@ -117,10 +117,10 @@ def test_summary_has_the_fastest_library_of_all_runs(monkeypatch, tmp_path):
 def test_other_pages_quote_the_result_of_the_performance_page(tmp_path):
     page = tmp_path / "performance.md"
     page.write_text("# Performance\n")
-    with pytest.raises(ValueError, match="expected a line"):
+    with pytest.raises(ValueError, match="expected a comment"):
         report.shown(page)
     source = "benchmarks/results/intel-r-xeon-r-processor-family-6-model-207-2-cores.json"
-    page.write_text(f"# Performance\n\nGenerated from `{source}` by a command.\n")
+    page.write_text(f"# Performance\n\n<!-- Generated from `{source}` by a command. -->\n")
     assert report.shown(page)["machine"]["cpu"].startswith("Intel")
 
 
