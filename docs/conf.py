@@ -1,6 +1,11 @@
 """Settings of the site: `make docs` builds it into out/docs, with warnings as errors."""
 
+import os
+from pathlib import Path
+
 from docs.site.reference import VERSION
+
+OUT = Path(__file__).parents[1] / "out"
 
 project = "gpu-envs"
 author = "The gpu-envs contributors"
@@ -28,6 +33,12 @@ nb_execution_timeout = 600
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+
+# Commands of tutorials (lines with "!") run in the kernel and stop the build if they fail.
+os.environ["IPYTHONDIR"] = str(OUT / "ipython")
+STARTUP = OUT / "ipython" / "profile_default" / "startup" / "commands.py"
+STARTUP.parent.mkdir(parents=True, exist_ok=True)
+STARTUP.write_text("from docs.scripts.notebook import command\n\nget_ipython().system = command\n")
 
 # Reference: signatures and docstrings. The types of other libraries are named, not linked.
 autodoc_default_options = {"members": True, "show-inheritance": True}
