@@ -18,12 +18,14 @@ extensions = [
     "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
     "docs.site.listings",
+    "docs.site.mathml",
     "docs.site.reference",
 ]
 
 # Pages: Markdown that also reads well in the repository. Links between them are checked, anchors included.
 nitpicky = True
 myst_heading_anchors = 4
+myst_fence_as_directive = ["math"]  # so that "```math" is an equation here and on GitHub
 highlight_language = "text"
 smartquotes = False  # "cpu" is a value
 

@@ -111,6 +111,35 @@ def learners() -> str:
     return table(("algorithm", "file", "description"), rows)
 
 
+def family(module: str) -> str:
+    """Return the table of the algorithms of a family, named by its module, with links from docs/algorithms."""
+    from trainers.algorithms.registry import ALGORITHMS, IMITATION
+
+    rows = []
+    for name, each in {**ALGORITHMS, **IMITATION}.items():
+        if module in (each.module.rpartition(".")[2], "sac" if name == "masac" else ""):
+            path = f"trainers/algorithms/{each.module.replace('.', '/')}.py"
+            rows.append((f"`{name}`", each.summary, f"[{Path(path).name}](../../{path})"))
+    assert rows, f"no algorithm in a module {module}"
+    return table(("name", "description", "code"), rows)
+
+
+def results(module: str) -> str:
+    """Return the recorded results of the trainings of a family, with links from docs/algorithms."""
+    from benchmarks.training import learning_page, train_tasks
+    from benchmarks.training.tasks import TASKS
+
+    recorded = train_tasks.recorded()
+    rows = [
+        row
+        for task in TASKS
+        if learning_page.family_of(task) == module
+        for row in learning_page.rows_of(task, recorded[task.name], "../learning.md")
+    ]
+    columns = learning_page.COLUMNS
+    return "\n".join([f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|", *rows])
+
+
 def presets() -> str:
     """Return the table of presets by environment and device."""
     from trainers.algorithms import registry
@@ -167,7 +196,10 @@ def script(file: str, *names: str) -> str:
 
 
 OF_LIBRARY = (readme.headline, readme.measured, readme.hardware, readme.families, readme.against)
-OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help)
+OF_OTHERS = (
+    *(environments, gallery, runner, errors, learners, family, results, presets, options, template, script),
+    commands.help,
+)
 """Parts of other pages; they get the words behind their name in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
 

@@ -81,6 +81,13 @@ def test_search_finds_environments_settings_and_functions():
     assert "Core" in [entry[-1] for entry in index["objects"]["gpu_envs.runtime.core"]]
 
 
+def test_equations_are_mathml():
+    for path in (SITE / "algorithms").glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert "<math" in text, path
+        assert "\\frac" not in text.replace("_sources", ""), path
+
+
 def imported():
     """Return imports of this project by pages and examples: ("docs/...", "gpu_envs.errors.ConfigError")."""
     pattern = rf"^ *from ((?:{'|'.join(ROOMS)})[\w.]*) import (?:\(([^)]*)\)|([^\n#]+))"
