@@ -1,6 +1,7 @@
 """Settings of the site: `make docs` builds it into out/docs, with warnings as errors."""
 
 import os
+import tomllib
 from pathlib import Path
 
 from docs.site.reference import VERSION
@@ -17,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
+    "docs.site.keywords",
     "docs.site.listings",
     "docs.site.mathml",
     "docs.site.reference",
@@ -67,6 +69,22 @@ html_theme = "furo"
 html_title = "gpu-envs"
 html_static_path = ["site/static"]
 html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+html_favicon = "site/static/favicon.svg"
+html_search_scorer = str(Path(__file__).with_name("site") / "static" / "search.js")
+templates_path = ["site/templates"]
+PROJECT = tomllib.loads((OUT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+html_context = {"repository": PROJECT.get("urls", {}).get("Repository")}  # None: the listings of the site
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "repository.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}

@@ -37,11 +37,13 @@ def environments(folder: str) -> str:
 
 
 def gallery(*places: str) -> str:
-    """Return animations of environments, four per row, for a page in docs/: of one place or of a group."""
+    """Return animations of environments with their agents, four per row, for a page in docs/: of places or groups."""
     chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
     cells = []
     for place, id in chosen:
-        cells.append(f"[![{id}](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)")
+        groups = tables.configured(place, {})[1].groups
+        who = ", ".join(tables.counted(len(members), group) for group, members in groups.items())
+        cells.append(f"[![{id}, animated](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)<br>{who}")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])
     return table([""] * width, [row + [""] * (width - len(row)) for row in rows])
