@@ -31,7 +31,7 @@ CELL, PYTHON = r"\{code-cell\} ipython3", "python"
 PRINTED = re.compile(r"\n*<!-- printed -->\n```text\n(.*?)```\n<!-- end -->\n", re.DOTALL)
 
 
-COMMAND = re.compile(r"^!((?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+COMMAND = re.compile(r"^!(.*)$", re.MULTILINE)
 
 
 class CodeBlock(NamedTuple):
@@ -76,13 +76,8 @@ class _Shell:
 
 
 def _python(code: str) -> str:
-    """Return the code of a cell with its commands as Python, on the same lines."""
-
-    def call(match: re.Match) -> str:
-        line = match[1].replace("\\\n", " ")
-        return f"get_ipython().system({line!r})" + "\n" * match[1].count("\n")
-
-    return COMMAND.sub(call, code)
+    """Return the code of a cell with its commands as Python."""
+    return COMMAND.sub(lambda match: f"get_ipython().system({match[1]!r})", code)
 
 
 def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | None = None) -> dict:

