@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
+    "docs.site.access",
     "docs.site.keywords",
     "docs.site.listings",
     "docs.site.mathml",
@@ -69,7 +70,7 @@ html_theme = "furo"
 html_title = "gpu-envs"
 html_static_path = ["site/static"]
 html_css_files = ["site.css"]
-html_js_files = ["copy.js"]
+html_js_files = ["code.js"]
 html_favicon = "site/static/favicon.svg"
 html_search_scorer = str(Path(__file__).with_name("site") / "static" / "search.js")
 templates_path = ["site/templates"]

@@ -112,7 +112,7 @@ def _file(path):
         lexer = get_lexer_for_filename(path.name)
     except ClassNotFound:
         lexer = TextLexer()
-    return highlight(text, lexer, HtmlFormatter(linespans="line"))
+    return highlight(text, lexer, HtmlFormatter(linespans="line")).replace("<pre>", '<pre tabindex="0">', 1)
 
 
 def _folder(app, path, page):

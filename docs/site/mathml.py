@@ -10,7 +10,7 @@ def _visit_math(self, node):
 
 
 def _visit_math_block(self, node):
-    self.body.append(f'<div class="math" tabindex="0">{convert(node.astext(), display="block")}</div>')
+    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>')
     raise SkipNode
 
 

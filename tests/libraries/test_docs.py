@@ -93,8 +93,14 @@ def test_equations_are_mathml():
 def test_pages_have_an_icon_copy_buttons_and_a_link_to_the_source():
     text = (SITE / "index.html").read_text(encoding="utf-8")
     assert re.search(r'<link rel="(shortcut )?icon" href="_static/favicon.svg', text)
-    assert "_static/copy.js" in text
+    assert "_static/code.js" in text
     assert re.search(r'<a href="(https?://[^"]+|source/index.html)">Source code</a>', text)
+
+
+def test_headings_of_the_navigation_have_a_level():
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        assert text.count('role="heading"') == text.count('role="heading" aria-level="2"'), path
 
 
 def test_scorer_of_the_search_is_part_of_the_search():

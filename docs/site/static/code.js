@@ -1,5 +1,15 @@
-// A button on every block of code that copies its text. Marks of a notebook and of a prompt are left out.
+// Blocks of code: a button that copies the text, without marks of a notebook or a prompt. Wide blocks, tables and
+// equations scroll, also with the keyboard.
 document.addEventListener("DOMContentLoaded", () => {
+  const focusable = () => {
+    for (const box of document.querySelectorAll("article :is(pre, .table-wrapper, div.math)")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  };
+  focusable();
+  addEventListener("resize", focusable);
+  for (const details of document.querySelectorAll("article details")) details.addEventListener("toggle", focusable);
   for (const block of document.querySelectorAll("article div.highlight")) {
     if (block.closest(".output")) continue;
     const button = document.createElement("button");
