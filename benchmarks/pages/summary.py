@@ -79,7 +79,7 @@ def table(result: Mapping[str, Any]) -> list[str]:
     rows = pairs(result)
     if not rows:
         return []
-    lines = ["| | gpu-envs | fastest other library | ratio |", "| --- | --- | --- | --- |"]
+    lines = ["| | ratio | gpu-envs | fastest other library |", "| --- | --- | --- | --- |"]
     here = sources.processor(result["machine"]["cpu"])
     commits: dict[str, dict[str, None]] = {}
     for each in rows:
@@ -87,7 +87,7 @@ def table(result: Mapping[str, Any]) -> list[str]:
         remark = ", ".join(filter(None, remarks))
         label = f"{each.label} ({remark})" if remark else each.label
         rates = [f"{number(rate)} {each.unit}" for rate in (each.rate, each.other_rate)]
-        lines.append(f"| {label} | {rates[0]} | {each.other}: {rates[1]} | {number(each.ratio)} x |")
+        lines.append(f"| {label} | {number(each.ratio)} x | {rates[0]} | {each.other}: {rates[1]} |")
         commits.setdefault(f"{each.processor}, {each.cores} cores", {})[each.commit] = None
     groups = {group_id: result["groups"][group_id] for group_id, *_ in SHOWN if group_id in result["groups"]}
     machines = [f"{where}, commit {' and '.join(sorted(commits[where]))}." for where in commits]

@@ -104,13 +104,13 @@ def test_summary_has_the_fastest_library_of_all_runs(monkeypatch, tmp_path):
     rates = {"core.step": 8.0, "old": 2.0, "new": 4.0}
     report.write(tmp_path / "intel.json", INTEL, {"tag": group(INTEL, "core.step", "old", rates=rates)})
     first, _, line, *_, below = summary.table(report.read(tmp_path / "intel.json"))
-    assert first == "| | gpu-envs | fastest other library | ratio |"
-    assert line == "| Tag, 8 worlds | 8 env-steps/s | old: 2 env-steps/s | 4 x |"
+    assert first == "| | ratio | gpu-envs | fastest other library |"
+    assert line == "| Tag, 8 worlds | 4 x | 8 env-steps/s | old: 2 env-steps/s |"
     assert below == "Intel, 2 cores, commit abc. Not measured: new (Tag)."
     whole = group(AMD, "core.step", "old", "new", rates=rates, others=0.2, commit="def")
     report.write(tmp_path / "amd.json", AMD, {"tag": whole})
     _, _, line, *_, below = summary.table(report.read(tmp_path / "intel.json"))
-    assert line == "| Tag, 8 worlds (AMD, the machine was busy) | 8 env-steps/s | new: 4 env-steps/s | 2 x |"
+    assert line == "| Tag, 8 worlds (AMD, the machine was busy) | 2 x | 8 env-steps/s | new: 4 env-steps/s |"
     assert below == "AMD, 4 cores, commit def."
 
 
