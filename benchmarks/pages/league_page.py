@@ -176,7 +176,7 @@ def _draw(results: Mapping[str, Any]) -> None:
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_title(name, fontsize=9)
+        axes.set_title(TITLES[name], fontsize=9)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
     figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
