@@ -20,7 +20,7 @@ NAMES = " / ".join(architecture.name for architecture in ARCHITECTURES)
 HEAD = """\
 # Kernels
 
-Generated from `{record}` by `{command}`; do not edit.
+<!-- Generated from `{record}` by `{command}`; do not edit. -->
 
 This page lists the resources of the GPU kernels of every environment with its default settings, and of
 [learning](#learning). Warp {warp} compiles the kernels to PTX, and ptxas {ptxas} assembles them for {names}.

@@ -1,11 +1,11 @@
 """Writer of docs/performance.md from a result file: machine, targets, comparison and all groups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from benchmarks.gpu import page as gpu
-from benchmarks.pages import standing
+from benchmarks.pages import standing, summary
 from benchmarks.pages.standing import number
 from benchmarks.throughput.target import NOISE, Figure, PerformanceTarget
 from benchmarks.throughput.timing import QUIET
@@ -13,23 +13,37 @@ from benchmarks.throughput.timing import QUIET
 HEAD = """\
 # Performance
 
-Generated from `{source}` by `python -m benchmarks.pages.report --from {source}`; do not edit.
+<!-- Generated from `{source}` by `python -m benchmarks.pages.report --from {source}`; do not edit. -->
 
-Random actions are sampled beforehand. Observations, rewards, flags and autoreset are included. Contenders alternate
-within one run. Figures are medians with quartiles (start-up times: with their range). A ratio is the median of the
-ratios of adjacent samples. A sample counts if other processes used at most 5 % of the machine. If there are too few
-such samples, the least disturbed are used, the tables list the use by other processes, and targets are not judged.
-The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the same results.
-[Benchmarks](guides/benchmark.md) has the commands. [Kernels](kernels.md) has the resources of the GPU kernels.
+How many steps per second gpu-envs simulates and trains, compared with other libraries on the same CPU cores.
+**No GPU has been measured yet.**
 """
-GOALS = """\
-## Targets
+READING = """\
+## How to read the figures
 
-Each row is the worst case of equal targets of a group; the sections list all of them.
+- Contenders take turns within one run on the same machine. A figure is a median. A ratio is the median of the ratios of
+  adjacent turns.
+- Random actions are sampled beforehand. Observations, rewards, flags and the start of new episodes are included.
+- The fastest other library is the fastest one that was installed and does the same work, observations included.
+- A row names its processor if it is another one than that of this page. Ratios of different rows are therefore not
+  comparable with each other.
+- The figures hold for these environments and for a few CPU cores. They say nothing about GPUs, and nothing about
+  rewards: [Learning results](learning.md) shows what trainings reach.
 
-| | figure | unit | target | |
-|---|---|---|---|---|
+[Benchmarks](guides/benchmark.md) has the method and the commands. [Kernels](kernels.md) has the resources of the GPU
+kernels. [Which one for me?](which_library.md) shows the lowest and the highest ratio to each library.
 """
+DETAILS = """\
+## Details
+
+Each section is one run with its date, commit and command. A click on a line shows its table. Quartiles stand beside
+medians; for start-up times it is the range. A sample counts if other processes used at most 5 % of the machine. If
+there are too few such samples, the least disturbed are used, the tables list the use by other processes, and targets
+are not judged. The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the
+same results.
+"""
+GOALS_HEAD = "| | figure | unit | target | |\n|---|---|---|---|---|"
+SUMMARY_PICTURE = "performance_summary.png"
 
 
 NO_GPU: dict[str, Any] = {"machine": {}, "parts": {}}
@@ -47,18 +61,38 @@ def text(
         targets: Groups in the order of the page, with their targets.
         gpus: Reports of `make gpu-report`.
     """
-    lines = [*HEAD.format(source=source).splitlines(), "", "| machine | |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in result["machine"].items()]
-    lines += ["", *GOALS.splitlines()]
-    for target in targets:
-        lines += _goals(target, result["groups"].get(target.id, {"figures": []}))
-    for report in gpus or (NO_GPU,):
-        lines += _goals_of_gpu(report)
-    lines += ["", *standing.section(result)]
+    lines = HEAD.format(source=source).splitlines()
+    if rows := summary.table(result):
+        lines += ["", f"![{summary.alt_text(result)}]({SUMMARY_PICTURE})", "", "## Summary", "", *rows]
+    lines += ["", *READING.splitlines()]
+    goals = [row for target in targets for row in _goals(target, result["groups"].get(target.id, {"figures": []}))]
+    goals += [row for report in gpus or (NO_GPU,) for row in _goals_of_gpu(report)]
+    lines += ["", *_targets(goals), "", *standing.section(result), *DETAILS.splitlines()]
+    machine = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in result["machine"].items())]
+    lines += ["", *folded("Machine and versions", machine)]
     for target in targets:
         if group := result["groups"].get(target.id):
             lines += _group(target.id, group, result["machine"])
     return "\n".join(lines)
+
+
+def folded(title: str, lines: Iterable[str]) -> list[str]:
+    """Return lines of Markdown below a line that shows them on a click."""
+    return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
+
+
+def _targets(goals: Sequence[str]) -> Iterator[str]:
+    """Yield the section of targets: counts, the missed ones, and all of them folded."""
+    verdicts = [row.rsplit("|", 2)[1].strip() for row in goals]
+    missed = [row for row, verdict in zip(goals, verdicts, strict=True) if verdict.startswith("**")]
+    met = sum(verdict.startswith("met") for verdict in verdicts)
+    yield from ("## Targets", "")
+    open_ = len(goals) - met - len(missed)
+    yield "Targets are set before a measurement. A row is the worst case of equal targets of a group."
+    yield f"Of {len(goals)} rows, {met} are met, {len(missed)} are missed and {open_} are not measured."
+    yield "Missed are:" if missed else "None is missed."
+    yield from ("", GOALS_HEAD, *missed) if missed else ()
+    yield from ("", *folded("All targets", [GOALS_HEAD, *goals]))
 
 
 def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[str]:
@@ -87,18 +121,17 @@ def _goals_of_gpu(report: dict[str, Any]) -> Iterator[str]:
 
 def _group(id: str, group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of a section."""
-    yield from (f"## {group['title']}", "")
-    if curves(group):
-        yield from (f"![{group['title']}]({picture_of(id)})", "")
-    yield from ("| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|")
+    yield from (f"### {group['title']}", "")
+    lines = [f"![{group['title']}]({picture_of(id)})", ""] if curves(group) else []
+    lines += ["| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|"]
     for figure, busy in _with_noise(group):
         spread = "" if figure.low is None else f"{number(figure.low)} – {number(figure.high)}"
         remark = " · ".join(part for part in (verdict(figure, busy), _note(figure)) if part)
         cells = (figure.what, number(figure.value), spread, figure.unit, _sign(figure.target), remark)
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-    yield f"`{group['command']}`, {group['date']}, commit {group['commit']}, load before: {group['load_before']}."
-    yield from (*_versions(group, machine), "")
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", f"`{group['command']}`, {group['date']}, commit {group['commit']}, load before: "]
+    lines[-1] += f"{group['load_before']}."
+    yield from folded(f"{len(group['figures'])} figures", [*lines, *_versions(group, machine)])
 
 
 def _note(figure: Figure) -> str:

@@ -5,7 +5,10 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.pages.standing import number
+
 if TYPE_CHECKING:
+    from benchmarks.pages.summary import Pair
     from benchmarks.throughput.target import Figure
 
 COLORS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0", "#e0912f", "#3aa6a0", "#b0578d")
@@ -32,6 +35,35 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
         axes.set_title(title, fontsize=12, loc="left")
         axes.grid(which="major", alpha=0.3)
         canvas.legend(loc="outside right upper", frameon=False)
+        canvas.savefig(path, dpi=110, metadata={"Software": None})
+        plt.close(canvas)
+
+
+def draw_ratios(pairs: Sequence["Pair"], path: Path) -> None:
+    """Draw a bar per comparison, from equal speed to the ratio, and write a PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.ticker import FixedLocator
+
+    with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
+        canvas, axes = plt.subplots(figsize=(10.4, 0.6 + 0.4 * len(pairs)), layout="constrained")
+        for place, each in enumerate(pairs):
+            faster = each.ratio >= 1
+            axes.barh(place, each.ratio - 1, left=1, height=0.6, color=COLORS[0] if faster else COLORS[1])
+            text, right = f"{number(each.ratio)} x {each.other}", max(each.ratio, 1.0)
+            axes.annotate(text, (right, place), (5, 0), textcoords="offset points", va="center")
+        axes.axvline(1, color="black", lw=1)
+        axes.set_yticks(range(len(pairs)), [each.label for each in pairs])
+        axes.invert_yaxis()
+        ratios = [each.ratio for each in pairs]
+        axes.set(xscale="log", xlim=(min(*ratios, 1) / 1.5, 500 * max(ratios)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g} x")
+        axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in range(-3, 7) if 10**power <= max(ratios)]))
+        axes.minorticks_off()
+        axes.set_xlabel("steps per second of gpu-envs over the fastest other library, same processor")
+        axes.set_title("Blue: gpu-envs is faster; red: the other library is faster", fontsize=12, loc="left")
         canvas.savefig(path, dpi=110, metadata={"Software": None})
         plt.close(canvas)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import performance_page, picture, sources
+from benchmarks.pages import performance_page, picture, sources, summary
 from benchmarks.pages.targets import TARGETS as OWN
 from benchmarks.throughput import rounds
 from benchmarks.throughput.cases import available
@@ -81,6 +81,18 @@ def read(path: Path) -> dict[str, Any]:
     """Return the contents of a result file, with groups of other machines that have more contenders or figures."""
     promised = {target.id: [figure.what for figure in target.promised] for target in OWN}
     return sources.combined(json.loads(path.read_text()), _recorded("groups"), promised)
+
+
+def shown(page: Path = PAGE) -> dict[str, Any]:
+    """Return the result that the page shows, so that other pages quote the same figures.
+
+    Raises:
+        ValueError: The page names no result file.
+    """
+    found = re.search(r"^<!-- Generated from `(\S+)`", page.read_text(), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{page}: expected a comment 'Generated from `FILE`', got none; write the page again")
+    return read(ROOT / found[1])
 
 
 def _file_name(machine: dict[str, Any]) -> str:
@@ -158,6 +170,8 @@ def main(argv: list[str]) -> None:
     result = json.loads(target.read_text()) if given.quick else read(target)
     source_name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
     written.write_text(performance_page.text(result, source_name, TARGETS, _recorded("parts")))
+    if pairs := summary.pairs(result):
+        picture.draw_ratios(pairs, written.parent / performance_page.SUMMARY_PICTURE)
     for id, group in result["groups"].items():
         if curves := performance_page.curves(group):
             picture.draw(curves, group["title"], written.parent / performance_page.picture_of(id), curves[0].along)

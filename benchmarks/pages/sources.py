@@ -1,5 +1,6 @@
 """Result files of several machines as one result: a group comes from the run with the most contenders or figures."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -67,4 +68,9 @@ def unmeasured(groups: Mapping[str, Any]) -> str:
 def elsewhere(group: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
     """Return the processor of a group if it is another one than that of a machine, else an empty string."""
     here = group.get("machine", machine).get("cpu")
-    return "" if here in (None, machine.get("cpu")) else here.split(" (")[0]
+    return "" if here in (None, machine.get("cpu")) else processor(here)
+
+
+def processor(cpu: str) -> str:
+    """Return the name of a processor for people: without its family, "(R)" and "Processor"."""
+    return re.split(r" \(family| \((?!R\))", cpu)[0].replace("(R)", "").removesuffix(" Processor")

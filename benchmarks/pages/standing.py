@@ -10,12 +10,11 @@ from benchmarks.throughput.timing import QUIET
 HEAD = """\
 ## Comparison with other libraries
 
-Each row is one alternating run. A ratio is the median of the ratios of its samples; without quartiles it is a quotient
-of two medians. The best library is the fastest one that was installed and does the same work, observations included.
-The C step is the same work in C. The memory bound is the number of bytes that a step must move over the copy bandwidth
-of this machine. A share above 1 means that the worlds stay in the caches. A row names its processor if it is not the
-one at the top of this page.
-
+A ratio has quartiles; without them it is a quotient of two medians. The C step is the same work in C. The memory bound
+is the number of bytes that a step must move over the copy bandwidth of the machine. A share above 1 means that the
+worlds stay in the caches.
+"""
+COLUMNS = """\
 | | unit | gpu-envs | best library | ratio | share of the C step | share of the memory bound |
 |---|---|---|---|---|---|---|
 """
@@ -52,7 +51,9 @@ def section(result: dict[str, Any]) -> list[str]:
     without = sources.unmeasured(result["groups"])
     missing = [without, ""] if without else []
     published = [f"| {one.name} | {one.what} | {one.figure} | {one.device} | {one.source} |" for one in PUBLISHED]
-    return [*HEAD.splitlines(), *lines, "", *missing, *ELSEWHERE.splitlines(), *published, ""]
+    opening = ["<details>", f"<summary>All {len(lines)} comparisons</summary>", ""]
+    table = [*opening, *COLUMNS.splitlines(), *lines, "", "</details>", ""]
+    return [*HEAD.splitlines(), "", *table, *missing, *ELSEWHERE.splitlines(), *published, ""]
 
 
 def _lines(title: str, round_: str, rows: list[dict[str, Any]]) -> Iterator[str]:

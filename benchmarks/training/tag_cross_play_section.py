@@ -18,6 +18,8 @@ GAMES: Mapping[str, tuple[int, int, str]] = {
     "tag-gridworld": (256, 11, "length"),
 }
 """Episodes per matchup, number of checkpoints, and measure, by task."""
+ENVIRONMENTS = {"tag-continuous": "TagContinuous-v0", "tag-gridworld": "TagGridworld-v0"}
+"""Names of the tasks on the page."""
 WORDS = {"return": "return of the side", "length": "steps of an episode"}
 """Axis label of each measure."""
 OPPONENTS = {RANDOM: "random opponents", SCRIPTED: "scripted opponents", TRAINED: "the final opponents"}
@@ -29,10 +31,15 @@ def recorded() -> dict[str, Any]:
     return json.loads(RESULT.read_text()) if RESULT.exists() else {}
 
 
+def _by_environment(results: Mapping[str, Any]) -> dict[str, Any]:
+    return {ENVIRONMENTS.get(name, name): result for name, result in results.items()}
+
+
 def section(results: Mapping[str, Any]) -> list[str]:
     """Return the lines of the section of docs/learning.md; none without results."""
     if not results:
         return []
+    results = _by_environment(results)
     lines = [
         "## Training return and cross-play of Tag",
         "",
@@ -94,7 +101,7 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
 
     figure = Figure(figsize=(9.0, 3.1 * max(1, len(results))), layout="constrained")
     drawn: dict[str, Any] = {}
-    for row, (name, result) in enumerate(results.items()):
+    for row, (name, result) in enumerate(_by_environment(results).items()):
         for column, (side, points) in enumerate(result["cross_play"].items()):
             axes = figure.add_subplot(len(results), 2, 2 * row + column + 1)
             steps, values = zip(*result["training"][side], strict=True)

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docs.scripts import commands, reference, tables
-from docs.scripts.speeds import speeds
+from docs.scripts import commands, readme, reference, tables
 from docs.scripts.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs.runtime import core, factory
 from gpu_envs.utils.settings import has_default
@@ -31,18 +30,20 @@ def environments(folder: str) -> str:
     rows = []
     for place, id in sorted(names().items()):
         d = configured(place, {})[1]
-        who = ", ".join(f"{len(members)} {group}" for group, members in d.groups.items())
+        who = ", ".join(tables.counted(len(members), group) for group, members in d.groups.items())
         first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
         rows.append((f"[{id}]({folder}/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
     return table(("id", "agents by default", "action", "description"), rows)
 
 
 def gallery(*places: str) -> str:
-    """Return animations of environments, four per row, for a page in docs/: of one place or of a group."""
+    """Return animations of environments with their agents, four per row, for a page in docs/: of places or groups."""
     chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
     cells = []
     for place, id in chosen:
-        cells.append(f"[![{id}](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)")
+        groups = tables.configured(place, {})[1].groups
+        who = ", ".join(tables.counted(len(members), group) for group, members in groups.items())
+        cells.append(f"[![{id}, animated](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)<br>{who}")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])
     return table([""] * width, [row + [""] * (width - len(row)) for row in rows])
@@ -112,6 +113,35 @@ def learners() -> str:
     return table(("algorithm", "file", "description"), rows)
 
 
+def family(module: str) -> str:
+    """Return the table of the algorithms of a family, named by its module, with links from docs/algorithms."""
+    from trainers.algorithms.registry import ALGORITHMS, IMITATION
+
+    rows = []
+    for name, each in {**ALGORITHMS, **IMITATION}.items():
+        if module in (each.module.rpartition(".")[2], "sac" if name == "masac" else ""):
+            path = f"trainers/algorithms/{each.module.replace('.', '/')}.py"
+            rows.append((f"`{name}`", each.summary, f"[{Path(path).name}](../../{path})"))
+    assert rows, f"no algorithm in a module {module}"
+    return table(("name", "description", "code"), rows)
+
+
+def results(module: str) -> str:
+    """Return the recorded results of the trainings of a family, with links from docs/algorithms."""
+    from benchmarks.training import learning_page, train_tasks
+    from benchmarks.training.tasks import TASKS
+
+    recorded = train_tasks.recorded()
+    rows = [
+        row
+        for task in TASKS
+        if learning_page.family_of(task) == module
+        for row in learning_page.rows_of(task, recorded[task.name], "../learning.md")
+    ]
+    columns = learning_page.COLUMNS
+    return "\n".join([f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|", *rows])
+
+
 def presets() -> str:
     """Return the table of presets by environment and device."""
     from trainers.algorithms import registry
@@ -167,9 +197,13 @@ def script(file: str, *names: str) -> str:
     return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
 
 
-OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help, speeds)
+OF_LIBRARY = (readme.headline, readme.measured, readme.hardware, readme.families, readme.against)
+OF_OTHERS = (
+    *(environments, gallery, runner, errors, learners, family, results, presets, options, template, script),
+    commands.help,
+)
 """Parts of other pages; they get the words behind their name in the marker."""
-PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
+PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
 
 
 def filled(path: Path, place: str = "") -> str:

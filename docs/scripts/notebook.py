@@ -7,6 +7,9 @@ A tutorial is a MyST notebook: its code is in ``{code-cell}`` blocks, and other 
 the pages that need this library only, and shows their output. Other pages have ``execution_mode: 'off'`` at the top,
 are run by `make test-libraries`, and contain their output between ``<!-- printed -->`` and ``<!-- end -->``, except for
 cells with the tag ``remove-output``. Blocks that start with ``# not run:`` and a reason are not run.
+
+A line ``!gpu-envs ...`` of a cell is a command, as in Jupyter. Here and in the site it runs in the process of the page,
+and a failure is an error of the page.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +29,9 @@ LIBRARIES = Path(__file__).parents[1] / "guides" / "libraries.md"
 CELL, PYTHON = r"\{code-cell\} ipython3", "python"
 """Kinds of blocks: a notebook's cells, and the Python of other pages."""
 PRINTED = re.compile(r"\n*<!-- printed -->\n```text\n(.*?)```\n<!-- end -->\n", re.DOTALL)
+
+
+COMMAND = re.compile(r"^!(.*)$", re.MULTILINE)
 
 
 class CodeBlock(NamedTuple):
@@ -45,6 +52,32 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Code
         start, stop = section.span(1)
     found = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
     return [CodeBlock(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in found]
+
+
+def command(line: str) -> None:
+    """Run a command of gpu-envs in this process.
+
+    Raises:
+        RuntimeError: It is the command of another program, or it fails.
+    """
+    from gpu_envs.cli import main
+
+    program, *words = shlex.split(line)
+    if program != "gpu-envs":
+        raise RuntimeError(f"{line}: expected a command of gpu-envs in a cell, got {program}")
+    if code := main(words):
+        raise RuntimeError(f"{line}: exit code {code}")
+
+
+class _Shell:
+    """Stands in for IPython in cells with commands."""
+
+    system = staticmethod(command)
+
+
+def _python(code: str) -> str:
+    """Return the code of a cell with its commands as Python."""
+    return COMMAND.sub(lambda match: f"get_ipython().system({match[1]!r})", code)
 
 
 def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | None = None) -> dict:
@@ -82,8 +115,9 @@ def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterato
     """Run block after block; what each printed."""
     found = blocks(path.read_text(encoding="utf-8"), kind, heading)
     assert found, f"{path.name} shows no Python to run"
+    space["get_ipython"] = _Shell
     for block in found:
-        code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
+        code = compile("\n" * (block.line - 1) + _python(block.code), str(path), "exec")
         if re.match(r"# not run: \w", block.code):
             continue
         with contextlib.redirect_stdout(_Both(sys.stdout)) as out:

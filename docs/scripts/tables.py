@@ -76,6 +76,12 @@ def number(value: float) -> str:
     return f"{value:g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 adversary", "3 adversaries"."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
 def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
     """Return the annotation and docstring (the string literal below) of every field of a class."""
     tree = ast.parse(source)
@@ -122,7 +128,9 @@ def allowed(field: dataclasses.Field, annotation: str) -> str:
 def summary(place: str) -> str:
     """Return the summary of an environment with default settings."""
     _, d = configured(place, {})
-    groups = [f"{len(rows)} {group} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()]
+    groups = [
+        f"{counted(len(rows), group)} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()
+    ]
     kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
     widths = {space.shape[0] for space in d.observation_spaces.values()}
     limit = "terminates" if d.time_limit_terminates else "truncates"

@@ -27,7 +27,7 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{path}</title>
 <link rel="stylesheet" href="{up}_static/pygments.css"><link rel="stylesheet" href="{up}_static/styles/furo.css">
-<link rel="stylesheet" href="{up}_static/site.css"></head>
+<link rel="stylesheet" href="{up}_static/site.css"><link rel="icon" href="{up}_static/favicon.svg"></head>
 <body class="listing"><script>document.body.dataset.theme = localStorage.getItem("theme") || "auto"</script>
 <header><a href="{up}index.html">gpu-envs</a> {crumbs}</header><main>{body}</main></body></html>
 """
@@ -63,7 +63,19 @@ def _uri(app, docname, path):
 
 
 def _name(path):
-    return f"{path.relative_to(ROOT)}/index" if path.is_dir() else str(path.relative_to(ROOT))
+    relative = path.relative_to(ROOT)
+    return (relative / "index").as_posix() if path.is_dir() else relative.as_posix()
+
+
+def _wanted(app):
+    """Return the files and folders that get a listing: those that pages link to, and the folders around them."""
+    linked = set().union(*app.env.listings.values())
+    around = {folder for path in linked for folder in path.parents if folder.is_relative_to(ROOT)}
+    return linked | around | {path for path in _files(ROOT) if path not in PAGES}
+
+
+def _files(folder):
+    return [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
 
 
 def link_source(app, domain, info):
@@ -85,12 +97,12 @@ def write(app, failure):
     """Write every listing that a page links to."""
     if failure or app.builder.format != "html":
         return
-    for path in sorted(set().union(*app.env.listings.values())):
+    for path in sorted(_wanted(app)):
         page = Path(app.outdir, "source", f"{_name(path)}.html")
         page.parent.mkdir(parents=True, exist_ok=True)
         up = os.path.relpath(app.outdir, page.parent) + "/"
         body = _folder(app, path, page) if path.is_dir() else _file(path)
-        name = escape(str(path.relative_to(ROOT)))
+        name = escape("source" if path == ROOT else str(path.relative_to(ROOT)))
         page.write_text(PAGE.format(path=name, up=up, crumbs=name, body=body), encoding="utf-8")
 
 
@@ -100,17 +112,19 @@ def _file(path):
         lexer = get_lexer_for_filename(path.name)
     except ClassNotFound:
         lexer = TextLexer()
-    return highlight(text, lexer, HtmlFormatter(linespans="line"))
+    return highlight(text, lexer, HtmlFormatter(linespans="line")).replace("<pre>", '<pre tabindex="0">', 1)
 
 
 def _folder(app, path, page):
-    """Return the names of the files in a folder, as links if they are pages or listings of the site."""
-    rows, wanted = [], set().union(*app.env.listings.values())
-    for each in sorted(each for each in path.iterdir() if each.is_file()):
-        page_of = app.env.path2doc(each)
+    """Return the names of a folder: its subfolders with listings, and its files, as links to pages and listings."""
+    rows, wanted = [], _wanted(app)
+    folders = [each for each in path.iterdir() if each.is_dir() and each in wanted]
+    for each in [*sorted(folders), *sorted(_files(path))]:
+        page_of = PAGES.get(each) or app.env.path2doc(each)
         name = page_of if page_of in app.env.found_docs else f"source/{_name(each)}" if each in wanted else None
         there = name and os.path.relpath(Path(app.outdir, f"{name}.html"), page.parent)
-        rows.append(f'<li><a href="{there}">{escape(each.name)}</a></li>' if there else f"<li>{escape(each.name)}</li>")
+        shown = escape(f"{each.name}/" if each.is_dir() else each.name)
+        rows.append(f'<li><a href="{there}">{shown}</a></li>' if there else f"<li>{shown}</li>")
     return f"<ul>{''.join(rows)}</ul>"
 
 

@@ -4,11 +4,10 @@ from dataclasses import asdict
 
 import pytest
 
-from benchmarks.pages import report, sources, standing
+from benchmarks.pages import report, sources, standing, summary
 from benchmarks.throughput.comparisons import ComparisonGroup, Round
 from benchmarks.throughput.contenders import Contender
 from benchmarks.throughput.target import BENCH
-from docs.scripts import speeds
 
 INTEL, AMD = {"cpu": "Intel (a)", "cores": 2}, {"cpu": "AMD (b)", "cores": 4}
 
@@ -98,19 +97,40 @@ def test_row_of_another_machine_names_it():
     assert any(line.startswith("| Tag compared with other libraries: 8 |") for line in standing.section(result))
 
 
-def test_table_of_the_readme_has_the_fastest_library_of_all_runs(monkeypatch, tmp_path):
+def test_summary_has_the_fastest_library_of_all_runs(monkeypatch, tmp_path):
     """The new library is the fastest one, so that the run without it is not shown."""
     monkeypatch.setattr(report, "RESULTS", tmp_path)
-    monkeypatch.setattr(speeds, "RESULTS", tmp_path / "intel.json")
-    monkeypatch.setattr(speeds, "SHOWN", (("tag", "8", "Tag, 8 worlds"),))
+    monkeypatch.setattr(summary, "SHOWN", (("tag", "8", "Tag, 8 worlds"), ("tag", "9", "not measured")))
     rates = {"core.step": 8.0, "old": 2.0, "new": 4.0}
     report.write(tmp_path / "intel.json", INTEL, {"tag": group(INTEL, "core.step", "old", rates=rates)})
-    first, _, line, *_, below = speeds.speeds().splitlines()
-    assert first == "|  | gpu-envs | fastest other library | ratio |"
-    assert line == "| Tag, 8 worlds | 8 env-steps/s | old: 2 env-steps/s | 4 x |"
+    first, _, line, *_, below = summary.table(report.read(tmp_path / "intel.json"))
+    assert first == "| | ratio | gpu-envs | fastest other library |"
+    assert line == "| Tag, 8 worlds | 4 x | 8 env-steps/s | old: 2 env-steps/s |"
     assert below == "Intel, 2 cores, commit abc. Not measured: new (Tag)."
     whole = group(AMD, "core.step", "old", "new", rates=rates, others=0.2, commit="def")
     report.write(tmp_path / "amd.json", AMD, {"tag": whole})
-    _, _, line, *_, below = speeds.speeds().splitlines()
-    assert line == "| Tag, 8 worlds (AMD, the machine was busy) | 8 env-steps/s | new: 4 env-steps/s | 2 x |"
+    _, _, line, *_, below = summary.table(report.read(tmp_path / "intel.json"))
+    assert line == "| Tag, 8 worlds (AMD, the machine was busy) | 2 x | 8 env-steps/s | new: 4 env-steps/s |"
     assert below == "AMD, 4 cores, commit def."
+
+
+def test_other_pages_quote_the_result_of_the_performance_page(tmp_path):
+    page = tmp_path / "performance.md"
+    page.write_text("# Performance\n")
+    with pytest.raises(ValueError, match="expected a comment"):
+        report.shown(page)
+    source = "benchmarks/results/intel-r-xeon-r-processor-family-6-model-207-2-cores.json"
+    page.write_text(f"# Performance\n\n<!-- Generated from `{source}` by a command. -->\n")
+    assert report.shown(page)["machine"]["cpu"].startswith("Intel")
+
+
+def test_ranges_have_the_lowest_and_the_highest_ratio_of_each_library(monkeypatch):
+    monkeypatch.setattr(summary, "LIBRARIES", {"old": "Old", "new": "New"})
+    slow = group(AMD, "core.step", "old", "new", rates={"core.step": 8.0, "old": 16.0, "new": 32.0})
+    fast = group(AMD, "core.step", "old", rates={"core.step": 8.0, "old": 2.0})
+    result = {"machine": AMD, "groups": {"tag": slow, "peers-rolled": fast}}
+    assert summary.ranges(result)[2:] == [
+        "| Old | simulation | 0.5 x: Tag, 8 | 0.5 x: Tag, 8 |",
+        "| Old | whole rollouts in one call | 4 x: Tag, 8 | 4 x: Tag, 8 |",
+        "| New | simulation | 0.25 x: Tag, 8 | 0.25 x: Tag, 8 |",
+    ]

@@ -81,6 +81,43 @@ def test_search_finds_environments_settings_and_functions():
     assert "Core" in [entry[-1] for entry in index["objects"]["gpu_envs.runtime.core"]]
 
 
+def test_equations_are_mathml():
+    """The converter leaves a command that it does not know as text with a backslash."""
+    found = [path for path in (SITE / "algorithms").glob("*.html") if "<math" in path.read_text(encoding="utf-8")]
+    assert len(found) >= 9
+    for path in found:
+        for equation in re.findall(r"<math .*?</math>", path.read_text(encoding="utf-8"), re.DOTALL):
+            assert not re.search(r"\\|&#x0005C;", equation), f"{path.name}: {equation}"
+
+
+def test_pages_have_an_icon_copy_buttons_and_a_link_to_the_source():
+    text = (SITE / "index.html").read_text(encoding="utf-8")
+    assert re.search(r'<link rel="(shortcut )?icon" href="_static/favicon.svg', text)
+    assert "_static/code.js" in text
+    assert re.search(r'<a href="(https?://[^"]+|source/index.html)">Source code</a>', text)
+
+
+def test_headings_of_the_navigation_have_a_level():
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        assert text.count('role="heading"') == text.count('role="heading" aria-level="2"'), path
+
+
+def test_scorer_of_the_search_is_part_of_the_search():
+    """The script of the search declares the default scorer first, so that this one must be a `var` too."""
+    text = (SITE / "_static" / "language_data.js").read_text(encoding="utf-8")
+    assert "var Scorer = {" in text
+    assert 'page.startsWith("envs/")' in text
+
+
+def test_environments_are_found_by_the_words_of_their_ids():
+    text = (SITE / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    page = index["docnames"].index("envs/games/kuhn_poker")
+    for word in ("kuhn", "poker"):
+        assert page in index["terms"][word]
+
+
 def imported():
     """Return imports of this project by pages and examples: ("docs/...", "gpu_envs.errors.ConfigError")."""
     pattern = rf"^ *from ((?:{'|'.join(ROOMS)})[\w.]*) import (?:\(([^)]*)\)|([^\n#]+))"

@@ -88,7 +88,33 @@ def test_page_without_cells_raises(tmp_path):
         notebook.run(page, heading="Elsewhere")
 
 
+def test_commands_of_cells_run(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("```{code-cell} ipython3\n!gpu-envs list\nprint(len('two'))\n```\n")
+    notebook.run(page)
+    out = capsys.readouterr().out
+    assert "SimpleTag-v0" in out
+    assert out.endswith("3\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "error"), [("gpu-envs list --nonsense", "exit code 2"), ("rm -r out", "expected a command of gpu-envs")]
+)
+def test_failed_and_foreign_commands_stop_the_page(line, error, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"```{{code-cell}} ipython3\n!{line}\n```\n")
+    with pytest.raises(RuntimeError, match=error):
+        notebook.run(page)
+
+
 # ---------------------------------------------------------------- the pages
+
+
+def test_tutorials_show_commands_as_users_type_them():
+    for path in notebook.notebooks():
+        text = path.read_text(encoding="utf-8")
+        for hidden in ("assert main(", "from gpu_envs.cli import main", "tempfile", "mkdtemp"):
+            assert hidden not in text, f"{path.name}: {hidden}"
 
 
 def test_every_tutorial_is_run_by_a_test():
@@ -114,7 +140,7 @@ def test_tutorials_have_the_required_beginning_and_end(path):
 def test_training_commands_of_tutorials_are_valid():
     """The parser accepts every training command of a page."""
     lines = [line for path in notebook.notebooks() for line in path.read_text().splitlines()]
-    shown = [line for line in lines if re.match(r"gpu-envs train \w", line)]
+    shown = [line.removeprefix("!") for line in lines if re.match(r"!?gpu-envs train \w", line)]
     assert len(shown) >= 4
     for line in shown:
         args, _ = parse_train(shlex.split(line)[2:])

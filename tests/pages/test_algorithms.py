@@ -1,0 +1,36 @@
+"""Every algorithm has a page with its equation, its source and its learning curves."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.scripts import generate
+from trainers.algorithms.registry import ALGORITHMS, IMITATION
+
+PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
+FAMILIES = sorted({each.module.rpartition(".")[2] for each in (*ALGORITHMS.values(), *IMITATION.values())} - {"masac"})
+HEADINGS = ["Equation", "Source", "Learning curves", "Settings"]
+
+
+def test_every_algorithm_is_on_one_page():
+    named = [name for family in FAMILIES for name in re.findall(r"^\| `(\w+)`", generate.family(family), re.MULTILINE)]
+    assert sorted(named) == sorted({*ALGORITHMS, *IMITATION})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_page_has_equation_source_curves_and_settings(family):
+    text = (PAGES / f"{family}.md").read_text(encoding="utf-8")
+    sections = dict(zip(*[iter(re.split(r"^## (.+)$", text, flags=re.MULTILINE)[1:])] * 2, strict=True))
+    assert list(sections) == HEADINGS
+    assert "```math" in sections["Equation"]
+    assert re.search(r"\b(19|20)\d\d\b", sections["Source"])
+    pictures = re.findall(r"\]\((\w+_curves\.png)\)", sections["Learning curves"])
+    assert pictures == ([] if family == "behavior_cloning" else [f"{family}_curves.png"])
+    assert all((PAGES / picture).stat().st_size > 5_000 for picture in pictures)
+    assert pictures or "**no recorded training**" in sections["Learning curves"]
+
+
+def test_unknown_family_raises():
+    with pytest.raises(AssertionError, match="no algorithm"):
+        generate.family("unknown")
