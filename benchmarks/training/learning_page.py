@@ -43,12 +43,14 @@ COLUMNS = ("task", "metric", "threshold", "origin", "seeds", "worst bound", "rea
 def algorithm_of(task: TrainingTask) -> str:
     """Return the name of the algorithm of a task."""
     options = shlex.split(task.options)
-    return options[options.index("--algorithm") + 1] if "--algorithm" in options else "ppo"
+    return options[options.index("--algorithm") + 1] if task.command == "train" and "--algorithm" in options else "ppo"
 
 
 def title(task: TrainingTask) -> str:
     """Return the heading of a task, such as "QMIX on TwoStepGame-v0"."""
-    return f"{algorithm_of(task).upper()} on {shlex.split(task.options)[0]}"
+    whole = "league of " if task.command == "league train" else ""
+    text = f"{whole}{algorithm_of(task).upper()} on {shlex.split(task.options)[0]}"
+    return text[0].upper() + text[1:]
 
 
 def family_of(task: TrainingTask) -> str:
@@ -113,7 +115,7 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     lines = [
         f"## {title(task)}",
         "",
-        f"    gpu-envs train {task.options} --seed SEED",
+        f"    gpu-envs {task.command} {task.options} --seed SEED",
         "",
         f"Threshold ({task.origin}): {task.source}. Random policies: {chance}. Seeds: {seeds}. "
         f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
