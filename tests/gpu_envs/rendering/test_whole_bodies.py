@@ -58,3 +58,19 @@ def test_particles_far_from_the_arena_are_whole(env_id, rescaling):
     core.reset()
     core.world_state["pos"].uniform_(-1.0, 1.0).mul_(torch.logspace(0.0, 3.0, 32)[:, None, None])
     assert body_extents(core).max() <= 1e-2  # the hairline around a body may lie on the edge
+
+
+def test_messages_cover_no_agent_and_no_other_message():
+    core = make_core("SimpleReference-v0", 4096, "cpu", seed=0)
+    core.reset()
+    core.world_state["pos"].uniform_(-1.3, 1.3)
+    core.world_state["pos"][:1000, 1] = core.world_state["pos"][:1000, 0] + 0.2 * torch.randn(1000, 2)  # side by side
+    scene = core.definition.draw(core, torch.arange(core.num_envs))
+    first = scene.shapes.shape[1] - 2 * (3 + 2 * 10)  # both messages are last: a bubble, its edge, letters, a line
+    bubbles = scene.shapes[:, first :: 3 + 2 * 10]
+    assert bubbles.shape[1] == 2
+    center, size, places = bubbles[..., 1:3], bubbles[..., 3:5], scene.places
+    assert places is not None
+    gap = ((places[:, None, :, :2] - center[:, :, None]).abs() - size[:, :, None]).clamp(min=0.0).norm(dim=-1)
+    assert (gap >= places[:, None, :, 2]).all()
+    assert ((center[:, 0] - center[:, 1]).abs() >= size[:, 0] + size[:, 1]).any(-1).all()
