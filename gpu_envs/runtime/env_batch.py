@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import warp_kernels
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.errors import CaptureError, CheckpointError, ConfigError, ResetNeededError
 from gpu_envs.runtime import parameters, state_validation
@@ -20,6 +21,7 @@ from gpu_envs.runtime.seeding import seed_keys, write_keys
 from gpu_envs.runtime.validation import changed_numbers, check_core_settings
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
 
@@ -29,7 +31,7 @@ REUSE = "a step allocates its results; make(..., reuse_buffers=True) to put it i
 """Reason of a `CaptureError`."""
 
 
-class EnvBatch:
+class EnvBatch(Summarized):
     """Everything of a :class:`~gpu_envs.runtime.core.Core` except for stepping; see there for the arguments."""
 
     _recorders: Sequence[EpisodeRecorder] = ()
@@ -118,6 +120,9 @@ class EnvBatch:
             f"{self.id}: a core can be neither pickled nor copied; make another with the same settings, "
             "then set_state(core.get_state())"
         )
+
+    def _summary(self) -> Summary:
+        return env_summary(self.id, self.definition, self.config, worlds=self.num_envs, device=self.device)
 
     def _record_launches(self) -> None:
         """Record the launches; needed again only when the memory of an argument moves."""

@@ -5,10 +5,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, shown
 from gpu_envs.runtime.factory import suggested_calls
 from gpu_envs.utils.settings import MAX_INT
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.views.batched import RENDER_MODES
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
@@ -19,7 +21,7 @@ from gpu_envs.views.specs import SpecInForce
 __all__ = ["SingleAgentEnv"]
 
 
-class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
+class SingleAgentEnv(Summarized, gymnasium.Env, RebuildOnCopy):
     """One agent of one world, as ``gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0")`` returns it.
 
     The episode ends when the agent leaves, with its own ``terminated`` or ``truncated``. If actions can be illegal,
@@ -73,6 +75,10 @@ class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
         self.render_mode = render_mode
         self.observation_space = world.observation_spaces[self.agent]
         self.action_space = world.action_spaces[self.agent]
+
+    def _summary(self) -> Summary:
+        core = self.core
+        return env_summary(core.id, core.definition, core.config, [self.agent], agent=self.agent, device=core.device)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

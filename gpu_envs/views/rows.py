@@ -9,12 +9,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import numbers, plain
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
@@ -27,7 +29,7 @@ from gpu_envs.views.specs import SpecInForce
 __all__ = ["RowsEnv"]
 
 
-class RowsEnv(VectorEnv, RebuildOnCopy):
+class RowsEnv(Summarized, VectorEnv, RebuildOnCopy):
     """Agent rows, as ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` returns them.
 
     Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows per world, for one shared policy. The argument
@@ -125,6 +127,10 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
         self._ends = WorldEnds(core)
         self._screen: RenderOutput | None = None
         self.closed = False
+
+    def _summary(self) -> Summary:
+        core, facts = self.core, {"rows": self.num_envs, "worlds": self.core.num_envs, "device": self.core.device}
+        return env_summary(core.id, core.definition, core.config, self.agents, **facts)
 
     @cached_property
     def observation_space(self) -> spaces.Space:  # type: ignore[override]

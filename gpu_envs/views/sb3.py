@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, missing_extra
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.rows import RowsEnv
 
@@ -28,7 +29,7 @@ FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")  # argument
 MAX_RENDERED = 16  # worlds that are drawn, at most
 
 
-class SB3VecEnv(VecEnv, RebuildOnCopy):
+class SB3VecEnv(Summarized, VecEnv, RebuildOnCopy):
     """Agent rows of many worlds for Stable-Baselines3.
 
     ::
@@ -96,6 +97,9 @@ class SB3VecEnv(VecEnv, RebuildOnCopy):
         observation_space, action_space = copy.deepcopy((rows.single_observation_space, rows.single_action_space))
         super().__init__(rows.num_envs, observation_space, action_space)
         self.metadata = rows.metadata
+
+    def _summary(self) -> Summary:
+        return self.rows._summary()
 
     def set_opponents(self, opponents: Any) -> None:
         """Replace the policies of other groups; ``opponents`` is as for the class."""

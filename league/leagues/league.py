@@ -23,6 +23,7 @@ import numpy as np
 
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.settings import check_settings, setting
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.evaluation.nash_conv import UNKNOWN, Evaluation, is_evaluated
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
 from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gather
@@ -81,7 +82,7 @@ class LeagueConfig:
         check_settings(self)
 
 
-class League:
+class League(Summarized):
     """Run of a league. All progress is in its store: a resumed run skips tasks that are complete."""
 
     def __init__(
@@ -121,6 +122,9 @@ class League:
             self.evaluation = Evaluation(store, self.coordinator, lambda row: None)
         self._restore()
 
+    def _summary(self) -> Summary:
+        return self.store.summary_with(builder=self.builder, iterations=max(self.finished, 0), device=self.device)
+
     def run(self) -> list[dict[str, Any]]:
         """Run all remaining iterations, complete the payoff table, and return the summaries of all iterations."""
         if self.finished < 0:
@@ -132,8 +136,6 @@ class League:
         self._evaluate(finish=True)
         write_summary(self.store)
         return list(self.store.iterations().values())
-
-    # ---------------------------------------------------------------- iterations
 
     def begin(self) -> None:
         """Add the first players and their frozen copies."""
@@ -204,8 +206,6 @@ class League:
         if number == self.config.iterations:
             found += [Freeze(name) for name in results if name not in frozen]
         return found
-
-    # ---------------------------------------------------------------- matches
 
     def _submit(
         self,
@@ -299,8 +299,6 @@ class League:
     @property
     def _measures_draw_margin(self) -> bool:
         return self.config.draw_margin is None and not self.game.zero_sum and not self.game.shared
-
-    # ---------------------------------------------------------------- store
 
     @contextlib.contextmanager
     def _rollback_on_error(self) -> Iterator[None]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.evaluation.nash_conv import Evaluation, strategy_from_summary
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
 from league.evaluation.tabular_game import TabularGame, is_recurrent
@@ -42,7 +43,7 @@ from league.storage.run_store import RunStore
 __all__ = ["PSRO"]
 
 
-class PSRO:
+class PSRO(Summarized):
     """A run of PSRO. Its store holds all progress, so that an interrupted run can be resumed."""
 
     def __init__(
@@ -88,6 +89,11 @@ class PSRO:
             self.evaluation = Evaluation(store, self.coordinator, strategy_from_summary, progress)
         self.strategy: MetaStrategy | None = None
         """Meta-strategy of the last finished iteration."""
+
+    def _summary(self) -> Summary:
+        config = self.config
+        variant = f"{config.variant}, {config.meta_solver}, {config.oracle} responses"
+        return self.store.summary_with(variant=variant, iterations=config.iterations, device=self.home_device)
 
     def run(self) -> list[dict[str, Any]]:
         """Run the remaining iterations; return the summaries of all iterations."""

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game
 from league.policies.population import PolicyRecord, Population
 from league.storage import database
@@ -31,7 +32,7 @@ from trainers.base.serialization import check_digests, read_tensors
 __all__ = ["StoreReader"]
 
 
-class StoreReader:
+class StoreReader(Summarized):
     """The part of `RunStore` that reads; a CheckpointError names the file, the table and the field."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
@@ -57,6 +58,19 @@ class StoreReader:
         self.version = meta["version"]
         self.populations = {role: Population(role, path / "policies") for role in self.game.roles}
         self._read_populations()
+
+    def _summary(self) -> Summary:
+        """Return the game and the populations; the database may be closed."""
+        return self.summary_with(algorithm=self.config.get("algorithm"))
+
+    def summary_with(self, **facts: Any) -> Summary:
+        """Return the summary of a run of this store, with further facts."""
+        rows = []
+        for role, population in self.populations.items():
+            seats = ", ".join(self.game.seats[seat].name for seat in self.game.seats_of(role))
+            rows.append((role, seats, len(population), population.entries[-1].name if len(population) else "none"))
+        facts |= {"path": self.path}
+        return Summary(self.game.env_id, facts, ("role", "seats", "policies", "newest"), rows)
 
     # ---------------------------------------------------------------- tasks
 

@@ -12,6 +12,7 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.phase_timer import PHASES
 from trainers.base.serialization import write_json
 from trainers.base.shard import Shard
@@ -22,7 +23,7 @@ from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.signals import signals
-from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines
+from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines, training_summary
 from trainers.runner.training_evaluator import TrainingEvaluator
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
@@ -32,7 +33,7 @@ from trainers.storage.metrics_log import MetricsLog
 __all__ = ["Trainer", "train"]
 
 
-class Trainer:
+class Trainer(Summarized):
     """Train one learner per policy in a batch of environments, and write the files of the run.
 
     Inside a rollout there is no host synchronization and no Python code per agent. Metrics stay on the device and are
@@ -107,6 +108,10 @@ class Trainer:
         if shard.is_rank0:
             self.log = MetricsLog(self.run_dir, after=self.iteration)
             write_json(self.run_dir / "config.json", dataclasses.asdict(config))
+
+    def _summary(self) -> Summary:
+        members = {name: assignment.members for name, assignment in self.assignments.items()}
+        return training_summary(self.config, self.steps, members, self.engines, run_dir=self.run_dir)
 
     def _open(self, run_dir: Path | None, resume: Checkpoint | None, locked: bool) -> Path:
         """Create and lock the folder of the run, on rank 0."""

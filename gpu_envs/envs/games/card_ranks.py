@@ -1,6 +1,7 @@
 """Ranks of playing cards as strokes: J, Q, K, and the numbers below them."""
 
 import functools
+import itertools
 import math
 
 import torch
@@ -69,4 +70,4 @@ def _arc(center: Point, width: float, height: float, start: float, stop: float, 
 
 def _joined(points: list[Point]) -> list[Stroke]:
     """Return the strokes that connect points."""
-    return list(zip(points[:-1], points[1:], strict=True))
+    return list(itertools.pairwise(points))
