@@ -17,7 +17,7 @@ class PassedCheck:
     name: str
     """Name of the check."""
     description: str
-    """What it compares."""
+    """Property that it compares."""
     seconds: float
     """Duration [s]."""
 
@@ -49,5 +49,5 @@ class CheckReport(Summarized):
     def _summary(self) -> Summary:
         rows = [(check.name, check.description, f"{check.seconds:.2f}") for check in self.checks]
         facts = {"result": f"passed all {len(self.checks)} checks", "settings": self.settings or None}
-        columns = ("check", "what it compares", "seconds")
+        columns = ("check", "compared property", "seconds")
         return Summary(self.env_id, {**facts, "seconds": f"{self.seconds:.1f}"}, columns, rows)

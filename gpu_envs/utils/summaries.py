@@ -13,12 +13,12 @@ MAX_TEXT_ROWS, MAX_HTML_ROWS = 6, 30
 """Rows of a table in one line of text and in a notebook; the rest is counted."""
 MAX_TEXT, MAX_HTML = 80, 400
 """Longest value in one line of text and in a notebook."""
-CELL = "text-align:left;padding:2px 10px 2px 0;border:none;vertical-align:top"
+_CELL = "text-align:left;padding:2px 10px 2px 0;border:none;vertical-align:top"
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What an object is: its name, facts, and a table of its parts."""
+    """Description of an object: its name, facts, and a table of its parts."""
 
     name: str
     """Name of the object, such as the id of an environment."""
@@ -43,7 +43,8 @@ class Summary:
 
     def html(self, kind: str) -> str:
         """Return the summary as HTML, with all text escaped."""
-        lines = [f'<div style="line-height:1.5"><b>{_escaped(self.name)}</b> <code>{_escaped(kind)}</code><table>']
+        name = f"<b>{_escaped(self.name)}</b> " if self.name else ""
+        lines = [f'<div style="line-height:1.5">{name}<code>{_escaped(kind)}</code><table>']
         lines += [
             f"<tr>{_cell('th', label)}{_cell('td', value)}</tr>"
             for label, value in self.facts.items()
@@ -51,7 +52,8 @@ class Summary:
         ]
         lines.append("</table>")
         if self.rows:
-            lines.append(f"<table><tr>{''.join(_cell('th', label) for label in self.columns)}</tr>")
+            lines.append('<table style="margin-top:8px">')
+            lines.append(f"<tr>{''.join(_cell('th', label) for label in self.columns)}</tr>")
             for row in self.rows[:MAX_HTML_ROWS]:
                 lines.append(f"<tr>{''.join(_cell('td', cell) for cell in row)}</tr>")
             lines.append("</table>")
@@ -86,7 +88,7 @@ def format_range(names: Sequence[str]) -> str:
 
 
 def _cell(tag: str, value: Any) -> str:
-    return f'<{tag} style="{CELL}">{_escaped(value)}</{tag}>'
+    return f'<{tag} style="{_CELL}">{_escaped(value)}</{tag}>'
 
 
 def _short(value: Any, longest: int = MAX_TEXT) -> str:

@@ -10,9 +10,9 @@ from gymnasium import spaces
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.settings import check_value
-from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import plain
 from gpu_envs.views import reset_options as options_of
+from gpu_envs.views.notebook import NotebookView
 
 __all__ = [
     "BatchedEnv",
@@ -25,7 +25,7 @@ TensorDict = dict[str, torch.Tensor]  # by agent; the first axis of each tensor 
 RENDER_MODES = ["rgb_array", "human"]  # besides None
 
 
-class BatchedEnv(Summarized):
+class BatchedEnv(NotebookView):
     """Per-agent dictionaries of tensors over a :class:`~gpu_envs.runtime.core.Core`.
 
     The class does not inherit from ``pettingzoo.ParallelEnv``, because libraries convert values of that class to NumPy.
@@ -74,9 +74,6 @@ class BatchedEnv(Summarized):
             "action_mask": _splitter(self.possible_agents, choices, max(choices)),
         }
         self._kept: dict[int, Any] = {}  # views of reused buffers, created once
-
-    def _summary(self) -> Summary:
-        return self.core._summary()
 
     def __reduce__(self) -> Any:
         return super().__reduce__() if self._again is None else (self._again, ())

@@ -10,8 +10,9 @@ from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, shown
 from gpu_envs.runtime.factory import suggested_calls
 from gpu_envs.utils.settings import MAX_INT
-from gpu_envs.utils.summaries import Summarized, Summary
+from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.batched import RENDER_MODES
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.scripted_agents import scripted_policies
@@ -21,7 +22,7 @@ from gpu_envs.views.specs import SpecInForce
 __all__ = ["SingleAgentEnv"]
 
 
-class SingleAgentEnv(Summarized, gymnasium.Env, RebuildOnCopy):
+class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
     """One agent of one world, as ``gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0")`` returns it.
 
     The episode ends when the agent leaves, with its own ``terminated`` or ``truncated``. If actions can be illegal,

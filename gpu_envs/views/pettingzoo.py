@@ -9,7 +9,7 @@ from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
 from gpu_envs.definition.registry import find
-from gpu_envs.utils.summaries import Summarized, Summary
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.single_env import SingleEnv
@@ -38,7 +38,7 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
     return ParallelView(id, render_mode, **config)
 
 
-class ParallelView(Summarized, ParallelEnv[str, Any, Any], RebuildOnCopy):
+class ParallelView(NotebookView, ParallelEnv[str, Any, Any], RebuildOnCopy):
     """A single world for PettingZoo's users and tools; arguments as for :func:`parallel_env`.
 
     Observations are float32 arrays of the agent's own width. In environments with illegal actions they are dicts of
@@ -76,8 +76,9 @@ class ParallelView(Summarized, ParallelEnv[str, Any, Any], RebuildOnCopy):
         )
         self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
-    def _summary(self) -> Summary:
-        return self._world.core._summary()
+    @property
+    def _shown_core(self) -> Any:
+        return self._world.core
 
     @property
     def np_random(self) -> np.random.Generator:

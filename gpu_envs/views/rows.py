@@ -16,11 +16,12 @@ from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.settings import check_value
-from gpu_envs.utils.summaries import Summarized, Summary
+from gpu_envs.utils.summaries import Summary
 from gpu_envs.utils.tensor_checks import numbers, plain
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 from gpu_envs.views.episode_ends import WorldEnds
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import env_mask_from_rows, seeds_per_env
 from gpu_envs.views.scripted_agents import ScriptedAgents
@@ -29,7 +30,7 @@ from gpu_envs.views.specs import SpecInForce
 __all__ = ["RowsEnv"]
 
 
-class RowsEnv(Summarized, VectorEnv, RebuildOnCopy):
+class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
     """Agent rows, as ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` returns them.
 
     Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows per world, for one shared policy. The argument

@@ -13,7 +13,8 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, missing_extra
-from gpu_envs.utils.summaries import Summarized, Summary
+from gpu_envs.utils.summaries import Summary
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.rows import RowsEnv
 
@@ -29,7 +30,7 @@ FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")  # argument
 MAX_RENDERED = 16  # worlds that are drawn, at most
 
 
-class SB3VecEnv(Summarized, VecEnv, RebuildOnCopy):
+class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     """Agent rows of many worlds for Stable-Baselines3.
 
     ::

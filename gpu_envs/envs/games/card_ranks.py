@@ -14,12 +14,12 @@ __all__ = ["RANKS", "rank_strokes"]
 RANKS = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K")
 """Ranks in ascending order; the highest card of a deck is a king."""
 
-Point = tuple[float, float]
-Stroke = tuple[Point, Point]
+_Point = tuple[float, float]
+_Stroke = tuple[_Point, _Point]
 
 
 def rank_strokes(
-    place: Point, card: torch.Tensor, deck: int, height: float, color: Color, alpha: Values = 1.0
+    place: _Point, card: torch.Tensor, deck: int, height: float, color: Color, alpha: Values = 1.0
 ) -> torch.Tensor:
     """Return the rank of a card as shape rows (W, S, 10).
 
@@ -46,7 +46,7 @@ def _table() -> tuple[torch.Tensor, torch.Tensor]:
     return ends, torch.tensor([[float(place < len(own)) for place in range(most)] for own in strokes])
 
 
-def _letter(rank: str) -> list[Stroke]:
+def _letter(rank: str) -> list[_Stroke]:
     """Return the strokes of a rank of height 1 around (0, 0)."""
     if rank == "J":
         return [((-0.05, 0.5), (0.27, 0.5)), *_joined([(0.17, 0.5), *_arc((-0.07, -0.26), 0.24, 0.24, 0.0, -165.0, 6)])]
@@ -62,12 +62,12 @@ def _letter(rank: str) -> list[Stroke]:
     ]
 
 
-def _arc(center: Point, width: float, height: float, start: float, stop: float, parts: int) -> list[Point]:
+def _arc(center: _Point, width: float, height: float, start: float, stop: float, parts: int) -> list[_Point]:
     """Return points of an ellipse with these half axes between two angles [degrees]."""
     angles = (math.radians(start + (stop - start) * part / parts) for part in range(parts + 1))
     return [(center[0] + width * math.cos(angle), center[1] + height * math.sin(angle)) for angle in angles]
 
 
-def _joined(points: list[Point]) -> list[Stroke]:
+def _joined(points: list[_Point]) -> list[_Stroke]:
     """Return the strokes that connect points."""
     return list(itertools.pairwise(points))

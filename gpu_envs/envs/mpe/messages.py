@@ -73,7 +73,7 @@ def bubble_center(
     away = radius + SPACE * size[..., 1:]  # from the middle of the disc to the edge of the bubble
     touching = (sides.abs() >= 1.0).float()
     offset = sides * size + torch.sign(sides) * touching * away
-    limit = half[:, None, None]
+    limit = half[:, None, None] - 0.15 * size[..., 1:]  # the outline of a bubble is whole
     centers = torch.minimum(torch.maximum(own + offset, size - limit), limit - size)  # (W, P, 2)
     apart = ((pos[:, None] - centers[:, :, None]).abs() - size[:, None]).clamp(min=0.0).norm(dim=-1)
     hidden = (1.0 - apart / radii[:, None].clamp(min=1e-9)).clamp(min=0.0)  # (W, P, N), 0 is visible
@@ -107,7 +107,7 @@ def message(
     """
     from gpu_envs.rendering.scene import boxes, join, lines
 
-    color, width = (0.55, 0.57, 0.6), 0.01 * zoom
+    color, width = (0.45, 0.50, 0.62), 0.01 * zoom
     nearest = torch.minimum(torch.maximum(own, center - size), center + size)
     toward = nearest - own
     start = own + toward * (radius[..., None] / toward.norm(dim=-1, keepdim=True).clamp(min=1e-9)).clamp(max=1.0)
