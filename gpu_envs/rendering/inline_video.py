@@ -29,7 +29,7 @@ class InlineVideo:
     """
 
     def __init__(self, frames: Iterable[np.ndarray], fps: float, title: str) -> None:
-        self.frames = [np.asarray(tile(frame)) for frame in frames]
+        self.frames: list[np.ndarray] = [np.asarray(tile(frame)) for frame in frames]
         self.fps = fps
         self.title = title
         with tempfile.TemporaryDirectory() as folder:

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 import warp_kernels
 from gpu_envs.definition.env_summary import env_summary
@@ -62,7 +63,9 @@ class EnvBatch(Summarized):
         reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
         env_contiguous = check_value(env_id, "env_contiguous", env_contiguous, bool)
         fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
-        self.domain_randomization = parameters.check_ranges(env_id, definition, config, domain_randomization)
+        self.domain_randomization: dict[str, tuple[float, float]] = parameters.check_ranges(
+            env_id, definition, config, domain_randomization
+        )
         check_core_settings(
             env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads, block_dim
         )
@@ -70,21 +73,22 @@ class EnvBatch(Summarized):
         self.config = config
         self.definition = definition
         self.num_envs = num_envs
-        self.num_agents = rules.num_agents
+        self.num_agents: int = rules.num_agents
         self.device = device
         self.autoreset = autoreset
         self.reuse_buffers = reuse_buffers
         self.env_offset = env_offset
         self.illegal_actions = illegal_actions
-        self.possible_agents = definition.agents
-        self.groups = definition.groups
-        self.observation_spaces = definition.observation_spaces
-        self.action_spaces = definition.action_spaces
-        self.render_fps = definition.render_fps
-        self.schedule = schedule or choose_schedule(self.num_agents, device)
+        self.possible_agents: tuple[str, ...] = definition.agents
+        self.groups: dict[str, tuple[int, ...]] = definition.groups
+        self.observation_spaces: dict[str, spaces.Box] = definition.observation_spaces
+        self.action_spaces: dict[str, spaces.Space[Any]] = definition.action_spaces
+        self.render_fps: int = definition.render_fps
+        self.schedule: str = schedule or choose_schedule(self.num_agents, device)
         self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
-        self.threads = min(self.threads, num_envs)
+        self.threads: int = min(self.threads, num_envs)
         self.block_dim = block_dim
+        self.fuse_fp: bool
         self.fuse_fp = fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
         rollout_threads = (threads or available_cores()) if device.type == "cpu" else 1
         self._launcher = KernelLauncher(
@@ -97,12 +101,19 @@ class EnvBatch(Summarized):
             given = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
             raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error
         io = self._io = buffers.io
-        self.obs_width = buffers.width
-        self.action_kind = buffers.action_kind
-        self.num_choices = buffers.num_choices
+        self.obs_width: int = buffers.width
+        self.action_kind: str = buffers.action_kind
+        self.num_choices: torch.Tensor = buffers.num_choices
+        self.obs: torch.Tensor
+        self.reward: torch.Tensor
+        self.terminated: torch.Tensor
+        self.truncated: torch.Tensor
         self.obs, self.reward, self.terminated, self.truncated = buffers.results[:4]
-        self.alive, self.valid, self.final_obs = io["alive"], io["valid"], io["final_obs"]
-        self.action_mask, self.to_move = buffers.info.get("action_mask"), buffers.info.get("to_move")
+        self.alive: torch.Tensor = io["alive"]
+        self.valid: torch.Tensor = io["valid"]
+        self.final_obs: torch.Tensor = io["final_obs"]
+        self.action_mask: torch.Tensor | None = buffers.info.get("action_mask")
+        self.to_move: torch.Tensor | None = buffers.info.get("to_move")
         self._action_shape, self._action_dtype = buffers.action.shape, buffers.action.dtype
         self._on_gpu = device.type == "cuda"
         self._illegal = IllegalActions(env_id, definition, env_offset, io["error"], buffers.action)

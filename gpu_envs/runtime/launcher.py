@@ -20,7 +20,7 @@ from gpu_envs.runtime.kernels import (
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.world_split import split_worlds
-from warp_kernels.framework.schedules import FUSED, LaunchStage
+from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
 __all__ = ["Copies", "KernelLauncher"]
@@ -76,7 +76,7 @@ class KernelLauncher:
         self.rules = rules
         with warp_kernels.building:
             warp_kernels.start()
-            self.program = kernel_program(rules, schedule, fuse_fp)
+            self.program: Program = kernel_program(rules, schedule, fuse_fp)
         self._schedule, self._fuse_fp = schedule, fuse_fp
         self.device = wp.device_from_torch(device)
         self.threads = threads
@@ -89,7 +89,7 @@ class KernelLauncher:
         if count > 1:
             self.shards += split_worlds(num_envs, count)
         self.rollout_threads = rollout_threads
-        self.rollout_shards = _rollout_shards(num_envs, rollout_threads)
+        self.rollout_shards: list[tuple[int, int]] = _rollout_shards(num_envs, rollout_threads)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device

@@ -85,15 +85,17 @@ class MultiDeviceCore(Summarized):
     ) -> None:
         num_envs = check_value(env_id, "num_envs", num_envs, int, ge=len(devices))  # at least one world per device
         self._spans = [slice(first, end) for first, end in split_worlds(num_envs, len(devices))]
-        self.shards = [
+        self.shards: list[Core] = [
             make_shard(span.stop - span.start, device, span.start)
             for span, device in zip(self._spans, devices, strict=True)
         ]
         self.num_envs = num_envs
-        self.device = self.shards[0].device
+        self.device: torch.device = self.shards[0].device
         self.reuse_buffers = False
         buffer = self.shards[0].action_buffer
-        self.action_buffer = torch.zeros((num_envs, *buffer.shape[1:]), dtype=buffer.dtype, device=self.device)
+        self.action_buffer: torch.Tensor = torch.zeros(
+            (num_envs, *buffer.shape[1:]), dtype=buffer.dtype, device=self.device
+        )
 
     def _summary(self) -> Summary:
         devices = ", ".join(str(shard.device) for shard in self.shards)

@@ -8,6 +8,7 @@ import numpy as np
 from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, shown
+from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import suggested_calls
 from gpu_envs.utils.settings import MAX_INT
 from gpu_envs.utils.summaries import Summary
@@ -56,6 +57,8 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         if find(env_id).max_episode_steps is not None:  # gymnasium.make truncates the episodes
             config.setdefault("max_episode_steps", MAX_INT)
         world = self._world = SingleEnv(env_id, device, render_mode, config, illegal_actions="saturate")
+        core: Core
+        self.core: Core
         core = self.core = world.core
         names = list(core.possible_agents)
         if agent is None and len(names) > 1:
@@ -64,7 +67,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
             raise ConfigError(
                 f"{core.id}: agent: expected one of its agents, {format_names(names)}, got {shown(agent)}"
             )
-        self.agent = agent or names[0]
+        self.agent: str = agent or names[0]
         members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
         by_name = scripted_policies(core, opponents, [*members, *(name for name in names if name != self.agent)])
         self._opponents = {agent: policy for name, policy in by_name.items() for agent in members.get(name, ())}

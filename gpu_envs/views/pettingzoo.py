@@ -56,15 +56,15 @@ class ParallelView(NotebookView, ParallelEnv[str, Any, Any], RebuildOnCopy):
             if "max_cycles" not in fields:
                 config["max_episode_steps"] = config.pop("max_cycles")
         world = self._world = SingleEnv(id, device, render_mode, config)
-        self.metadata = world.metadata
+        self.metadata: dict[str, Any] = world.metadata
         self.render_mode = render_mode
-        self.possible_agents = list(world.core.possible_agents)
+        self.possible_agents: list[str] = list(world.core.possible_agents)
         self.agents: list[str] = []
         self._np_random: np.random.Generator | None = None
-        self.max_cycles = world.core.definition.max_episode_steps
+        self.max_cycles: int = world.core.definition.max_episode_steps
         """Time limit [steps], read only; an assignment, as in PettingZoo's tests, has no effect."""
-        self.observation_spaces = dict(world.observation_spaces)
-        self.action_spaces = world.action_spaces
+        self.observation_spaces: dict[str, spaces.Space[Any]] = dict(world.observation_spaces)
+        self.action_spaces: dict[str, spaces.Space[Any]] = world.action_spaces
         if world.masked:
             for agent in self.possible_agents:
                 mask = spaces.Box(0, 1, (world.mask_size(agent),), np.int8)
@@ -74,7 +74,7 @@ class ParallelView(NotebookView, ParallelEnv[str, Any, Any], RebuildOnCopy):
         size = world.core.definition.global_state_size or sum(
             space.shape[0] for space in world.observation_spaces.values()
         )
-        self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.state_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
     @property
     def _shown_core(self) -> Any:
@@ -87,11 +87,11 @@ class ParallelView(NotebookView, ParallelEnv[str, Any, Any], RebuildOnCopy):
             self._np_random = seeding.np_random()[0]
         return self._np_random
 
-    def observation_space(self, agent: str) -> spaces.Space:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the observation space of an agent; the same object at every call."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Space:
+    def action_space(self, agent: str) -> spaces.Space[Any]:
         """Return the action space of an agent; the same object at every call."""
         return self.action_spaces[agent]
 

@@ -93,20 +93,23 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
             raise ConfigError(f"{env_id}: autoreset is not a setting of rows; use autoreset_mode")
+        self.autoreset_mode: AutoresetMode | None
         mode = self.autoreset_mode = autoreset_member(autoreset_mode)
         if mode is None:
             raise ConfigError(
                 f"{env_id}: autoreset_mode: expected one of {format_names(AUTORESET)}, got {shown(autoreset_mode)}"
             )
         settings = {"illegal_actions": "saturate", "autoreset": AUTORESET[mode], **config}
+        core: Core
+        self.core: Core
         core = self.core = make_core(env_id, num_envs, device, **settings)
         rows = _rows(core, group)
-        self.agents = [core.possible_agents[row] for row in rows]
+        self.agents: list[str] = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
         self.num_envs = core.num_envs * len(rows)
         self.single_observation_space = core.observation_spaces[self.agents[0]]
         self.single_action_space = core.action_spaces[self.agents[0]]
-        self.to_numpy = check_value(core.id, "to_numpy", to_numpy, bool)
+        self.to_numpy: Any = check_value(core.id, "to_numpy", to_numpy, bool)
         self.render_mode = render_mode
         self.metadata = {
             "name": core.id,
@@ -134,12 +137,12 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         return env_summary(core.id, core.definition, core.config, self.agents, **facts)
 
     @cached_property
-    def observation_space(self) -> spaces.Space:  # type: ignore[override]
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Observation space of all rows, created at first use because its bounds are as large as a batch."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     @cached_property
-    def action_space(self) -> spaces.Space:  # type: ignore[override]
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Action space of all rows."""
         return batch_space(self.single_action_space, self.num_envs)
 
@@ -222,7 +225,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             self._screen.close()
         self.core.close()
 
-    def _to_rows(self, name: str, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
+    def _to_rows(self, name: str, tensor: torch.Tensor, space: spaces.Space[Any] | None = None) -> Any:
         """Return a result of the core as rows, cut to the width of a space if one is given.
 
         The name identifies the buffer: the key of an info entry, or a name with a leading "_".

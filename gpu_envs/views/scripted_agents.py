@@ -46,7 +46,8 @@ class ScriptedAgents:
     def __init__(
         self, core: Core, opponents: Any, groups: list[str], live: bool = False, argument: str = "opponents"
     ) -> None:
-        self.core, self.live = core, live
+        self.core: Core = core
+        self.live: bool = live
         given = scripted_policies(core, opponents, groups, argument)
         self._groups = [_group(core, group, policy) for group, policy in given.items()]
         self._some_random = len(self._groups) < len(groups)

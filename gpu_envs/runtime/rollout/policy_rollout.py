@@ -74,15 +74,20 @@ class PolicyRollout:
         draw: MatchupDraw | None = None,
         flexible: bool = False,
     ) -> None:
-        self.core, self.trace, self.draw, self._flexible = core, trace, draw, flexible
-        self.threads = threads or core._launcher.rollout_threads
+        self.core: EnvBatch = core
+        self.trace: RolloutTrace | EpisodeResults = trace
+        self.draw: MatchupDraw | None = draw
+        self._flexible = flexible
+        self.threads: int = threads or core._launcher.rollout_threads
         check_buffers(core, trace, draws=draw is not None)
         self._acting: Acting | None = None
         self._given: Mapping[str, KernelPolicy | None] | None = None
         self._misfits: dict[tuple[str, PolicyKind], str] = {}
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
-        self.matchup = torch.zeros(core.num_envs if index.dim() == 2 else 0, dtype=torch.int32, device=core.device)
+        self.matchup: Tensor = torch.zeros(
+            core.num_envs if index.dim() == 2 else 0, dtype=torch.int32, device=core.device
+        )
         self.index = torch.zeros((0, core.num_agents), dtype=torch.int32, device=core.device)
         self._addresses = torch.zeros(0, dtype=torch.int64, device=core.device)
         self.assign(policies, index, matchup)
@@ -116,7 +121,7 @@ class PolicyRollout:
             rows = max(len(index), len(self.index))
             self._addresses = torch.zeros(most, dtype=torch.int64, device=core.device)
             self._seeds, self._kinds = torch.zeros_like(self._addresses), self._addresses.int()
-            self.index = torch.zeros((rows, core.num_agents), dtype=torch.int32, device=core.device)
+            self.index: Tensor = torch.zeros((rows, core.num_agents), dtype=torch.int32, device=core.device)
         self.index[: len(index)] = index
         if not acting.shared:
             self.matchup.copy_(torch.arange(core.num_envs) if matchup is None else matchup)
