@@ -134,7 +134,9 @@ class EnvBuffers:
         io = self.io
         stacked = io["control"] if rules.continuous else io["choice"]
         self.action: torch.Tensor = stacked[:, :, 0] if self.action_kind == "discrete" else stacked
-        self.info = {n: io[n] for n in ("valid", "alive", "final_obs", "episode_return", "episode_length")}
+        self.info: dict[str, torch.Tensor] = {
+            n: io[n] for n in ("valid", "alive", "final_obs", "episode_return", "episode_length")
+        }
         if rules.masked:
             self.info["action_mask"] = io["action_mask"]
         if rules.turn_based:
@@ -153,7 +155,7 @@ class EnvBuffers:
             columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
             self.obs_columns = torch.tensor(columns, device=device)
 
-    def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[wp.array, Any, list[Any]]:
+    def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[Any, Any, list[Any]]:
         """Return Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
 
         Recorded launches keep them, so they must not be changed afterwards.

@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.definition.registry import find
@@ -77,8 +78,8 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         self._opponents.pop(self.agent, None)
         self.metadata = world.metadata
         self.render_mode = render_mode
-        self.observation_space = world.observation_spaces[self.agent]
-        self.action_space = world.action_spaces[self.agent]
+        self.observation_space: spaces.Space[Any] = world.observation_spaces[self.agent]
+        self.action_space: spaces.Space[Any] = world.action_spaces[self.agent]
 
     def _summary(self) -> Summary:
         core = self.core

@@ -71,7 +71,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
 
     metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     spec = SpecInForce()  # type: ignore[assignment]
-    closed = True  # until __init__ succeeds; an invalid argument leaves nothing to close
+    closed: bool = True  # until __init__ succeeds; an invalid argument leaves nothing to close
 
     def __init__(
         self,
@@ -106,9 +106,9 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         rows = _rows(core, group)
         self.agents: list[str] = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
-        self.num_envs = core.num_envs * len(rows)
-        self.single_observation_space = core.observation_spaces[self.agents[0]]
-        self.single_action_space = core.action_spaces[self.agents[0]]
+        self.num_envs: int = core.num_envs * len(rows)
+        self.single_observation_space: spaces.Space[Any] = core.observation_spaces[self.agents[0]]
+        self.single_action_space: spaces.Space[Any] = core.action_spaces[self.agents[0]]
         self.to_numpy: Any = check_value(core.id, "to_numpy", to_numpy, bool)
         self.render_mode = render_mode
         self.metadata = {

@@ -20,7 +20,7 @@ class _ScriptedGroup:
     """Policy of a group, with the part of observations and actions it reads and writes."""
 
     name: str
-    policy: Callable
+    policy: Callable[..., Any]
     rows: slice | torch.Tensor
     width: int  # of the observation
     choices: int  # width of the action mask
@@ -78,7 +78,9 @@ class ScriptedAgents:
         return joint
 
 
-def scripted_policies(core: Core, opponents: Any, names: list[str], argument: str = "opponents") -> dict[str, Callable]:
+def scripted_policies(
+    core: Core, opponents: Any, names: list[str], argument: str = "opponents"
+) -> dict[str, Callable[..., Any]]:
     """Return the callable policies by name of agent or group; names without a policy act at random.
 
     Raises:
@@ -107,7 +109,7 @@ def _shown(value: Any) -> str:
     return shown(value) + ("; JSON keeps only the name of a policy, give opponents= again" if recorded else "")
 
 
-def _group(core: Core, group: str, policy: Callable) -> _ScriptedGroup:
+def _group(core: Core, group: str, policy: Callable[..., Any]) -> _ScriptedGroup:
     rows = core.groups[group]
     first = core.possible_agents[rows[0]]
     return _ScriptedGroup(
