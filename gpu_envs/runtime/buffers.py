@@ -120,7 +120,7 @@ class EnvBuffers:
         self.io["error"].fill_(episode.NO_ERROR)
         self.constants: dict[str, torch.Tensor] = {f"io.{name}": self.io[name] for name in _CONSTANT}
         clock = (0, d.max_episode_steps or MAX_INT)
-        self.ranges: dict[str, tuple[int | None, int | None] | Any] = {
+        self.ranges: dict[str, tuple[int | None, int | None]] = {
             f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges
         } | {
             "io.choice": (0, max(int(counts.max()) - 1, 0)),

@@ -31,7 +31,7 @@ class ProgressBar:
         self.total: int = total
         self.unit: str = unit
         self.every: float = every
-        self.file: TextIO | Any = sys.stdout if file is None else file
+        self.file: TextIO = sys.stdout if file is None else file
         self._printed = -math.inf
         self._bar: Any = None
         self._task: Any = None

@@ -109,7 +109,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         self.num_envs: int = core.num_envs * len(rows)
         self.single_observation_space: spaces.Space[Any] = core.observation_spaces[self.agents[0]]
         self.single_action_space: spaces.Space[Any] = core.action_spaces[self.agents[0]]
-        self.to_numpy: Any = check_value(core.id, "to_numpy", to_numpy, bool)
+        self.to_numpy: bool = check_value(core.id, "to_numpy", to_numpy, bool)
         self.render_mode = render_mode
         self.metadata = {
             "name": core.id,

@@ -87,7 +87,7 @@ class NormalizeReward(TensorWrapper):
 
     def __init__(self, env: VectorEnv, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
         super().__init__(env)
-        self.gamma: Any = check_value("NormalizeReward", "gamma", gamma, float)
+        self.gamma: float = check_value("NormalizeReward", "gamma", gamma, float)
         if not 0 <= self.gamma <= 1:
             raise ConfigError(f"NormalizeReward: gamma: expected a value in [0, 1], got {gamma}")
         self.epsilon: float = _epsilon(self, epsilon)

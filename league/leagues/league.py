@@ -37,6 +37,7 @@ from league.leagues.player import RANDOM_NAME
 from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
 from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
+from league.policies.population import Population
 from league.policies.random import RandomPolicy
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
@@ -107,10 +108,10 @@ class League(Summarized):
             CheckpointError: The run was created with another builder, or is damaged.
         """
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
-        self.populations = store.populations
+        self.populations: dict[str, Population] = store.populations
         self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
         weakref.finalize(self, drop_trainings, self.id)
-        self.device = self.coordinator.home(config.device)
+        self.device: str = self.coordinator.home(config.device)
         for population in self.populations.values():  # any policy may be sampled as opponent
             population.device, population.keep = self.device, sys.maxsize
         length = int(store.config.get("iterations", config.iterations)) * config.steps  # of the run at its creation
@@ -313,12 +314,12 @@ class League(Summarized):
         """Set the state of the run from its store."""
         self.coordinator.cancel()
         drop_trainings(self.id)
-        self.finished = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
+        self.finished: int = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
         trainings = [task for task in self.store.tasks() if TRAIN in task]
         self.steps: int = sum(self.store.result(task, {"steps": int})["steps"] for task in trainings)
         self.payoff_filler: PayoffFiller | None = None
         description, c = builder_validation.describe_builder(self.builder), self.config
-        self.state = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
+        self.state: LeagueState = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
 
     def evaluate(self) -> PayoffTable:
         """Complete the payoff table of all frozen players and the random policy, and return it."""

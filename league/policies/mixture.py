@@ -36,13 +36,13 @@ class MixturePolicy(Summarized):
         given = torch.ones(len(members)) if weights is None else torch.as_tensor(weights)
         if given.shape != (len(members),) or not bool((given >= 0).all() & given.isfinite().all() & (given.sum() > 0)):
             raise ConfigError(f"mixture: expected {len(members)} finite weights >= 0, some above 0, got {given!r:.80}")
-        self.members = list(members)
+        self.members: list[PolicyProtocol] = list(members)
         blank = [each.initial_hidden_state(1) for each in members]
-        self.width = max((each.shape[-1] for each in blank if each is not None), default=0)
+        self.width: int = max((each.shape[-1] for each in blank if each is not None), default=0)
         streams = [member for member in members if isinstance(member, _Samples)]
-        self.device = streams[0].generator.device if streams else torch.device("cpu")
-        self.weights = (given.double() / given.double().sum()).to(self.device)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.device: torch.device = streams[0].generator.device if streams else torch.device("cpu")
+        self.weights: Tensor = (given.double() / given.double().sum()).to(self.device)
+        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(seed)
         for member in streams:  # one stream for all, saved with a training and registered with CUDA graphs
             member.generator = self.generator
 

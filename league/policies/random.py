@@ -26,7 +26,7 @@ class RandomPolicy(Summarized):
         """Create the policy of an action space `action`, see `action_heads.action_spec`."""
         self.action = action
         self.head = make_head(action).requires_grad_(False).to(device)
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
 
     def _summary(self) -> Summary:
         return Summary("", {"action": action_text(self.action), "device": self.generator.device})

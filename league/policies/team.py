@@ -42,13 +42,14 @@ class TeamPolicy(Summarized):
             raise ConfigError(
                 f"team: expected the agents 0, 1, ... of each of {len(members)} policies, each agent once, got {places}"
             )
-        self.members, self.places = list(members), [list(own) for own in places]
+        self.members: list[Policy] = list(members)
+        self.places: list[list[int]] = [list(own) for own in places]
         device = members[0].normalizer.mean.device
         self._rows = [torch.tensor(own, device=device) for own in places]
         order = torch.tensor([place for own in places for place in own])
         self._order = order.argsort().to(device)  # from agents by member to agents by place
-        self.width = max(member.actor.hidden_width for member in members)
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.width: int = max(member.actor.hidden_width for member in members)
+        self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
         for member in members:  # one stream for all, saved with a training and registered with CUDA graphs
             member.generator = self.generator
 

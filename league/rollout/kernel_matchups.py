@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from league.game import Game, Seat
 from league.policies.mixture import MixturePolicy
@@ -82,7 +83,9 @@ class KernelMatchups:
         budget: int,
     ) -> None:
         """Pack the networks; arguments as of `SeatMatchups`, all policies with `plays_in_kernels`, without a budget."""
-        self.game, self.worlds, self.core = game, worlds, worlds.core
+        self.game: Game = game
+        self.worlds: Worlds = worlds
+        self.core: Core = worlds.core
         self._seed, self._draws = seeds[0], None  # of the mixtures
         self.matchup = np.zeros(self.core.num_envs, np.int64)  # of every world
         for place_of_seat, seat in enumerate(game.seats):
@@ -111,7 +114,7 @@ class KernelMatchups:
                 else:
                     indices[index] = place(policy)
             self._places[role] = np.array(indices)
-        self.policies = kernel_policies(networks, self.core.device)
+        self.policies: list[KernelPolicy] = kernel_policies(networks, self.core.device)
         self._rows = [agent_rows_of(self.core, seat.members) for seat in game.seats]
         self._one_each = self._rows == [[row] for row in range(self.core.num_agents)]  # seat s has agent s
 

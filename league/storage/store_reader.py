@@ -45,18 +45,21 @@ class StoreReader(Summarized):
         Raises:
             CheckpointError: A value is damaged.
         """
-        self.path, self._db = path, db
-        self.file = path / database.DATABASE
+        self.path: Path = path
+        self._db = db
+        self.file: Path = path / database.DATABASE
         self._sqlite_errors = database.SQLiteErrorTranslator(self.file)
         meta = dict(self._read("meta", ("key", "value")))
         if lost := {"game", "config", "version"} - meta.keys():
             raise CheckpointError(
                 f"{self.file}: expected a run's game, config and version, got no {min(lost)} (damaged)"
             )
-        self.game = Game.from_json(self._json("meta", "game", meta["game"], Any), f"{self.file}: meta: game")
+        self.game: Game = Game.from_json(self._json("meta", "game", meta["game"], Any), f"{self.file}: meta: game")
         self.config: dict[str, Any] = self._json("meta", "config", meta["config"], CONFIG_FIELDS)
-        self.version = meta["version"]
-        self.populations = {role: Population(role, path / "policies") for role in self.game.roles}
+        self.version: str = meta["version"]
+        self.populations: dict[str, Population] = {
+            role: Population(role, path / "policies") for role in self.game.roles
+        }
         self._read_populations()
 
     def _summary(self) -> Summary:

@@ -76,7 +76,8 @@ class ShardedMinibatchSampler(MinibatchSampler):
     def __init__(self, batch: dict[str, Tensor], length: int, rows_per_step: int, shard: Shard) -> None:
         """Exchange the number of rows per step with the other ranks; arguments as in `minibatch_sampler`."""
         rows, valid = batch["rows"], batch.get("valid")
-        self.shard, self.device = shard, rows.device
+        self.shard: Shard = shard
+        self.device: torch.device = rows.device
         step = rows // rows_per_step
         here = torch.bincount(step, minlength=length)
         counts = torch.stack(shard.all_gather(here)).view(shard.ranks, -1)
@@ -84,8 +85,9 @@ class ShardedMinibatchSampler(MinibatchSampler):
         # index, among the rows of all ranks, of this rank's first row of each step
         first = at_step.cumsum(0) - at_step + counts[: shard.rank].sum(0)
         place = torch.arange(len(rows), device=self.device) + (first - (here.cumsum(0) - here))[step]
+        self.size: int
         self.size = self.max_minibatches = int(at_step.sum())
-        self.own = torch.full((self.size,), -1, device=self.device).index_copy_(
+        self.own: Tensor = torch.full((self.size,), -1, device=self.device).index_copy_(
             0, place, torch.arange(len(rows), device=self.device)
         )
         self.weight: Tensor | None = None

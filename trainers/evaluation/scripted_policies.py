@@ -146,14 +146,16 @@ class ScriptedPolicy(Summarized):
             raise ConfigError(f"{core.id}: there are scripted policies for {', '.join(SCRIPTS)} only")
         script, own = SCRIPTS[core.id], agent_rows_of(core, [member])
         self.member = member
-        self.core, self.look, self.rows = core, script.look, rows_index(own, core.device)
-        self.moves = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
-        self.hunts = own[0] in core.groups[script.hunters]
+        self.core: Core = core
+        self.look: Callable[[Core, slice | Tensor, Tensor], ActionOutcomes] = script.look
+        self.rows: slice | Tensor = rows_index(own, core.device)
+        self.moves: Tensor = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
+        self.hunts: bool = own[0] in core.groups[script.hunters]
         other = next(group for group in core.groups if (group == script.hunters) != self.hunts)
-        self.others = rows_index(core.groups[other], core.device)
+        self.others: slice | Tensor = rows_index(core.groups[other], core.device)
         space = make_agent_group(core, [member]).space
-        self.sizes = [int(n) for n in getattr(space, "nvec", ())]
-        self.throttles = core.action_buffer.dtype == torch.float32
+        self.sizes: list[int] = [int(n) for n in getattr(space, "nvec", ())]
+        self.throttles: bool = core.action_buffer.dtype == torch.float32
         self.seed(0)
 
     def _summary(self) -> Summary:

@@ -113,11 +113,15 @@ class Policy(Summarized):
             seed: Random seed of samples.
         """
         self.spec = spec
-        self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
-        self.normalizer, self.actor, self.head = normalizer, actor, head
+        self.net: torch.nn.ModuleDict = nn.ModuleDict(
+            {"normalizer": normalizer, "actor": actor, "head": head}
+        ).requires_grad_(False)
+        self.normalizer: ObservationNormalizer = normalizer
+        self.actor: Network = actor
+        self.head: Head = head
         self.obs_width: int = spec["obs_width"]
         self.ids: int = spec.get("ids", 0)
-        self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
+        self.generator: torch.Generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def _summary(self) -> Summary:
         facts = {

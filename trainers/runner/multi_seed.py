@@ -70,17 +70,18 @@ class MultiSeedTrainer(Summarized):
         if on_cpu and config.num_threads == 0:
             config = dataclasses.replace(config, num_threads=1)
         config.prepare()
-        self.config, self.progress = config, progress
+        self.config: TrainConfig = config
+        self.progress: Progress | None = progress
         cores, threads = available_cores(), max(config.num_threads, 1)
-        self.num_workers = max(min(cores // threads, num_seeds), 1) if on_cpu else 1
-        self.cores_per_run = max(cores // self.num_workers, 1)
+        self.num_workers: int = max(min(cores // threads, num_seeds), 1) if on_cpu else 1
+        self.cores_per_run: int = max(cores // self.num_workers, 1)
         configs = [dataclasses.replace(config, seed=config.seed + number) for number in range(num_seeds)]
         if resume:
             assert run_dir is not None
             _check_resume(run_dir, config, num_seeds)
         elif run_dir is not None:
             seeds_folder.check_new(run_dir)
-        self.run_dir = run_folder.make_folder(run_dir, config.env_id)
+        self.run_dir: Path = run_folder.make_folder(run_dir, config.env_id)
         self.results: dict[int, TrainResult] = {}
         self.trainers: dict[int, Trainer] = {}
         self._waiting: deque[Trainer] = deque()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,16 +74,19 @@ class SAC(ReplayLearner):
         action = action_spec(spec.action_space, box="tanh_gaussian")
         head = make_head(action)
         assert isinstance(head, CategoricalHead | TanhGaussianHead)
-        self.head, self.discrete = head, isinstance(head, CategoricalHead)
+        self.head: CategoricalHead | TanhGaussianHead = head
+        self.discrete: bool = isinstance(head, CategoricalHead)
         # whether critics output the values of all choices
-        self.values_all_choices = isinstance(head, CategoricalHead) and not head.multi
-        self.spec = {**config.spec(spec.obs_width), "action": action}
+        self.values_all_choices: bool = isinstance(head, CategoricalHead) and not head.multi
+        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
         self.normalizer = ObservationNormalizer(spec.obs_width)
-        self.actor = Network(self.spec, head.num_params, 0.01, weights)
+        self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         code_width, values = (0, head.code_width) if self.values_all_choices else (head.code_width, 1)
-        self.critics = nn.ModuleList([self._make_critic(spec, code_width, values, weights) for _ in range(2)])
-        self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
+        self.critics: torch.nn.ModuleList = nn.ModuleList(
+            [self._make_critic(spec, code_width, values, weights) for _ in range(2)]
+        )
+        self.target_critics: torch.nn.ModuleList = copy.deepcopy(self.critics).requires_grad_(False)
+        self.log_temperature: torch.nn.Parameter = nn.Parameter(torch.tensor(math.log(config.temperature)))
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         self.net = nn.ModuleDict({**parts, "target_critics": self.target_critics})
         self.net.register_parameter("log_temperature", self.log_temperature)
@@ -95,7 +99,7 @@ class SAC(ReplayLearner):
         self.experience = self._make_experience(spec)
         self.rollout = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
-        self.exploring = torch.full((), config.learning_starts > 0, device=self.device)
+        self.exploring: Tensor = torch.full((), config.learning_starts > 0, device=self.device)
         self.kernel_actor = make_kernel_actor(self, spec, (self.exploring,))
 
     def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> Network:
@@ -236,7 +240,7 @@ class SAC(ReplayLearner):
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        self.steps = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
+        self.steps: int = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.experience.load_state_dict(state)
         self._schedule()
 

@@ -60,7 +60,7 @@ class PPO(ActorCriticLearner):
         self.config = config
         self.optimizer = make_adam(self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers = {"adam": self.optimizer}
-        self.entropy_coef = torch.full((), config.entropy_coef, device=self.device)
+        self.entropy_coef: Tensor = torch.full((), config.entropy_coef, device=self.device)
         self.engine = make_engine(self.agent, self.optimizer, spec, losses.PPO)
 
     def _schedule(self, progress: float) -> dict[str, float]:
