@@ -95,6 +95,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
             **config,
         )
         self.core: Core = rows.core
+        self.spec: Any
         self.spec = rows.spec = gymnasium.spec(NAMESPACE + rows.core.id)
         self._actions: np.ndarray | None = None
         self._made = time.time()

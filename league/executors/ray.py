@@ -81,7 +81,7 @@ class RayExecutor:
         self._ray = connect("RayExecutor", address)
         self.address: str | None = address
         self.threads: int = threads
-        self.waited = 0.0
+        self.waited: float = 0.0
         """Time spent waiting for workers [s]."""
         self._requested_share = gpus_per_learner
         self._perform = self._ray.remote(_perform)

@@ -89,7 +89,7 @@ class RolloutBuffer:
         self.episode_starts: Tensor = torch.ones((length + 1, shape[0]), dtype=torch.bool, device=device)
         self.final_obs: Tensor = torch.zeros((capacity + 1, obs_width), device=device)
         self.final_slot: Tensor = torch.full(steps, capacity, dtype=torch.int64, device=device)
-        self.final_count = torch.zeros((), dtype=torch.int64, device=device)
+        self.final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)
         self.largest_final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)  # of all rollouts so far
         self.final_state: Tensor | None = None  # (T, E, S)
 
@@ -302,10 +302,11 @@ class BatchedRolloutBuffer(RolloutBuffer):
         self.capacity: int = first.capacity
         self.t = 0
         self.device: torch.device = first.device
-        self.mask = None
-        self.to_move = None
-        self.state = None
-        self.joint_action, self.final_state = None, None
+        self.mask: Tensor | None = None
+        self.to_move: Tensor | None = None
+        self.state: Tensor | None = None
+        self.joint_action: Tensor | None = None
+        self.final_state: Tensor | None = None
         for name, value in vars(first).items():
             if isinstance(value, Tensor):
                 self._share(name, torch.stack([getattr(part, name) for part in parts]))

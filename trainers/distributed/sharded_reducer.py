@@ -17,7 +17,7 @@ class AllReduceReducer(GradientReducer):
     def __init__(self, ranks: int) -> None:
         """Store the number of ranks."""
         self.ranks = ranks
-        self.can_capture = ranks == 1
+        self.can_capture: bool = ranks == 1
 
     def _all_reduce(self, gradients: list[Tensor]) -> None:
         """Average all gradients in one message."""
@@ -86,6 +86,7 @@ class ShardedMinibatchSampler(MinibatchSampler):
         first = at_step.cumsum(0) - at_step + counts[: shard.rank].sum(0)
         place = torch.arange(len(rows), device=self.device) + (first - (here.cumsum(0) - here))[step]
         self.size: int
+        self.max_minibatches: int
         self.size = self.max_minibatches = int(at_step.sum())
         self.own: Tensor = torch.full((self.size,), -1, device=self.device).index_copy_(
             0, place, torch.arange(len(rows), device=self.device)
@@ -97,7 +98,7 @@ class ShardedMinibatchSampler(MinibatchSampler):
             self.weight = shard.sum(weight.index_copy_(0, place, valid.sum(1)))
             self.num_decisions = int(self.weight.sum())
         # with this divisor the mean over ranks of sums equals the mean over all rows
-        self.divisor = self.num_decisions / shard.ranks
+        self.divisor: Tensor | float | None = self.num_decisions / shard.ranks
 
     def minibatches(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
         """Return this rank's rows of `number` random minibatches, and the divisors of losses on them.

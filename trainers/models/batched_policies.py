@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.base.random_streams import Stream
+from trainers.models.action_heads import Head
 from trainers.models.networks import Network, with_ids
 from trainers.models.normalization import ObservationNormalizer
 from trainers.models.policy import Policy, PolicyModules
@@ -34,7 +35,7 @@ class BatchedPolicies:
         self.generator: torch.Generator = first.generator
         stack = self._stack = _StackedParameters()
         self.normalizer: ObservationNormalizer = stack.entrywise([member.normalizer for member in members])
-        self.head = stack.entrywise([member.head for member in members])
+        self.head: Head = stack.entrywise([member.head for member in members])
         self.actor: _Networks = _Networks([member.actor for member in members], stack)
 
     def refresh(self) -> None:

@@ -29,7 +29,7 @@ class KernelRollout:
     With opponents, environments draw the matchup of every episode inside the kernels.
     """
 
-    version = 0
+    version: int = 0
     """Number that changes when launches were recorded again, so that a captured rollout is invalid."""
 
     def __init__(

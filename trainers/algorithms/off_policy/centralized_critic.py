@@ -13,6 +13,7 @@ from trainers.algorithms.off_policy.replay_learner import COPIED_FIELDS, ReplayC
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream
 from trainers.base.state import State
+from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.models.action_heads import Head
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
@@ -205,7 +206,7 @@ class JointReplayStore(ReplayStore):
         """Store all learners' rollouts, by policy, and the shared replay."""
         self.view.set_co_learners(learners)
         self.all = {name: learner.experience for name, learner in learners.items()}
-        self.replay = self.all[self.first].replay
+        self.replay: ReplayBuffer = self.all[self.first].replay
 
     def store_rollout(self) -> None:
         """Move the rollouts of all policies to the replay, unless another learner did; each learner calls this once."""

@@ -24,7 +24,7 @@ from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
-from trainers.base.random_streams import stream_of_shard
+from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, load_state, save_state, select_prefix
 from trainers.base.transition import Transition
@@ -117,7 +117,7 @@ class QMIX:
         self.steps = 0
         self.gradient_steps = 0
         self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream = stream_of_shard(self.generator, spec.shard)
+        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
         self.num_envs_total: int = spec.num_envs_total
         weights = torch.Generator().manual_seed(spec.seed)
         envs, agents, width = spec.num_envs, spec.num_agents, spec.obs_width

@@ -209,7 +209,7 @@ class ReplayLearner(ABC):
     def __init__(self, spec: LearnerSpec) -> None:
         """Set the device, the random streams and the capture of gradient steps."""
         self.device: torch.device = torch.device(spec.device)
-        self.steps = 0
+        self.steps: int = 0
         self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
         self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
         self.num_envs_total: int = spec.num_envs_total

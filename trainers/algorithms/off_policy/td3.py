@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, setting
-from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
+from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -30,6 +30,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream, normal, uniform
 from trainers.base.state import State, load_state, save_state
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
 from trainers.models.continuous_heads import TanhGaussianHead, TanhHead
 from trainers.models.networks import Network, polyak_update
@@ -77,25 +78,25 @@ class TD3(ReplayLearner):
         self.head: CategoricalHead | TanhGaussianHead | TanhHead = head
         self.discrete: bool = isinstance(head, CategoricalHead)
         self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
-        self.normalizer = ObservationNormalizer(spec.obs_width)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         self.critics: torch.nn.ModuleList = self._make_critics(spec, weights)
         self.target_actor: Network = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critics: torch.nn.ModuleList = copy.deepcopy(self.critics).requires_grad_(False)
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         parts |= {"target_actor": self.target_actor, "target_critics": self.target_critics}
-        self.net = nn.ModuleDict(parts).to(self.device)
+        self.net: torch.nn.ModuleDict = nn.ModuleDict(parts).to(self.device)
         learned = {"actor": self.actor, "critic": self.critics}
-        self.optimizers = {
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
             name: make_adam(net.parameters(), config.learning_rate, spec.captured) for name, net in learned.items()
         }
         self.experience = self._make_experience(spec)
-        self.rollout = self.experience.rollout
+        self.rollout: RolloutBuffer = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
         self.exploring: Tensor = torch.zeros((), dtype=torch.bool, device=self.device)
         self.noise: Tensor = torch.zeros((), device=self.device)
         self._schedule()
-        self.kernel_actor = make_kernel_actor(self, spec, (self.exploring, self.noise))
+        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.exploring, self.noise))
 
     def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
         network = self.config.spec(spec.obs_width + self.head.code_width)

@@ -13,11 +13,12 @@ from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticC
 from trainers.algorithms.on_policy.advantages import row_batch, sequence_batch, update_normalizers
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.random_streams import stream_of_shard
+from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.state import State
 from trainers.base.transition import PER_WORLD, Transition
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import BatchedRolloutBuffer, RolloutBuffer, final_obs_capacity
+from trainers.models.action_heads import Head
 from trainers.models.batched_policies import BatchedPolicies
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
@@ -33,7 +34,7 @@ class ActorCriticAgent:
         self.config: ActorCriticConfig = config
         self.device: torch.device = torch.device(spec.device)
         self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream = stream_of_shard(self.generator, spec.shard)
+        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
         self.num_envs_total: int = spec.num_envs_total
         self.net: ActorCritic
         net: ActorCritic
@@ -41,7 +42,7 @@ class ActorCriticAgent:
         self.spec: dict[str, Any] = net.spec
         self.normalizer: ObservationNormalizer = net.normalizer
         self.actor: Network = net.actor
-        self.head = net.head
+        self.head: Head = net.head
         shape, length = (spec.num_envs, spec.num_agents), config.rollout_length
         self.rollout: RolloutBuffer = RolloutBuffer(
             length,
@@ -110,7 +111,7 @@ class BatchedActorCriticAgents:
     def __init__(self, members: Sequence[ActorCriticAgent]) -> None:
         """Move the members' rollouts and hidden states into shared memory."""
         self.policies: BatchedPolicies = BatchedPolicies(members)
-        self.streams = [member.stream for member in members]
+        self.streams: list[SingleStream] = [member.stream for member in members]
         self.rollout: BatchedRolloutBuffer = BatchedRolloutBuffer([member.rollout for member in members])
         recurrent_states = [member.recurrent_state for member in members if member.recurrent_state is not None]
         self.hidden_state: Tensor | None = (

@@ -20,6 +20,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
 from trainers.buffers.rollout_buffer import RolloutBuffer
+from trainers.models.action_heads import Head
 from trainers.models.networks import Network
 from trainers.models.policy import Policy, freeze_policy
 
@@ -59,7 +60,7 @@ class ActorCriticLearner(ABC):
         self.net = net = agent.net
         self.actor: Network = net.actor
         self.critic: Network = net.critic
-        self.head = net.head
+        self.head: Head = net.head
         self.fixed_shapes = spec.captured
         self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, self._read)
 
