@@ -48,9 +48,9 @@ class RunTables:
         )
         self.exact: bool = store.config.get("payoff_estimation") == "exact" and self.tabular is not None
         self.table: PayoffTable = table_of(store)
-        self.payoffs = self.table.meta_game()
+        self.payoffs: Tensor = self.table.meta_game()
         if self.exact and self.tabular is not None and all(sizes(store).values()):
-            self.payoffs: Tensor = self.tabular.payoffs(store.populations)
+            self.payoffs = self.tabular.payoffs(store.populations)
         self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
         self.last: int | None = max((n for n in self.rows if self._complete(self.sizes(n))), default=None)
         self.strategies: dict[int, tuple[Tensor, ...]] = self._strategies()

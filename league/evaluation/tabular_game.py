@@ -52,7 +52,9 @@ class TabularGame:
         self.tree: GameTree = tree
         self.game: Game = tree.game
         self.tables: list[list[Tensor]] = [[] for _ in self.game.seats]
-        self.asked = _ASKED.setdefault(tree, [weakref.WeakKeyDictionary() for _ in self.game.seats])
+        self.asked: list[weakref.WeakKeyDictionary[PolicyProtocol, Tensor]] = _ASKED.setdefault(
+            tree, [weakref.WeakKeyDictionary() for _ in self.game.seats]
+        )
 
     @classmethod
     def of(cls, game: Game, required: bool = False) -> TabularGame | None:

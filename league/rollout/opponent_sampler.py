@@ -83,7 +83,8 @@ class OpponentSampler:
         self.learns: Tensor = torch.zeros(shape, dtype=torch.bool, device=device)
         self.rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}  # by matchup and learning seats
         self.stale = True  # the seats' policies are not assigned yet
-        self.kernel_version, self._action_seed = 0, seed
+        self.kernel_version: int = 0
+        self._action_seed = seed
         self._draw_seed = torch.tensor([derive_seed(seed, DRAW_STREAM)], device=device)
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
         self.seat_policies: dict[int, SeatPolicies] = {}
