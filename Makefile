@@ -46,12 +46,13 @@ test-gpu: $(READY)  ## the tests that need a CUDA device
 docs: $(READY)  ## build the site in out/docs and check its links and examples
 	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)
 
-lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright
+lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright, share of typed public names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+	$(BIN)/python -m tests.house.type_completeness
 
 format: $(READY)  ## format every file with ruff
 	$(BIN)/ruff check --fix .
