@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-libraries test-pythons test-gpu docs lint format bench bench-quick bench-peers kernels gpu-report build clean
+.PHONY: help install train test test-slow test-libraries test-pythons test-wheel test-gpu docs lint format bench bench-quick bench-peers kernels gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -36,9 +36,13 @@ test-libraries: $(READY)  ## the tests with other RL libraries, in separate envi
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
 
 # pyenv starts only the versions that PYENV_VERSION lists, here and in bench-peers.
-test-pythons: $(READY)  ## part of the quick tests in newer installed versions of Python
+test-pythons: $(READY)  ## part of the quick tests, and the wheel, in newer installed versions of Python
 	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
 	JOBS=$(JOBS) $(BIN)/python -m nox -s pythons $(ARGS)
+
+test-wheel: $(READY)  ## the wheel with its dependencies in new environments of all installed versions of Python
+	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
+	$(BIN)/python -m nox -s wheel $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu $(ARGS)
@@ -46,12 +50,13 @@ test-gpu: $(READY)  ## the tests that need a CUDA device
 docs: $(READY)  ## build the site in out/docs and check its links and examples
 	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)
 
-lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright
+lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright, share of typed public names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+	$(BIN)/python -m tests.house.type_completeness
 
 format: $(READY)  ## format every file with ruff
 	$(BIN)/ruff check --fix .

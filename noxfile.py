@@ -9,6 +9,8 @@ those of `constraints.txt`. Environments stay in `.nox/` for the next run.
 
 import os
 import re
+import shutil
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -36,6 +38,18 @@ EVERY_LAYER = (
     "league/psro/test_psro.py",
 )
 """Tests that newer versions of Python run: rules, core, views, a training and a league."""
+
+TRAIN = "gpu-envs train SimpleTag-v0 --device cpu --num-envs 16 --total-steps 4096 --eval-episodes 0 --run-dir run"
+LEAGUE = "gpu-envs league train KuhnPoker-v0 --device cpu --oracle exact --iterations 2 --run-dir league"
+USE_OF_WHEEL = (
+    ("python", "-c", "import gpu_envs, league, trainers, warp_kernels; print(gpu_envs.__version__, gpu_envs.__file__)"),
+    ("gpu-envs", "list"),
+    ("gpu-envs", "check", "SimpleTag-v0"),
+    ("gpu-envs", "eval", "zoo:cartpole-ppo", "--device", "cpu", "--episodes", "10"),
+    tuple(TRAIN.split()),
+    tuple(LEAGUE.split()),
+)
+"""Commands that an installed wheel runs from an empty folder."""
 
 
 @nox.session
@@ -100,10 +114,40 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=["3.12", "3.13", "3.14"], default=False, download_python="never")
 def pythons(session: nox.Session) -> None:
-    """Part of the quick tests in newer installed versions of Python."""
+    """Part of the quick tests, then the wheel, in newer installed versions of Python."""
     tools = ("hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
     session.install("--disable-pip-version-check", "-c", "constraints.txt", "-e", ".[league]", *tools)
     run(session, *(ROOT / "tests" / name for name in EVERY_LAYER))
+    session.install("--disable-pip-version-check", "--no-deps", "--force-reinstall", str(build_wheel(session)))
+    use_wheel(session)
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"], default=False, download_python="never", reuse_venv=False)
+def wheel(session: nox.Session) -> None:
+    """The wheel with its dependencies in a new environment of every installed version of Python."""
+    built = build_wheel(session)
+    session.install("--disable-pip-version-check", "-c", str(ROOT / "constraints.txt"), f"{built}[league]")
+    use_wheel(session)
+
+
+def build_wheel(session: nox.Session) -> Path:
+    """Build the wheel with the environment that runs nox, in the temporary folder of a session."""
+    folder = Path(session.create_tmp())
+    shutil.rmtree(folder)
+    build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT))
+    session.run(sys.executable, *build, external=True, silent=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def use_wheel(session: nox.Session) -> None:
+    """Check the dependencies of the installed wheel, and use it from an empty folder."""
+    session.run("python", "-m", "pip", "check", "--disable-pip-version-check")
+    empty = Path(session.create_tmp()) / "empty"
+    empty.mkdir()
+    with session.chdir(empty):
+        for command in USE_OF_WHEEL:
+            session.run("timeout", "--kill-after=30s", LIMIT, *command, external=True, env={"PYTHONPATH": ""})
 
 
 def test(session: nox.Session) -> None:

@@ -27,7 +27,7 @@ __all__ = [
     "parallel_env",
     "register",
 ]
-__version__ = "0.1.0"  # pyproject.toml reads it; a test compares it with CITATION.cff
+__version__ = "0.2.0"  # the only place of the version: pyproject.toml reads it
 
 __getattr__, __dir__ = lazy_exports(
     __name__,

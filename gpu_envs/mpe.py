@@ -45,7 +45,7 @@ class MpeView(ParallelView):
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
         super().__init__(id, render_mode, device, **config)
         name, self._scenario = next((name, it) for name, it in SCENARIOS.items() if it.id == self._world.core.id)
-        self.metadata = {**self.metadata, "name": name}
+        self.metadata: dict[str, Any] = {**self.metadata, "name": name}
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
         """Start an episode; see ``ParallelView.reset``. As in mpe2 infos are empty until the first step."""
@@ -131,15 +131,15 @@ class Scenario:
         return self.env(render_mode, **config)
 
 
-simple_v3 = Scenario("Simple-v0")  # mpe2.simple_v3
-simple_adversary_v3 = Scenario("SimpleAdversary-v0")  # mpe2.simple_adversary_v3
-simple_crypto_v3 = Scenario("SimpleCrypto-v0")  # mpe2.simple_crypto_v3
-simple_push_v3 = Scenario("SimplePush-v0")  # mpe2.simple_push_v3
-simple_reference_v3 = Scenario("SimpleReference-v0")  # mpe2.simple_reference_v3
-simple_speaker_listener_v4 = Scenario("SimpleSpeakerListener-v0")  # mpe2.simple_speaker_listener_v4
-simple_spread_v3 = Scenario("SimpleSpread-v0", last_stage=1)  # mpe2.simple_spread_v3
-simple_tag_v3 = Scenario("SimpleTag-v0", last_stage=2)  # mpe2.simple_tag_v3
-simple_world_comm_v3 = Scenario("SimpleWorldComm-v0")  # mpe2.simple_world_comm_v3
+simple_v3: Scenario = Scenario("Simple-v0")  # mpe2.simple_v3
+simple_adversary_v3: Scenario = Scenario("SimpleAdversary-v0")  # mpe2.simple_adversary_v3
+simple_crypto_v3: Scenario = Scenario("SimpleCrypto-v0")  # mpe2.simple_crypto_v3
+simple_push_v3: Scenario = Scenario("SimplePush-v0")  # mpe2.simple_push_v3
+simple_reference_v3: Scenario = Scenario("SimpleReference-v0")  # mpe2.simple_reference_v3
+simple_speaker_listener_v4: Scenario = Scenario("SimpleSpeakerListener-v0")  # mpe2.simple_speaker_listener_v4
+simple_spread_v3: Scenario = Scenario("SimpleSpread-v0", last_stage=1)  # mpe2.simple_spread_v3
+simple_tag_v3: Scenario = Scenario("SimpleTag-v0", last_stage=2)  # mpe2.simple_tag_v3
+simple_world_comm_v3: Scenario = Scenario("SimpleWorldComm-v0")  # mpe2.simple_world_comm_v3
 
 SCENARIOS = {name: value for name, value in globals().items() if isinstance(value, Scenario)}
 """Environments by mpe2's module names."""

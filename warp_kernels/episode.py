@@ -36,14 +36,14 @@ __all__ = [
 ]
 
 # Gymnasium's AutoresetMode as kernel constants.
-SAME_STEP = wp.constant(0)
-NEXT_STEP = wp.constant(1)
-DISABLED = wp.constant(2)
+SAME_STEP: int = wp.constant(0)
+NEXT_STEP: int = wp.constant(1)
+DISABLED: int = wp.constant(2)
 
 # Reasons why an action is illegal; the number is part of IO.error.
-OUT_OF_RANGE = wp.constant(1)
-NOT_FINITE = wp.constant(2)
-ILLEGAL = wp.constant(3)
+OUT_OF_RANGE: int = wp.constant(1)
+NOT_FINITE: int = wp.constant(2)
+ILLEGAL: int = wp.constant(3)
 
 NO_ERROR = (1 << 63) - 1  # IO.error where no action was illegal: larger than every code
 

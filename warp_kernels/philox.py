@@ -25,12 +25,12 @@ __all__ = [
 ]
 
 # Purposes of random numbers; different purposes never share a counter.
-RESET = wp.constant(0)
-STEP = wp.constant(1)
-SAMPLE = wp.constant(2)
-RANGE = wp.constant(3)
-POLICY = wp.constant(4)  # actions of policies, with the key of the policy
-MATCHUP = wp.constant(5)  # policies of an episode, with the key of their sampler
+RESET: int = wp.constant(0)
+STEP: int = wp.constant(1)
+SAMPLE: int = wp.constant(2)
+RANGE: int = wp.constant(3)
+POLICY: int = wp.constant(4)  # actions of policies, with the key of the policy
+MATCHUP: int = wp.constant(5)  # policies of an episode, with the key of their sampler
 
 # Bits of the last counter word: 20 agent, 4 purpose, 8 draw.
 MAX_AGENTS = 1 << 20

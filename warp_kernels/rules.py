@@ -9,7 +9,7 @@ __all__ = ["AGENT", "LAST", "WORLD", "Phase", "Rules", "agent_phase", "item_phas
 
 AGENT = "agent"  # phases over agents
 WORLD = "world"  # phases over worlds
-LAST = wp.constant(2**31 - 1)
+LAST: int = wp.constant(2**31 - 1)
 """Mask that shows the compiler that an index is not negative."""
 
 

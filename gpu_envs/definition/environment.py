@@ -138,7 +138,7 @@ class EnvDefinition:
     """Rows of the agents that share spaces and, by default, a policy, by group."""
     observation_spaces: dict[str, spaces.Box]
     """Unpadded observation space by agent."""
-    action_spaces: dict[str, spaces.Space]
+    action_spaces: dict[str, spaces.Space[Any]]
     """Discrete, MultiDiscrete or Box by agent; one kind per environment."""
     max_episode_steps: int
     """Time limit [steps]; 0 for none."""
@@ -219,7 +219,7 @@ class EnvDefinition:
 def roster(
     counts: Mapping[str, int],
     widths: Mapping[str, int],
-    actions: Mapping[str, spaces.Space],
+    actions: Mapping[str, spaces.Space[Any]],
     low: float = -np.inf,
     high: float = np.inf,
 ) -> dict[str, Any]:

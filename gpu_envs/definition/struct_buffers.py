@@ -124,7 +124,7 @@ def array_fields(struct: Any) -> dict[str, torch.dtype]:
     return {name: _element(var.type.dtype)[0] for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
 
 
-def view(name: str, tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
+def view(name: str, tensor: torch.Tensor, dtype: Any, ndim: int) -> Any:
     """Return a Warp array over a tensor's memory, with the shape of its first ``ndim`` axes, vectors in the last.
 
     Raises:

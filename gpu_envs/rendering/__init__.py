@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from gpu_envs.rendering.inline_video import InlineVideo
     from gpu_envs.rendering.scene import (
         BLUE,
         DARK,
@@ -36,6 +37,7 @@ __all__ = [
     "PURPLE",
     "RED",
     "Color",
+    "InlineVideo",
     "Scene",
     "TrailRenderer",
     "Values",
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "InlineVideo": "gpu_envs.rendering.inline_video",
     "TrailRenderer": "gpu_envs.rendering.trails",
     "Window": "gpu_envs.rendering.window",
     **dict.fromkeys(("tile", "write_video"), "gpu_envs.rendering.video"),

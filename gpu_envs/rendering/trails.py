@@ -46,10 +46,11 @@ class TrailRenderer:
         self, core: WorldView, envs: int | Sequence[int] = (0,), size: int = 256, trails: int | None = None
     ) -> None:
         self.core = core
+        self.size: int
         worlds, self.size = check_frame(core.id, envs, core.num_envs, size)
-        self.rows = torch.as_tensor(worlds, device=core.device)
+        self.rows: torch.Tensor = torch.as_tensor(worlds, device=core.device)
         default = max(1, round(TRAIL * core.render_fps))
-        self.trails = default if trails is None else check_value(core.id, "trails", trails, int, ge=0)
+        self.trails: int = default if trails is None else check_value(core.id, "trails", trails, int, ge=0)
         shape = (len(self.rows), core.num_agents)
         self._episode = torch.full((len(self.rows),), -1, dtype=torch.int32, device=core.device)
         self._past = torch.full((*shape, self.trails + 1, 2), torch.nan, device=core.device)  # newest first

@@ -60,7 +60,7 @@ class Window:
 
     def close(self) -> None:
         """Close the window if it is open; may be called twice."""
-        self.closed = True
+        self.closed: bool = True
         if self._pygame is not None and self._pygame.display.get_init():
             self._pygame.display.quit()
 

@@ -70,14 +70,14 @@ class EnvBuffers:
         d, rules = definition, definition.rules
         e, a, k = num_envs, rules.num_agents, rules.action_size
         self.definition = d
-        self.width = max(space.shape[0] for space in d.observation_spaces.values())
-        self.action_kind = _KINDS[type(next(iter(d.action_spaces.values())))]
+        self.width: int = max(space.shape[0] for space in d.observation_spaces.values())
+        self.action_kind: str = _KINDS[type(next(iter(d.action_spaces.values())))]
         counts, low, high = _bounds(d, a, k)
         if rules.num_choices and (counts != rules.num_choices).any():
             raise ValueError(
                 f"{rules.key}: rules.num_choices is {rules.num_choices}, the action spaces say {counts.tolist()}"
             )
-        self.num_choices = torch.from_numpy(counts)
+        self.num_choices: torch.Tensor = torch.from_numpy(counts)
         discrete, continuous = (0, 1) if rules.continuous else (1, 0)
         turns = (e, a) if rules.turn_based else (0, 0)
         shapes = {
@@ -99,11 +99,11 @@ class EnvBuffers:
             **dict.fromkeys(_PER_AGENT, (e, a)),
             **dict.fromkeys(_PER_WORLD, (e,)),
         }
-        self.io = struct_buffers.allocate(episode.IO, shapes, device)
+        self.io: dict[str, torch.Tensor] = struct_buffers.allocate(episode.IO, shapes, device)
         tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.shapes.items()}
         strided = tables.keys() - set(d.dense) if env_contiguous else ()
-        self.state = struct_buffers.allocate(rules.state, tables, device, strided)
-        self.params = struct_buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
+        self.state: dict[str, torch.Tensor] = struct_buffers.allocate(rules.state, tables, device, strided)
+        self.params: torch.Tensor = struct_buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
         kinds = struct_buffers.param_fields(rules.params)
         for row, (name, bounds) in enumerate(ranges.items()):
             self.io["range_column"][row] = list(kinds).index(name)
@@ -112,13 +112,17 @@ class EnvBuffers:
         for name, values in d.initial.items():
             self.state[name].copy_(torch.from_numpy(values))
             self.state[name] = self.state[name].expand(e, *self.state[name].shape[1:])
-        self.kept = {n: tensor for n, tensor in self.state.items() if n not in d.initial and n not in d.scratch}
+        self.kept: dict[str, torch.Tensor] = {
+            n: tensor for n, tensor in self.state.items() if n not in d.initial and n not in d.scratch
+        }
         for name, values in (("low", low), ("high", high)) if rules.continuous else (("num_choices", counts),):
             self.io[name].copy_(torch.from_numpy(values))
         self.io["error"].fill_(episode.NO_ERROR)
-        self.constants = {f"io.{name}": self.io[name] for name in _CONSTANT}
+        self.constants: dict[str, torch.Tensor] = {f"io.{name}": self.io[name] for name in _CONSTANT}
         clock = (0, d.max_episode_steps or MAX_INT)
-        self.ranges = {f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges} | {
+        self.ranges: dict[str, tuple[int | None, int | None]] = {
+            f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges
+        } | {
             "io.choice": (0, max(int(counts.max()) - 1, 0)),
             "io.episode_length": clock,
             "io.seed": (None, None),
@@ -129,21 +133,29 @@ class EnvBuffers:
 
         io = self.io
         stacked = io["control"] if rules.continuous else io["choice"]
-        self.action = stacked[:, :, 0] if self.action_kind == "discrete" else stacked
-        self.info = {n: io[n] for n in ("valid", "alive", "final_obs", "episode_return", "episode_length")}
+        self.action: torch.Tensor = stacked[:, :, 0] if self.action_kind == "discrete" else stacked
+        self.info: dict[str, torch.Tensor] = {
+            n: io[n] for n in ("valid", "alive", "final_obs", "episode_return", "episode_length")
+        }
         if rules.masked:
             self.info["action_mask"] = io["action_mask"]
         if rules.turn_based:
             self.info["to_move"] = io["to_move"]
         self.info |= {name: self.state[field] for name, field in d.info.items()}
-        self.results = [io["obs"], io["reward"], io["terminated"], io["truncated"], *self.info.values()]
+        self.results: list[torch.Tensor] = [
+            io["obs"],
+            io["reward"],
+            io["terminated"],
+            io["truncated"],
+            *self.info.values(),
+        ]
         widths = [d.observation_spaces[agent].shape[0] for agent in d.agents]
-        self.obs_columns = None
+        self.obs_columns: torch.Tensor | None = None
         if min(widths) < self.width:
             columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
             self.obs_columns = torch.tensor(columns, device=device)
 
-    def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[wp.array, Any, list[Any]]:
+    def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[Any, Any, list[Any]]:
         """Return Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
 
         Recorded launches keep them, so they must not be changed afterwards.

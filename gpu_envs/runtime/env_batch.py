@@ -6,8 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 import warp_kernels
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.errors import CaptureError, CheckpointError, ConfigError, ResetNeededError
 from gpu_envs.runtime import parameters, state_validation
@@ -21,6 +23,7 @@ from gpu_envs.runtime.validation import changed_numbers, check_core_settings
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.host_view import host_view
 from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
 
@@ -30,7 +33,7 @@ REUSE = "a step allocates its results; make(..., reuse_buffers=True) to put it i
 """Reason of a `CaptureError`."""
 
 
-class EnvBatch:
+class EnvBatch(Summarized):
     """Everything of a :class:`~gpu_envs.runtime.core.Core` except for stepping; see there for the arguments."""
 
     _recorders: Sequence[EpisodeRecorder] = ()
@@ -61,7 +64,9 @@ class EnvBatch:
         reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
         env_contiguous = check_value(env_id, "env_contiguous", env_contiguous, bool)
         fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
-        self.domain_randomization = parameters.check_ranges(env_id, definition, config, domain_randomization)
+        self.domain_randomization: dict[str, tuple[float, float]] = parameters.check_ranges(
+            env_id, definition, config, domain_randomization
+        )
         check_core_settings(
             env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads, block_dim
         )
@@ -69,21 +74,22 @@ class EnvBatch:
         self.config = config
         self.definition = definition
         self.num_envs = num_envs
-        self.num_agents = rules.num_agents
+        self.num_agents: int = rules.num_agents
         self.device = device
         self.autoreset = autoreset
         self.reuse_buffers = reuse_buffers
         self.env_offset = env_offset
         self.illegal_actions = illegal_actions
-        self.possible_agents = definition.agents
-        self.groups = definition.groups
-        self.observation_spaces = definition.observation_spaces
-        self.action_spaces = definition.action_spaces
-        self.render_fps = definition.render_fps
-        self.schedule = schedule or choose_schedule(self.num_agents, device)
+        self.possible_agents: tuple[str, ...] = definition.agents
+        self.groups: dict[str, tuple[int, ...]] = definition.groups
+        self.observation_spaces: dict[str, spaces.Box] = definition.observation_spaces
+        self.action_spaces: dict[str, spaces.Space[Any]] = definition.action_spaces
+        self.render_fps: int = definition.render_fps
+        self.schedule: str = schedule or choose_schedule(self.num_agents, device)
         self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
-        self.threads = min(self.threads, num_envs)
+        self.threads: int = min(self.threads, num_envs)
         self.block_dim = block_dim
+        self.fuse_fp: bool
         self.fuse_fp = fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
         rollout_threads = (threads or available_cores()) if device.type == "cpu" else 1
         self._launcher = KernelLauncher(
@@ -97,12 +103,19 @@ class EnvBatch:
             raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error
         io = self._io = buffers.io
         self._reset_rows = {name: host_view(io[name]) for name in ("restart", "step", "seed", "episode")}
-        self.obs_width = buffers.width
-        self.action_kind = buffers.action_kind
-        self.num_choices = buffers.num_choices
+        self.obs_width: int = buffers.width
+        self.action_kind: str = buffers.action_kind
+        self.num_choices: torch.Tensor = buffers.num_choices
+        self.obs: torch.Tensor
+        self.reward: torch.Tensor
+        self.terminated: torch.Tensor
+        self.truncated: torch.Tensor
         self.obs, self.reward, self.terminated, self.truncated = buffers.results[:4]
-        self.alive, self.valid, self.final_obs = io["alive"], io["valid"], io["final_obs"]
-        self.action_mask, self.to_move = buffers.info.get("action_mask"), buffers.info.get("to_move")
+        self.alive: torch.Tensor = io["alive"]
+        self.valid: torch.Tensor = io["valid"]
+        self.final_obs: torch.Tensor = io["final_obs"]
+        self.action_mask: torch.Tensor | None = buffers.info.get("action_mask")
+        self.to_move: torch.Tensor | None = buffers.info.get("to_move")
         self._action_shape, self._action_dtype = buffers.action.shape, buffers.action.dtype
         self._on_gpu = device.type == "cuda"
         self._illegal = IllegalActions(env_id, definition, env_offset, io["error"], buffers.action)
@@ -120,6 +133,9 @@ class EnvBatch:
             f"{self.id}: a core can be neither pickled nor copied; make another with the same settings, "
             "then set_state(core.get_state())"
         )
+
+    def _summary(self) -> Summary:
+        return env_summary(self.id, self.definition, self.config, worlds=self.num_envs, device=self.device)
 
     def _record_launches(self) -> None:
         """Record the launches; needed again only when the memory of an argument moves."""

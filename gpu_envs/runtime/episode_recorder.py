@@ -109,7 +109,7 @@ class EpisodeRecorder:
         env_offset: int,
         make_core: Callable[[int], ReplayCore],
     ) -> None:
-        self.envs = tuple(envs)
+        self.envs: tuple[int, ...] = tuple(envs)
         self.closed = False
         self._env_id, self._buffers, self._env_offset, self._make_core = env_id, buffers, env_offset, make_core
         self._rows = torch.tensor(self.envs, device=buffers.action.device)
@@ -125,7 +125,7 @@ class EpisodeRecorder:
 
     def close(self) -> None:
         """Stop recording; recorded episodes stay available."""
-        self.closed = True
+        self.closed: bool = True
 
     def take(self) -> list[Episode]:
         """Return and remove the episodes that started and ended while recording, in the order of their ends."""

@@ -33,7 +33,7 @@ class IllegalActions:
         self._error, self._action = error, action
         self._on_gpu = error.is_cuda
         self._seen = error.cpu().pin_memory() if self._on_gpu else error
-        self.slots = memoryview(self._seen.numpy())  # type: ignore[arg-type]  # faster to read than an array
+        self.slots: memoryview[int] = memoryview(self._seen.numpy())  # type: ignore[arg-type]  # faster to read than an array
 
     def copy_to_host(self, wait: bool) -> None:
         """Copy the slots of a GPU to the host; without ``wait`` the copy is only queued."""

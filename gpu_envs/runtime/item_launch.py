@@ -89,7 +89,7 @@ class ItemLaunches:
     ) -> None:
         self._threads = threads if device.type == "cpu" else 1
         self._num_parts = PARTS_PER_THREAD * threads if self._threads > 1 else 0
-        self.launches = [
+        self.launches: list[ItemLaunch] = [
             ItemLaunch(kernel, inputs, device, self._num_parts, tile_threads) for kernel, inputs in launches
         ]
         self._heuristic = ThreadingHeuristic()

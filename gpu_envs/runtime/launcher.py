@@ -20,7 +20,7 @@ from gpu_envs.runtime.kernels import (
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.world_split import split_worlds
-from warp_kernels.framework.schedules import FUSED, LaunchStage
+from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
 __all__ = ["Copies", "KernelLauncher"]
@@ -76,26 +76,26 @@ class KernelLauncher:
         self.rules = rules
         with warp_kernels.building:
             warp_kernels.start()
-            self.program = kernel_program(rules, schedule, fuse_fp)
+            self.program: Program = kernel_program(rules, schedule, fuse_fp)
         self._schedule, self._fuse_fp = schedule, fuse_fp
-        self.device = wp.device_from_torch(device)
+        self.device: wp.Device = wp.device_from_torch(device)
         self.threads = threads
         count = 1
         if threads > 1:
             rows = num_envs * rules.num_agents
             count = max(threads, min(SHARDS_PER_THREAD * threads, rows // MIN_ROWS_PER_SHARD))
         count = min(count, num_envs)
-        self.shards = [(0, num_envs)]
+        self.shards: list[tuple[int, int]] = [(0, num_envs)]
         if count > 1:
             self.shards += split_worlds(num_envs, count)
         self.rollout_threads = rollout_threads
-        self.rollout_shards = _rollout_shards(num_envs, rollout_threads)
+        self.rollout_shards: list[tuple[int, int]] = _rollout_shards(num_envs, rollout_threads)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
         self._block_dim = block_dim
 
-    def set_arguments(self, params: wp.array, state: Any, ios: list[Any]) -> None:
+    def set_arguments(self, params: Any, state: Any, ios: list[Any]) -> None:
         """Set the arguments of all launches. A launch is recorded at its first run, which compiles its module.
 
         The arguments must not be reassigned afterwards.
@@ -105,8 +105,8 @@ class KernelLauncher:
             state: State of the rules.
             ios: One IO per error slot, equal except for it.
         """
-        self.arguments = (params, state, ios)
-        self.launches = _LazyValues(self._record)
+        self.arguments: tuple[Any, Any, list[Any]] = (params, state, ios)
+        self.launches: _LazyValues[list[list[wp.Launch]]] = _LazyValues(self._record)
 
     @property
     def block_dims(self) -> dict[str, tuple[int, ...]]:

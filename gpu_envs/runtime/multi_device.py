@@ -6,11 +6,13 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.runtime.validation import check_elapsed
 from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import check_frame, check_tensor, check_worlds, plain
 from gpu_envs.utils.world_split import split_worlds
 
@@ -59,7 +61,7 @@ SHARED = (
 """Attributes that are equal for all shards; those of the first one are returned."""
 
 
-class MultiDeviceCore:
+class MultiDeviceCore(Summarized):
     """Worlds split evenly over devices, with actions and results on the first one.
 
     Every shard keeps the global indices of its worlds (``env_offset``), so worlds play as they would in one core.
@@ -83,15 +85,21 @@ class MultiDeviceCore:
     ) -> None:
         num_envs = check_value(env_id, "num_envs", num_envs, int, ge=len(devices))  # at least one world per device
         self._spans = [slice(first, end) for first, end in split_worlds(num_envs, len(devices))]
-        self.shards = [
+        self.shards: list[Core] = [
             make_shard(span.stop - span.start, device, span.start)
             for span, device in zip(self._spans, devices, strict=True)
         ]
         self.num_envs = num_envs
-        self.device = self.shards[0].device
+        self.device: torch.device = self.shards[0].device
         self.reuse_buffers = False
         buffer = self.shards[0].action_buffer
-        self.action_buffer = torch.zeros((num_envs, *buffer.shape[1:]), dtype=buffer.dtype, device=self.device)
+        self.action_buffer: torch.Tensor = torch.zeros(
+            (num_envs, *buffer.shape[1:]), dtype=buffer.dtype, device=self.device
+        )
+
+    def _summary(self) -> Summary:
+        devices = ", ".join(str(shard.device) for shard in self.shards)
+        return env_summary(self.id, self.definition, self.config, worlds=self.num_envs, devices=devices)
 
     def __getattr__(self, name: str) -> Any:
         """Gather live buffers; return shared attributes of the first shard."""

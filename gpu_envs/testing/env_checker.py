@@ -1,5 +1,6 @@
 """Check that an environment satisfies the tensor contract; it stops at the first violation."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -8,17 +9,19 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.env_summary import changed_settings
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.runtime.multi_device import MultiDeviceCore
 from gpu_envs.testing import conformance, reference_checks
+from gpu_envs.testing.check_report import CheckReport, PassedCheck
 from gpu_envs.testing.reference_checks import LIMIT, STEPS, Subject
 
 __all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusals", "check_tensors", "iter_checks"]
 
 
-def check_env(id_or_env: Any, **config: Any) -> None:
+def check_env(id_or_env: Any, **config: Any) -> CheckReport:
     """Check that an environment satisfies the contract that every view and trainer relies on.
 
     It checks
@@ -39,11 +42,19 @@ def check_env(id_or_env: Any, **config: Any) -> None:
         id_or_env: An id, or an environment of this library (a core, or an object with ``.core``) with its settings.
         **config: Settings of an id, and ``max_episode_steps``.
 
+    Returns:
+        Report of the checks, which ``print`` shows with a line per check.
+
     Raises:
         ConformanceError: The contract is violated; one line that names the rule and the place. An ``AssertionError``.
     """
-    for _ in iter_checks(id_or_env, **config):
-        pass
+    subject = _subject(id_or_env, config)
+    began, passed = time.perf_counter(), []
+    for name, law in zip(_run_checks(subject), (check_definition, *LAWS), strict=True):
+        now = time.perf_counter()
+        passed.append(PassedCheck(name, _description(law), now - began))
+        began = now
+    return CheckReport(subject.id, changed_settings(subject.config) or "", tuple(passed))
 
 
 def iter_checks(id_or_env: Any, **config: Any) -> Iterator[str]:
@@ -53,16 +64,31 @@ def iter_checks(id_or_env: Any, **config: Any) -> Iterator[str]:
         ConfigError: The argument is not an environment, or settings were given with an existing one.
         ConformanceError: The first check that fails.
     """
+    yield from _run_checks(_subject(id_or_env, config))
+
+
+def _description(law: Callable[[Subject], None]) -> str:
+    """Return the promise that a check compares, from the first line of its docstring."""
+    line = (law.__doc__ or law.__name__).partition("\n")[0].rstrip(".").replace("``", "")
+    promise = line.removeprefix("Check ").removeprefix("that ")
+    return promise[:1].upper() + promise[1:]
+
+
+def _subject(id_or_env: Any, config: dict[str, Any]) -> Subject:
+    """Return the environment under test; raise a ConfigError if there is none."""
     if isinstance(id_or_env, str):
-        subject = Subject(*configured_definition(id_or_env, config.pop("max_episode_steps", None), config))
-    else:
-        core = id_or_env if isinstance(id_or_env, Core | MultiDeviceCore) else getattr(id_or_env, "core", None)
-        if not isinstance(core, Core | MultiDeviceCore):
-            got = type(id_or_env).__name__
-            raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
-        if config:
-            raise ConfigError(f"check_env: settings go with an id; this {core.id} is configured already")
-        subject = Subject(core.id, core.config, core.definition)
+        return Subject(*configured_definition(id_or_env, config.pop("max_episode_steps", None), config))
+    core = id_or_env if isinstance(id_or_env, Core | MultiDeviceCore) else getattr(id_or_env, "core", None)
+    if not isinstance(core, Core | MultiDeviceCore):
+        got = type(id_or_env).__name__
+        raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
+    if config:
+        raise ConfigError(f"check_env: settings go with an id; this {core.id} is configured already")
+    return Subject(core.id, core.config, core.definition)
+
+
+def _run_checks(subject: Subject) -> Iterator[str]:
+    """Run all checks; yield the name of every check that passes."""
     check_definition(subject)
     yield "definition"
     limit = subject.definition.max_episode_steps

@@ -6,7 +6,7 @@ from gymnasium.vector import AutoresetMode
 
 __all__ = ["AUTORESET", "autoreset_member"]
 
-AUTORESET = {
+AUTORESET: dict[AutoresetMode, str] = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.SAME_STEP: "same_step",
     AutoresetMode.DISABLED: "disabled",

@@ -25,7 +25,8 @@ class LRUCache(MutableMapping[K, V]):
     def __init__(
         self, max_items: int | None = None, max_bytes: int | None = None, size_of: Callable[[Any], int] = len
     ) -> None:
-        self.max_items, self.max_bytes = max_items, max_bytes
+        self.max_items: int | None = max_items
+        self.max_bytes: int | None = max_bytes
         self._size_of = size_of
         self._entries: OrderedDict[K, V] = OrderedDict()  # the most recently used last
         self._bytes = 0

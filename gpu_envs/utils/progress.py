@@ -28,8 +28,10 @@ class ProgressBar:
     """
 
     def __init__(self, total: int, unit: str = "steps", every: float = 10.0, file: TextIO | None = None) -> None:
-        self.total, self.unit, self.every = total, unit, every
-        self.file = sys.stdout if file is None else file
+        self.total: int = total
+        self.unit: str = unit
+        self.every: float = every
+        self.file: TextIO = sys.stdout if file is None else file
         self._printed = -math.inf
         self._bar: Any = None
         self._task: Any = None

@@ -77,4 +77,7 @@ class RunningMeanStd:
             valid: (N,) bool; may be all False.
         """
         statistics = self.mean, self.var, self.count
+        self.mean: torch.Tensor
+        self.var: torch.Tensor
+        self.count: torch.Tensor
         self.mean, self.var, self.count = merge_rows(statistics, values.to(self.mean.dtype), valid)

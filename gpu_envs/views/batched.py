@@ -12,6 +12,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import plain
 from gpu_envs.views import reset_options as options_of
+from gpu_envs.views.notebook import NotebookView
 
 __all__ = [
     "BatchedEnv",
@@ -24,7 +25,7 @@ TensorDict = dict[str, torch.Tensor]  # by agent; the first axis of each tensor 
 RENDER_MODES = ["rgb_array", "human"]  # besides None
 
 
-class BatchedEnv:
+class BatchedEnv(NotebookView):
     """Per-agent dictionaries of tensors over a :class:`~gpu_envs.runtime.core.Core`.
 
     The class does not inherit from ``pettingzoo.ParallelEnv``, because libraries convert values of that class to NumPy.
@@ -45,13 +46,13 @@ class BatchedEnv:
         check_render_mode(core.id, render_mode)
         self.core = core
         self._again = again
-        self.num_envs = core.num_envs
-        self.device = core.device
-        self.possible_agents = list(core.possible_agents)
-        self.observation_spaces = core.observation_spaces
-        self.action_spaces = core.action_spaces
+        self.num_envs: int = core.num_envs
+        self.device: torch.device = core.device
+        self.possible_agents: list[str] = list(core.possible_agents)
+        self.observation_spaces: dict[str, spaces.Box] = core.observation_spaces
+        self.action_spaces: dict[str, spaces.Space[Any]] = core.action_spaces
         self.render_mode = render_mode
-        self.metadata = {
+        self.metadata: dict[str, Any] = {
             "name": core.id,
             "render_modes": RENDER_MODES,
             "render_fps": core.render_fps,
@@ -97,11 +98,11 @@ class BatchedEnv:
         """This environment."""
         return self
 
-    def observation_space(self, agent: str) -> spaces.Space:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the observation space of one agent in one world."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Space:
+    def action_space(self, agent: str) -> spaces.Space[Any]:
         """Return the action space of one agent in one world."""
         return self.action_spaces[agent]
 
@@ -239,7 +240,9 @@ class RenderOutput:
     def __init__(self, core: Core, render_mode: str | None, size: int = 512) -> None:
         if render_mode is None:
             raise ConfigError(f"{core.id}: render() needs a render_mode; make(..., render_mode='rgb_array' or 'human')")
-        self.core, self.mode, self.size = core, render_mode, size
+        self.core: Core = core
+        self.mode: str = render_mode
+        self.size: int = size
         self.window: Any = None
 
     def show(self, envs: tuple[int, ...]) -> np.ndarray | None:

@@ -45,7 +45,7 @@ class GpuEnvsClass(TaskClass):
 
     def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
         super().__init__(name, config)
-        self.id = {_member(id): id for id in list_envs()}.get(name, name)
+        self.id: str = {_member(id): id for id in list_envs()}.get(name, name)
         self._settings, self._build = find(self.id).load()
 
     def get_env_fun(
@@ -120,7 +120,7 @@ class GpuEnvsClass(TaskClass):
         """Return whether the kind of actions is a setting of the environment."""
         return any(field.name == "continuous_actions" for field in fields(self._settings))
 
-    def _action_space(self) -> spaces.Space:
+    def _action_space(self) -> spaces.Space[Any]:
         known = {field.name for field in fields(self._settings)}
         own = {name: value for name, value in self.config.items() if name in known}
         definition = self._build(build_config(self._settings, own, self.id))
@@ -145,7 +145,7 @@ class _Tasks(Task):
         return self.get_task({}) if path is None else super().get_from_yaml(path)
 
 
-GpuEnvsTask = _Tasks("GpuEnvsTask", [(_member(id), None) for id in list_envs()], module=__name__)
+GpuEnvsTask: _Tasks = _Tasks("GpuEnvsTask", [(_member(id), None) for id in list_envs()], module=__name__)
 """Environments of gpu_envs as an enumeration of BenchMARL tasks: ``GpuEnvsTask.SIMPLE_TAG``."""
 
 

@@ -22,7 +22,7 @@ class WorldEnds:
 
     @torch.inference_mode(False)  # cut is written to in place
     def __init__(self, core: Core) -> None:
-        self.cut = torch.zeros_like(core.truncated)
+        self.cut: torch.Tensor = torch.zeros_like(core.truncated)
         """Agents whose current episode was truncated, (E, A) bool; a live buffer, clone it to keep it."""
 
     def restart(self, worlds: torch.Tensor | None = None) -> None:

@@ -4,12 +4,17 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, shown
+from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import suggested_calls
 from gpu_envs.utils.settings import MAX_INT
+from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.batched import RENDER_MODES
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.scripted_agents import scripted_policies
@@ -19,7 +24,7 @@ from gpu_envs.views.specs import SpecInForce
 __all__ = ["SingleAgentEnv"]
 
 
-class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
+class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
     """One agent of one world, as ``gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0")`` returns it.
 
     The episode ends when the agent leaves, with its own ``terminated`` or ``truncated``. If actions can be illegal,
@@ -53,6 +58,8 @@ class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
         if find(env_id).max_episode_steps is not None:  # gymnasium.make truncates the episodes
             config.setdefault("max_episode_steps", MAX_INT)
         world = self._world = SingleEnv(env_id, device, render_mode, config, illegal_actions="saturate")
+        core: Core
+        self.core: Core
         core = self.core = world.core
         names = list(core.possible_agents)
         if agent is None and len(names) > 1:
@@ -61,7 +68,7 @@ class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
             raise ConfigError(
                 f"{core.id}: agent: expected one of its agents, {format_names(names)}, got {shown(agent)}"
             )
-        self.agent = agent or names[0]
+        self.agent: str = agent or names[0]
         members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
         by_name = scripted_policies(core, opponents, [*members, *(name for name in names if name != self.agent)])
         self._opponents = {agent: policy for name, policy in by_name.items() for agent in members.get(name, ())}
@@ -71,8 +78,12 @@ class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
         self._opponents.pop(self.agent, None)
         self.metadata = world.metadata
         self.render_mode = render_mode
-        self.observation_space = world.observation_spaces[self.agent]
-        self.action_space = world.action_spaces[self.agent]
+        self.observation_space: spaces.Space[Any] = world.observation_spaces[self.agent]
+        self.action_space: spaces.Space[Any] = world.action_spaces[self.agent]
+
+    def _summary(self) -> Summary:
+        core = self.core
+        return env_summary(core.id, core.definition, core.config, [self.agent], agent=self.agent, device=core.device)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

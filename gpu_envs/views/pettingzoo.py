@@ -9,6 +9,7 @@ from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
 from gpu_envs.definition.registry import find
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.single_env import SingleEnv
@@ -37,7 +38,7 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
     return ParallelView(id, render_mode, **config)
 
 
-class ParallelView(ParallelEnv[str, Any, Any], RebuildOnCopy):
+class ParallelView(NotebookView, ParallelEnv[str, Any, Any], RebuildOnCopy):
     """A single world for PettingZoo's users and tools; arguments as for :func:`parallel_env`.
 
     Observations are float32 arrays of the agent's own width. In environments with illegal actions they are dicts of
@@ -55,15 +56,15 @@ class ParallelView(ParallelEnv[str, Any, Any], RebuildOnCopy):
             if "max_cycles" not in fields:
                 config["max_episode_steps"] = config.pop("max_cycles")
         world = self._world = SingleEnv(id, device, render_mode, config)
-        self.metadata = world.metadata
+        self.metadata: dict[str, Any] = world.metadata
         self.render_mode = render_mode
-        self.possible_agents = list(world.core.possible_agents)
+        self.possible_agents: list[str] = list(world.core.possible_agents)
         self.agents: list[str] = []
         self._np_random: np.random.Generator | None = None
-        self.max_cycles = world.core.definition.max_episode_steps
+        self.max_cycles: int = world.core.definition.max_episode_steps
         """Time limit [steps], read only; an assignment, as in PettingZoo's tests, has no effect."""
-        self.observation_spaces = dict(world.observation_spaces)
-        self.action_spaces = world.action_spaces
+        self.observation_spaces: dict[str, spaces.Space[Any]] = dict(world.observation_spaces)
+        self.action_spaces: dict[str, spaces.Space[Any]] = world.action_spaces
         if world.masked:
             for agent in self.possible_agents:
                 mask = spaces.Box(0, 1, (world.mask_size(agent),), np.int8)
@@ -73,7 +74,11 @@ class ParallelView(ParallelEnv[str, Any, Any], RebuildOnCopy):
         size = world.core.definition.global_state_size or sum(
             space.shape[0] for space in world.observation_spaces.values()
         )
-        self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.state_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+    @property
+    def _shown_core(self) -> Any:
+        return self._world.core
 
     @property
     def np_random(self) -> np.random.Generator:
@@ -82,11 +87,11 @@ class ParallelView(ParallelEnv[str, Any, Any], RebuildOnCopy):
             self._np_random = seeding.np_random()[0]
         return self._np_random
 
-    def observation_space(self, agent: str) -> spaces.Space:
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
         """Return the observation space of an agent; the same object at every call."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Space:
+    def action_space(self, agent: str) -> spaces.Space[Any]:
         """Return the action space of an agent; the same object at every call."""
         return self.action_spaces[agent]
 

@@ -21,7 +21,7 @@ class RebuildOnCopy(EzPickle):
         # In place: EzPickle would build a second environment, whose deletion would close shared resources.
         self.__init__(*state["_ezpickle_args"], **state["_ezpickle_kwargs"])
         if state["spec"] is not None:
-            self.spec = state["spec"]
+            self.spec: Any = state["spec"]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RebuildOnCopy":
         twin = type(self).__new__(type(self))

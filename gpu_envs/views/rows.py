@@ -9,16 +9,19 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.summaries import Summary
 from gpu_envs.utils.tensor_checks import numbers, plain
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 from gpu_envs.views.episode_ends import WorldEnds
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import env_mask_from_rows, seeds_per_env
 from gpu_envs.views.scripted_agents import ScriptedAgents
@@ -27,7 +30,7 @@ from gpu_envs.views.specs import SpecInForce
 __all__ = ["RowsEnv"]
 
 
-class RowsEnv(VectorEnv, RebuildOnCopy):
+class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
     """Agent rows, as ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` returns them.
 
     Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows per world, for one shared policy. The argument
@@ -68,7 +71,7 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
 
     metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     spec = SpecInForce()  # type: ignore[assignment]
-    closed = True  # until __init__ succeeds; an invalid argument leaves nothing to close
+    closed: bool = True  # until __init__ succeeds; an invalid argument leaves nothing to close
 
     def __init__(
         self,
@@ -90,20 +93,23 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
             raise ConfigError(f"{env_id}: autoreset is not a setting of rows; use autoreset_mode")
+        self.autoreset_mode: AutoresetMode | None
         mode = self.autoreset_mode = autoreset_member(autoreset_mode)
         if mode is None:
             raise ConfigError(
                 f"{env_id}: autoreset_mode: expected one of {format_names(AUTORESET)}, got {shown(autoreset_mode)}"
             )
         settings = {"illegal_actions": "saturate", "autoreset": AUTORESET[mode], **config}
+        core: Core
+        self.core: Core
         core = self.core = make_core(env_id, num_envs, device, **settings)
         rows = _rows(core, group)
-        self.agents = [core.possible_agents[row] for row in rows]
+        self.agents: list[str] = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
-        self.num_envs = core.num_envs * len(rows)
-        self.single_observation_space = core.observation_spaces[self.agents[0]]
-        self.single_action_space = core.action_spaces[self.agents[0]]
-        self.to_numpy = check_value(core.id, "to_numpy", to_numpy, bool)
+        self.num_envs: int = core.num_envs * len(rows)
+        self.single_observation_space: spaces.Space[Any] = core.observation_spaces[self.agents[0]]
+        self.single_action_space: spaces.Space[Any] = core.action_spaces[self.agents[0]]
+        self.to_numpy: bool = check_value(core.id, "to_numpy", to_numpy, bool)
         self.render_mode = render_mode
         self.metadata = {
             "name": core.id,
@@ -126,13 +132,17 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
         self._screen: RenderOutput | None = None
         self.closed = False
 
+    def _summary(self) -> Summary:
+        core, facts = self.core, {"rows": self.num_envs, "worlds": self.core.num_envs, "device": self.core.device}
+        return env_summary(core.id, core.definition, core.config, self.agents, **facts)
+
     @cached_property
-    def observation_space(self) -> spaces.Space:  # type: ignore[override]
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Observation space of all rows, created at first use because its bounds are as large as a batch."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     @cached_property
-    def action_space(self) -> spaces.Space:  # type: ignore[override]
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Action space of all rows."""
         return batch_space(self.single_action_space, self.num_envs)
 
@@ -215,7 +225,7 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
             self._screen.close()
         self.core.close()
 
-    def _to_rows(self, name: str, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
+    def _to_rows(self, name: str, tensor: torch.Tensor, space: spaces.Space[Any] | None = None) -> Any:
         """Return a result of the core as rows, cut to the width of a space if one is given.
 
         The name identifies the buffer: the key of an info entry, or a name with a leading "_".

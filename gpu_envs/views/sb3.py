@@ -13,6 +13,9 @@ from gymnasium.vector import AutoresetMode
 
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, missing_extra
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.summaries import Summary
+from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.rows import RowsEnv
 
@@ -28,7 +31,7 @@ FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")  # argument
 MAX_RENDERED = 16  # worlds that are drawn, at most
 
 
-class SB3VecEnv(VecEnv, RebuildOnCopy):
+class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     """Agent rows of many worlds for Stable-Baselines3.
 
     ::
@@ -80,6 +83,8 @@ class SB3VecEnv(VecEnv, RebuildOnCopy):
         for name in FIXED:
             if name in config:
                 raise ConfigError(f"{env_id}: {name} is fixed in the view for SB3; use gymnasium.make_vec to set it")
+        rows: RowsEnv
+        self.rows: RowsEnv
         rows = self.rows = RowsEnv(
             num_envs,
             env_id=env_id,
@@ -89,13 +94,17 @@ class SB3VecEnv(VecEnv, RebuildOnCopy):
             **{**arguments, "opponents": _callables(opponents)},
             **config,
         )
-        self.core = rows.core
+        self.core: Core = rows.core
+        self.spec: Any
         self.spec = rows.spec = gymnasium.spec(NAMESPACE + rows.core.id)
         self._actions: np.ndarray | None = None
         self._made = time.time()
         observation_space, action_space = copy.deepcopy((rows.single_observation_space, rows.single_action_space))
         super().__init__(rows.num_envs, observation_space, action_space)
-        self.metadata = rows.metadata
+        self.metadata: dict[str, Any] = rows.metadata
+
+    def _summary(self) -> Summary:
+        return self.rows._summary()
 
     def set_opponents(self, opponents: Any) -> None:
         """Replace the policies of other groups; ``opponents`` is as for the class."""
@@ -119,7 +128,7 @@ class SB3VecEnv(VecEnv, RebuildOnCopy):
         self._reset_seeds()
         self._reset_options()
         self._actions = None
-        self.reset_infos = self._infos(info)
+        self.reset_infos: list[dict[str, Any]] = self._infos(info)
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:

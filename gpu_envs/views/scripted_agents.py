@@ -20,7 +20,7 @@ class _ScriptedGroup:
     """Policy of a group, with the part of observations and actions it reads and writes."""
 
     name: str
-    policy: Callable
+    policy: Callable[..., Any]
     rows: slice | torch.Tensor
     width: int  # of the observation
     choices: int  # width of the action mask
@@ -36,17 +36,20 @@ class ScriptedAgents:
             these by group. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
         groups: Names of the groups; groups that are missing in a dict act at random.
         live: Pass the core's own buffers to the policies, which the next step overwrites, instead of copies.
+        argument: Name of the user's argument, for messages.
 
     Raises:
         ConfigError: A policy is not callable, or its group does not exist.
     """
 
     @torch.inference_mode(False)  # the joint actions are written to in place
-    def __init__(self, core: Core, opponents: Any, groups: list[str], live: bool = False) -> None:
-        self.core, self.live = core, live
-        self._groups = [
-            _group(core, group, policy) for group, policy in scripted_policies(core, opponents, groups).items()
-        ]
+    def __init__(
+        self, core: Core, opponents: Any, groups: list[str], live: bool = False, argument: str = "opponents"
+    ) -> None:
+        self.core: Core = core
+        self.live: bool = live
+        given = scripted_policies(core, opponents, groups, argument)
+        self._groups = [_group(core, group, policy) for group, policy in given.items()]
         self._some_random = len(self._groups) < len(groups)
         # Not the core's own buffer, so that an error can show the action as it was.
         self._joint = torch.zeros_like(core.action_buffer) if groups else None
@@ -75,7 +78,9 @@ class ScriptedAgents:
         return joint
 
 
-def scripted_policies(core: Core, opponents: Any, names: list[str]) -> dict[str, Callable]:
+def scripted_policies(
+    core: Core, opponents: Any, names: list[str], argument: str = "opponents"
+) -> dict[str, Callable[..., Any]]:
     """Return the callable policies by name of agent or group; names without a policy act at random.
 
     Raises:
@@ -84,13 +89,13 @@ def scripted_policies(core: Core, opponents: Any, names: list[str]) -> dict[str,
     given = dict.fromkeys(names, opponents) if callable(opponents) or _random(opponents) else opponents
     if not isinstance(given, dict):
         raise ConfigError(
-            f"{core.id}: opponents: expected 'random', a policy or a dict of these by name, got {_shown(opponents)}"
+            f"{core.id}: {argument}: expected 'random', a policy or a dict of these by name, got {_shown(opponents)}"
         )
     for name, policy in given.items():
         if name not in names:
-            raise ConfigError(f"{core.id}: opponents has no {name!r} to play; it has {format_names(names) or 'none'}")
+            raise ConfigError(f"{core.id}: {argument} has no {name!r} to play; it has {format_names(names) or 'none'}")
         if not _random(policy) and not callable(policy):
-            raise ConfigError(f"{core.id}: opponents[{name!r}]: expected 'random' or a policy, got {_shown(policy)}")
+            raise ConfigError(f"{core.id}: {argument}[{name!r}]: expected 'random' or a policy, got {_shown(policy)}")
     return {name: policy for name, policy in given.items() if callable(policy)}
 
 
@@ -104,7 +109,7 @@ def _shown(value: Any) -> str:
     return shown(value) + ("; JSON keeps only the name of a policy, give opponents= again" if recorded else "")
 
 
-def _group(core: Core, group: str, policy: Callable) -> _ScriptedGroup:
+def _group(core: Core, group: str, policy: Callable[..., Any]) -> _ScriptedGroup:
     rows = core.groups[group]
     first = core.possible_agents[rows[0]]
     return _ScriptedGroup(

@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, format_names
+from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core, takes_turns
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
@@ -49,17 +50,21 @@ class SingleEnv:
         if "illegal_actions" not in settings:
             settings = settings | {"illegal_actions": "loss" if takes_turns(env_id, settings) else illegal_actions}
         place = "cpu" if device is None else device
+        core: Core
+        self.core: Core
         core = self.core = make_core(env_id, 1, place, autoreset="disabled", reuse_buffers=True, **settings)
         self.render_mode = render_mode
         self.agents: list[str] = []
         """Agents that act in the next step."""
-        self.observation_spaces = {
+        self.observation_spaces: dict[str, spaces.Box] = {
             agent: copy.deepcopy(core.observation_spaces[agent]) for agent in core.possible_agents
         }
-        self.action_spaces = {agent: copy.deepcopy(core.action_spaces[agent]) for agent in core.possible_agents}
-        self.masked = core.action_mask is not None
-        self.saturates = core.definition.saturates and core.illegal_actions == "saturate"
-        self.metadata = {
+        self.action_spaces: dict[str, spaces.Space[Any]] = {
+            agent: copy.deepcopy(core.action_spaces[agent]) for agent in core.possible_agents
+        }
+        self.masked: bool = core.action_mask is not None
+        self.saturates: bool = core.definition.saturates and core.illegal_actions == "saturate"
+        self.metadata: dict[str, Any] = {
             "name": core.id,
             "render_modes": RENDER_MODES,
             "render_fps": core.render_fps,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import torch
+from gymnasium import spaces
 
 from gpu_envs.definition.environment import box
 from gpu_envs.errors import ConfigError, missing_extra
@@ -101,7 +102,7 @@ class SkrlEnv(BatchedEnv):
             )
         super().__init__(core, render_mode)
         widths = [space.shape[0] for space in core.observation_spaces.values()]
-        self.state_space = box(core.definition.global_state_size or sum(widths))
+        self.state_space: spaces.Box = box(core.definition.global_state_size or sum(widths))
         """Space of ``state``, which all agents share."""
         self._ends = WorldEnds(core)
 

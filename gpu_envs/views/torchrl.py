@@ -88,10 +88,14 @@ class TorchRLEnv(EnvBase):
         self._arguments = {"id": id, "num_envs": num_envs, "device": device, **arguments, **config}
         self.categorical_actions = categorical_actions
         self.return_state = return_state
-        self.group_map = named_groups(core, group_map)
+        self.group_map: dict[str, list[str]] = named_groups(core, group_map)
         self._groups = {name: group_of(core, name, agents) for name, agents in self.group_map.items()}
         self._ends = WorldEnds(core)
         self._next_seed: int | None = None
+        self.observation_spec: Any
+        self.action_spec: Any
+        self.reward_spec: Any
+        self.done_spec: Any
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = (
             part.expand(self.batch_size) for part in specs(core, self._groups, categorical_actions, return_state)
         )

@@ -141,7 +141,7 @@ def _box(space: spaces.Box, n: int, device: torch.device) -> Any:
     return Bounded(low, high, shape=shape, dtype=torch.float32, device=device)
 
 
-def _action(space: spaces.Space, n: int, categorical: bool, device: torch.device) -> Any:
+def _action(space: spaces.Space[Any], n: int, categorical: bool, device: torch.device) -> Any:
     """Return the spec of a group's action, (n,) or (n, K)."""
     if isinstance(space, spaces.Box):
         return _box(space, n, device)

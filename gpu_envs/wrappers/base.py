@@ -38,19 +38,19 @@ class TensorWrapper(VectorWrapper):
                 f"{name} wraps rows of tensors; for to_numpy=True use {name} of gymnasium.wrappers.vector"
             )
         super().__init__(env)
-        self.device = rows.core.device
-        self.autoreset_mode = rows.autoreset_mode
+        self.device: torch.device = rows.core.device
+        self.autoreset_mode: AutoresetMode | None = rows.autoreset_mode
         self._same_step = rows.autoreset_mode is AutoresetMode.SAME_STEP
         self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)  # done in the previous step
 
     @cached_property
-    def observation_space(self) -> spaces.Space:  # type: ignore[override]
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Observation space of all rows, created at first use because its bounds are as large as a batch."""
         single = self._single_observation_space
         return self.env.observation_space if single is None else batch_space(single, self.num_envs)
 
     @cached_property
-    def action_space(self) -> spaces.Space:  # type: ignore[override]
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Action space of all rows."""
         single = self._single_action_space
         return self.env.action_space if single is None else batch_space(single, self.num_envs)
@@ -88,7 +88,7 @@ class TensorWrapper(VectorWrapper):
             raise ActionError(f"{name}: actions: expected {wanted}, got {describe_tensor(actions)}")
         return actions
 
-    def _box(self, space: spaces.Space, what: str) -> spaces.Box:
+    def _box(self, space: spaces.Space[Any], what: str) -> spaces.Box:
         """Return the space; raise a ConfigError if it is not a Box."""
         if not isinstance(space, spaces.Box):
             raise ConfigError(f"{type(self).__name__} needs a Box {what} space, got {space}")

@@ -39,10 +39,10 @@ class NormalizeObservation(TensorWrapper):
 
     def __init__(self, env: VectorEnv, epsilon: float = 1e-8) -> None:
         super().__init__(env)
-        self.epsilon = _epsilon(self, epsilon)
+        self.epsilon: float = _epsilon(self, epsilon)
         shape = self._box(env.single_observation_space, "observation").shape
         self.single_observation_space = spaces.Box(-np.inf, np.inf, shape, np.float32)
-        self.obs_rms = RunningMeanStd(shape, self.device)
+        self.obs_rms: RunningMeanStd = RunningMeanStd(shape, self.device)
         self.update_running_mean = True
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -87,11 +87,11 @@ class NormalizeReward(TensorWrapper):
 
     def __init__(self, env: VectorEnv, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
         super().__init__(env)
-        self.gamma = check_value("NormalizeReward", "gamma", gamma, float)
+        self.gamma: float = check_value("NormalizeReward", "gamma", gamma, float)
         if not 0 <= self.gamma <= 1:
             raise ConfigError(f"NormalizeReward: gamma: expected a value in [0, 1], got {gamma}")
-        self.epsilon = _epsilon(self, epsilon)
-        self.return_rms = RunningMeanStd((), self.device)
+        self.epsilon: float = _epsilon(self, epsilon)
+        self.return_rms: RunningMeanStd = RunningMeanStd((), self.device)
         self.accumulated_reward = torch.zeros(self.num_envs, device=self.device)
         self.update_running_mean = True
 
@@ -109,6 +109,6 @@ class NormalizeReward(TensorWrapper):
         sums = torch.where(valid, sums, self.accumulated_reward)
         if self.update_running_mean:
             self.return_rms.update(sums, valid)
-        self.accumulated_reward = sums.masked_fill(self._restarted(terminated | truncated), 0)
+        self.accumulated_reward: torch.Tensor = sums.masked_fill(self._restarted(terminated | truncated), 0)
         scaled = rewards / (self.return_rms.var + self.epsilon).sqrt().float()
         return obs, scaled, terminated, truncated, info

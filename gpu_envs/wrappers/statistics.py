@@ -109,9 +109,9 @@ class RecordEpisodeStatistics(TensorWrapper):
         return self._queue(2)
 
     def _begin(self, rows: torch.Tensor) -> None:
-        self.episode_returns = self.episode_returns.masked_fill(rows, 0)
-        self.episode_lengths = self.episode_lengths.masked_fill(rows, 0)
-        self.episode_start_times = self.episode_start_times.masked_fill(rows, time.perf_counter())
+        self.episode_returns: torch.Tensor = self.episode_returns.masked_fill(rows, 0)
+        self.episode_lengths: torch.Tensor = self.episode_lengths.masked_fill(rows, 0)
+        self.episode_start_times: torch.Tensor = self.episode_start_times.masked_fill(rows, time.perf_counter())
 
     def _keep(self, done: torch.Tensor, elapsed: torch.Tensor) -> None:
         """Add the values of these rows to the queues; if more episodes end at once than fit, the last ones are kept."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +11,8 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league import solvers
 from league.evaluation.tabular_game import TabularGame
+from league.game import Game
+from league.rollout.payoff_table import PayoffTable
 from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
 from league.storage.run_config import sizes, table_of
@@ -33,22 +35,25 @@ class RunTables:
         Raises:
             CheckpointError: A value is damaged.
         """
-        self.store, self.game = store, store.game
-        self.rows = store.iterations(SUMMARY_FIELDS)
+        self.store: RunStore = store
+        self.game: Game = store.game
+        self.rows: dict[int, dict[str, Any]] = store.iterations(SUMMARY_FIELDS)
         for number, row in self.rows.items():
             if "meta_strategy" in row:
                 most = [self.sizes(number)[seat.role] for seat in self.game.seats]
                 check_strategy(f"{store.file}: iterations: summary of {number}", row, most)
         self.left_out: dict[str, str] = {}
-        self.tabular = self.measure("exact NashConv", lambda: TabularGame.of(self.game, required=True))
-        self.exact = store.config.get("payoff_estimation") == "exact" and self.tabular is not None
-        self.table = table_of(store)
-        self.payoffs = self.table.meta_game()
+        self.tabular: TabularGame | None = self.measure(
+            "exact NashConv", lambda: TabularGame.of(self.game, required=True)
+        )
+        self.exact: bool = store.config.get("payoff_estimation") == "exact" and self.tabular is not None
+        self.table: PayoffTable = table_of(store)
+        self.payoffs: Tensor = self.table.meta_game()
         if self.exact and self.tabular is not None and all(sizes(store).values()):
             self.payoffs = self.tabular.payoffs(store.populations)
         self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
-        self.last = max((n for n in self.rows if self._complete(self.sizes(n))), default=None)
-        self.strategies = self._strategies()
+        self.last: int | None = max((n for n in self.rows if self._complete(self.sizes(n))), default=None)
+        self.strategies: dict[int, tuple[Tensor, ...]] = self._strategies()
 
     def measure(self, name: str, compute: Callable[[], T]) -> T | None:
         """Return a computed value, or None if it raises ConfigError; the reason is noted in `left_out`."""

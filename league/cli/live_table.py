@@ -32,8 +32,10 @@ class LiveTable:
             every: Time between two plain lines [s].
             file: Output file; None for standard error.
         """
-        self.store, self.iterations, self.every = store, iterations, every
-        self.file = sys.stderr if file is None else file
+        self.store: RunStore = store
+        self.iterations: int = iterations
+        self.every: float = every
+        self.file: TextIO = sys.stderr if file is None else file
         self.last_printed = -float("inf")
         self.live: Any = None
 
@@ -53,7 +55,7 @@ class LiveTable:
         if self.live is not None:
             self.live.update(self._rich(text), refresh=True)
         elif now - self.last_printed >= self.every:
-            self.last_printed = now
+            self.last_printed: float = now
             number = max(self.store.iterations(), default=-1) + 1
             print(f"iteration {min(number, self.iterations)} of {self.iterations}  {text}", file=self.file, flush=True)
 

@@ -28,7 +28,10 @@ class RunOutput:
             live: Table of the run.
             device: Device on which the run continues.
         """
-        self.store, self.executor, self.live, self.device = store, executor, live, device
+        self.store: RunStore = store
+        self.executor: ExecutorOptions = executor
+        self.live: LiveTable = live
+        self.device: str = device
         self.began = 0.0
         self.exit_code = 0
         """Exit code of the command."""
@@ -39,7 +42,7 @@ class RunOutput:
 
         torch.set_num_threads(self.executor.num_threads)
         self._print_start()
-        self.began = time.perf_counter()
+        self.began: float = time.perf_counter()
         self.live.__enter__()
         return self
 
@@ -53,7 +56,7 @@ class RunOutput:
             self._print_result(seconds)
         elif issubclass(kind, KeyboardInterrupt):
             self._print_interrupted()
-            self.exit_code = 130
+            self.exit_code: int = 130
             return True
         return False
 

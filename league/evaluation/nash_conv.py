@@ -64,7 +64,10 @@ class Evaluation:
             strategy_of: Function from a summary to its meta-strategy; None: the Nash equilibrium of the policies.
             progress: Called with every result.
         """
-        self.store, self.coordinator, self.strategy_of, self.progress = store, coordinator, strategy_of, progress
+        self.store: RunStore = store
+        self.coordinator: Coordinator = coordinator
+        self.strategy_of: Callable[[Mapping[str, Any]], MetaStrategy | None] = strategy_of
+        self.progress: Progress | None = progress
 
     def submit(self) -> None:
         """Submit the evaluation of all iterations without one, including those of an interrupted run."""

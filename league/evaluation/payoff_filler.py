@@ -13,6 +13,7 @@ from league.executors import Coordinator, RemoteTask
 from league.game import Game
 from league.rollout.matchup_distribution import narrow
 from league.rollout.matchups import MatchupResults, simulate_matchups
+from league.rollout.payoff_table import PayoffTable
 from league.storage.records import MAX_EPISODES
 from league.storage.run_config import sizes, table_of
 from league.storage.run_store import RunStore, derive_named_seed
@@ -59,7 +60,10 @@ class PayoffFiller:
             sampling: Settings of payoff estimation.
             seed: Random seed of the run.
         """
-        self.store, self.coordinator, self.sampling, self.seed = store, coordinator, sampling, seed
+        self.store: RunStore = store
+        self.coordinator: Coordinator = coordinator
+        self.sampling: PayoffSamplingConfig = sampling
+        self.seed: int = seed
         self.table = table_of(store)
         self._submitted: dict[str, Tensor] = {}  # matchups of the submitted tasks
 
@@ -68,7 +72,8 @@ class PayoffFiller:
 
         The coordinator must have no tasks of this table.
         """
-        self.table, self._submitted = table_of(self.store), {}
+        self.table: PayoffTable = table_of(self.store)
+        self._submitted = {}
         for step in self.store.tasks():
             if step.endswith(_PLAN):
                 self._submit_plan(step.removesuffix(_PLAN))

@@ -61,9 +61,10 @@ class ResponseMatches:
             sampling: Number of episodes of each response and of the mixture, device and number of worlds.
             executor: Executor of the simulation.
         """
-        self.sampling, self.executor = sampling, executor
+        self.sampling: PayoffSamplingConfig = sampling
+        self.executor: Executor = executor
         # one population per seat, because a response plays one seat while the others keep their mixtures
-        self.game = dataclasses.replace(
+        self.game: Game = dataclasses.replace(
             game, seats=tuple(dataclasses.replace(seat, role=seat.name) for seat in game.seats)
         )
         self.pools: dict[str, list[PolicyProtocol]] = {}
@@ -73,7 +74,7 @@ class ResponseMatches:
             self.pools[seat.name] = [pools[seat.role][index] for index in support.tolist()]
             weights.append(weight[support] / weight[support].sum())
             joint = None if joint is None else joint.index_select(axis, support)
-        self.mixture = MetaStrategy(tuple(weights), joint)
+        self.mixture: MetaStrategy = MetaStrategy(tuple(weights), joint)
 
     def play(
         self, key: str, responses: Sequence[Sequence[PolicyProtocol]], seed: int, with_mixture: bool = True

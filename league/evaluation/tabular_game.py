@@ -49,9 +49,12 @@ class TabularGame:
 
     def __init__(self, tree: GameTree) -> None:
         """Use the tree of a game."""
-        self.tree, self.game = tree, tree.game
+        self.tree: GameTree = tree
+        self.game: Game = tree.game
         self.tables: list[list[Tensor]] = [[] for _ in self.game.seats]
-        self.asked = _ASKED.setdefault(tree, [weakref.WeakKeyDictionary() for _ in self.game.seats])
+        self.asked: list[weakref.WeakKeyDictionary[PolicyProtocol, Tensor]] = _ASKED.setdefault(
+            tree, [weakref.WeakKeyDictionary() for _ in self.game.seats]
+        )
 
     @classmethod
     def of(cls, game: Game, required: bool = False) -> TabularGame | None:

@@ -40,12 +40,14 @@ class GameTree:
     ) -> None:
         """Create a tree from the result of `enumerate_tree`; use `of`."""
         self.game = game
-        self.observations = tuple(torch.from_numpy(side.observations) for side in sides)
-        self.legal = tuple(torch.from_numpy(side.legal) for side in sides)
-        self.parent = tuple(torch.from_numpy(side.parent) for side in sides)
-        self.layers = tuple(_layers(*each) for each in zip(self.parent, self.legal, strict=True))
-        self.sequence = tuple(sequence.T.contiguous())
-        self.stakes = (returns * chance[:, None]).T.contiguous()  # (S, Z)
+        self.observations: tuple[Tensor, ...] = tuple(torch.from_numpy(side.observations) for side in sides)
+        self.legal: tuple[Tensor, ...] = tuple(torch.from_numpy(side.legal) for side in sides)
+        self.parent: tuple[Tensor, ...] = tuple(torch.from_numpy(side.parent) for side in sides)
+        self.layers: tuple[list[Tensor], ...] = tuple(
+            _layers(*each) for each in zip(self.parent, self.legal, strict=True)
+        )
+        self.sequence: tuple[Tensor, ...] = tuple(sequence.T.contiguous())
+        self.stakes: Tensor = (returns * chance[:, None]).T.contiguous()  # (S, Z)
 
     @classmethod
     def of(cls, game: Game) -> GameTree:

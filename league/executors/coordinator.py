@@ -53,7 +53,8 @@ class Coordinator:
 
     def __init__(self, store: RunStore, executor: Executor | None = None) -> None:
         """Create a coordinator; without an executor, tasks run in this process."""
-        self.store, self.executor = store, executor or LocalExecutor()
+        self.store: RunStore = store
+        self.executor: Executor | LocalExecutor = executor or LocalExecutor()
         self._lanes: dict[str, deque[_Submission]] = {}
         self._submissions: dict[str, _Submission] = {}
 

@@ -96,7 +96,8 @@ class ProcessExecutor:
             ConfigError: `workers` or `threads` is below 1.
         """
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.workers, self.threads = max(1, cores // max(threads, 1)) if workers is None else workers, threads
+        self.workers: int = max(1, cores // max(threads, 1)) if workers is None else workers
+        self.threads: int = threads
         if self.workers < 1 or threads < 1:
             raise ConfigError(f"workers and threads: expected at least 1, got {workers} and {threads}")
         self._waiting: SimpleQueue[_Job | None] = SimpleQueue()

@@ -79,8 +79,9 @@ class RayExecutor:
             raise ConfigError(f"threads: expected at least 1, got {threads}")
         self._connected = not library.is_initialized()
         self._ray = connect("RayExecutor", address)
-        self.address, self.threads = address, threads
-        self.waited = 0.0
+        self.address: str | None = address
+        self.threads: int = threads
+        self.waited: float = 0.0
         """Time spent waiting for workers [s]."""
         self._requested_share = gpus_per_learner
         self._perform = self._ray.remote(_perform)
@@ -97,8 +98,8 @@ class RayExecutor:
         if time.monotonic() - self._updated_at > RESOURCE_INTERVAL:
             nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
             self._updated_at = time.monotonic()
-            self.cpus = sum(int(node.get("CPU", 0)) for node in nodes)
-            self.gpus = sum(node.get("GPU", 0) for node in nodes)
+            self.cpus: int = sum(int(node.get("CPU", 0)) for node in nodes)
+            self.gpus: int = sum(node.get("GPU", 0) for node in nodes)
             self._usable_nodes = [node for node in nodes if node.get("CPU", 0) >= self.threads]
             self._has_multi_gpu_node = any(node.get("GPU", 0) > 1 for node in nodes)
 

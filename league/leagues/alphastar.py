@@ -172,8 +172,8 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
 
     def __init__(self, config: AlphaStarConfig | None = None) -> None:
         """Use the pseudocode's rules if `config` is None."""
-        self.config = config or AlphaStarConfig()
-        self.rules = {
+        self.config: AlphaStarConfig = config or AlphaStarConfig()
+        self.rules: dict[str, FreezeRules] = {
             MAIN: self.config.main,
             MAIN_EXPLOITER: self.config.main_exploiter,
             LEAGUE_EXPLOITER: self.config.league_exploiter,

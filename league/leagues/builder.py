@@ -39,7 +39,8 @@ class Roster:
         """Start without players; raise ConfigError if the game does not have two seats."""
         if len(game.seats) != 2:
             raise ConfigError(f"{game.env_id}: expected two seats, got {len(game.seats)}; use psro for other games")
-        self.game, self.win_rates = game, win_rates
+        self.game: Game = game
+        self.win_rates: WinRates = win_rates
         self.players: dict[str, Player] = {}
         self.retired: set[str] = set()
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.settings import check_settings, setting
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.evaluation.nash_conv import UNKNOWN, Evaluation, is_evaluated
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
 from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gather
@@ -36,6 +37,7 @@ from league.leagues.player import RANDOM_NAME
 from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
 from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
+from league.policies.population import Population
 from league.policies.random import RandomPolicy
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
@@ -81,7 +83,7 @@ class LeagueConfig:
         check_settings(self)
 
 
-class League:
+class League(Summarized):
     """Run of a league. All progress is in its store: a resumed run skips tasks that are complete."""
 
     def __init__(
@@ -106,10 +108,10 @@ class League:
             CheckpointError: The run was created with another builder, or is damaged.
         """
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
-        self.populations = store.populations
+        self.populations: dict[str, Population] = store.populations
         self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
         weakref.finalize(self, drop_trainings, self.id)
-        self.device = self.coordinator.home(config.device)
+        self.device: str = self.coordinator.home(config.device)
         for population in self.populations.values():  # any policy may be sampled as opponent
             population.device, population.keep = self.device, sys.maxsize
         length = int(store.config.get("iterations", config.iterations)) * config.steps  # of the run at its creation
@@ -120,6 +122,9 @@ class League:
         if is_evaluated(self.game, self.train):
             self.evaluation = Evaluation(store, self.coordinator, lambda row: None)
         self._restore()
+
+    def _summary(self) -> Summary:
+        return self.store.summary_with(builder=self.builder, iterations=max(self.finished, 0), device=self.device)
 
     def run(self) -> list[dict[str, Any]]:
         """Run all remaining iterations, complete the payoff table, and return the summaries of all iterations."""
@@ -132,8 +137,6 @@ class League:
         self._evaluate(finish=True)
         write_summary(self.store)
         return list(self.store.iterations().values())
-
-    # ---------------------------------------------------------------- iterations
 
     def begin(self) -> None:
         """Add the first players and their frozen copies."""
@@ -204,8 +207,6 @@ class League:
         if number == self.config.iterations:
             found += [Freeze(name) for name in results if name not in frozen]
         return found
-
-    # ---------------------------------------------------------------- matches
 
     def _submit(
         self,
@@ -300,8 +301,6 @@ class League:
     def _measures_draw_margin(self) -> bool:
         return self.config.draw_margin is None and not self.game.zero_sum and not self.game.shared
 
-    # ---------------------------------------------------------------- store
-
     @contextlib.contextmanager
     def _rollback_on_error(self) -> Iterator[None]:
         """Restore the stored state if the block fails or is interrupted."""
@@ -315,12 +314,12 @@ class League:
         """Set the state of the run from its store."""
         self.coordinator.cancel()
         drop_trainings(self.id)
-        self.finished = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
+        self.finished: int = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
         trainings = [task for task in self.store.tasks() if TRAIN in task]
         self.steps: int = sum(self.store.result(task, {"steps": int})["steps"] for task in trainings)
         self.payoff_filler: PayoffFiller | None = None
         description, c = builder_validation.describe_builder(self.builder), self.config
-        self.state = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
+        self.state: LeagueState = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
 
     def evaluate(self) -> PayoffTable:
         """Complete the payoff table of all frozen players and the random policy, and return it."""

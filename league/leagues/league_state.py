@@ -11,10 +11,12 @@ from typing import Any, get_type_hints
 import torch
 
 from gpu_envs.errors import CheckpointError
+from league.game import Game
 from league.leagues.builder import Roster
 from league.leagues.matchmaking import WinRates
 from league.leagues.player import RANDOM_NAME, Player
 from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
+from league.policies.population import Population
 from league.storage.run_store import RunStore, derive_named_seed
 from trainers.base.serialization import check_fields
 from trainers.base.state import select_prefix
@@ -71,8 +73,13 @@ class LeagueState:
             ConfigError: The game does not have two seats.
             CheckpointError: The run was created with another builder, or is damaged.
         """
-        self.store, self.game, self.populations = store, store.game, store.populations
-        self.builder, self.train, self.seed, self.device = builder, train, seed, device
+        self.store: RunStore = store
+        self.game: Game = store.game
+        self.populations: dict[str, Population] = store.populations
+        self.builder: str = builder
+        self.train: TrainConfig = train
+        self.seed: int = seed
+        self.device: str | torch.device = device
         self.trained: dict[str, dict[str, Any]] = {}  # weights of players that trained in this iteration
         self.live: dict[str, Policy] = {}  # learning players with their weights from the start of the iteration
         where = f"{store.file}: kv"
@@ -89,7 +96,7 @@ class LeagueState:
             self.learning[name] = own
         rates = store.get("win_rates", None, dict[str, Any])
         rates = WinRates(decay) if rates is None else WinRates.from_json(rates, f"{where}: win_rates")
-        self.roster = Roster(self.game, rates)
+        self.roster: Roster = Roster(self.game, rates)
         if (recorded := store.get("builder", builder)) != builder:
             raise CheckpointError(
                 f"{store.path}: expected the builder {recorded}, got {builder}; choose another folder"

@@ -58,7 +58,7 @@ class PopulationBasedBuilder(LeagueBuilder):
 
     def __init__(self, config: PopulationBasedConfig | None = None) -> None:
         """Use the default settings if `config` is None."""
-        self.config = config or PopulationBasedConfig()
+        self.config: PopulationBasedConfig = config or PopulationBasedConfig()
 
     def check(self, game: Game, learner: Any) -> None:
         """Raise ConfigError if the learner lacks a setting of `perturb`."""

@@ -66,7 +66,7 @@ class SelfPlayBuilder(LeagueBuilder):
 
     def __init__(self, config: SelfPlayConfig | None = None) -> None:
         """Use plain self-play if `config` is None."""
-        self.config = config or SelfPlayConfig()
+        self.config: SelfPlayConfig = config or SelfPlayConfig()
 
     def players(self, game: Game) -> list[Player]:
         """Return one player per role, `main_0` or `main_ROLE_0`."""

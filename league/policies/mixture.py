@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.policies.kinds import KINDS, SupportsSave, kind_of
 from league.policies.random import _Samples
 from trainers.base.prefix_sum import cumulative_weights
@@ -20,7 +21,7 @@ __all__ = ["MIXTURE", "MixturePolicy", "member_path"]
 MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
 
 
-class MixturePolicy:
+class MixturePolicy(Summarized):
     """Play one member for a whole episode, sampled at its start: a mixed strategy, not a behavior strategy.
 
     The first entry of the hidden state is 1 + the index of the member, or 0 before it is sampled; the member's hidden
@@ -35,15 +36,21 @@ class MixturePolicy:
         given = torch.ones(len(members)) if weights is None else torch.as_tensor(weights)
         if given.shape != (len(members),) or not bool((given >= 0).all() & given.isfinite().all() & (given.sum() > 0)):
             raise ConfigError(f"mixture: expected {len(members)} finite weights >= 0, some above 0, got {given!r:.80}")
-        self.members = list(members)
+        self.members: list[PolicyProtocol] = list(members)
         blank = [each.initial_hidden_state(1) for each in members]
-        self.width = max((each.shape[-1] for each in blank if each is not None), default=0)
+        self.width: int = max((each.shape[-1] for each in blank if each is not None), default=0)
         streams = [member for member in members if isinstance(member, _Samples)]
-        self.device = streams[0].generator.device if streams else torch.device("cpu")
-        self.weights = (given.double() / given.double().sum()).to(self.device)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.device: torch.device = streams[0].generator.device if streams else torch.device("cpu")
+        self.weights: Tensor = (given.double() / given.double().sum()).to(self.device)
+        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(seed)
         for member in streams:  # one stream for all, saved with a training and registered with CUDA graphs
             member.generator = self.generator
+
+    def _summary(self) -> Summary:
+        weights = self.weights.tolist()
+        order = sorted(range(len(weights)), key=lambda place: -weights[place])
+        rows = [(f"member {place}", f"{weights[place]:.3g}", repr(self.members[place])) for place in order]
+        return Summary("", {"members": len(weights), "device": self.device}, ("", "weight", "policy"), rows)
 
     @torch.no_grad()
     def act(

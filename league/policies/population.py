@@ -60,7 +60,9 @@ class Population(Sequence[PolicyProtocol]):
             device: Device of `population[index]`.
             keep: Number of loaded policies to cache.
         """
-        self.role, self.folder, self.device = role, folder, device
+        self.role: str = role
+        self.folder: Path = folder
+        self.device: torch.device | str = device
         self.entries: list[PolicyRecord] = []
         self._loaded: LRUCache[tuple[str, str], PolicyProtocol] = LRUCache(max_items=keep)
 

@@ -9,23 +9,27 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game
 from trainers.base.agent_group import make_agent_group
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
-from trainers.models.action_heads import action_spec, check_action_spec, make_head
+from trainers.models.action_heads import Head, action_spec, action_text, check_action_spec, make_head
 from trainers.models.continuous_heads import BoxHead
 
 __all__ = ["FORMAT", "RandomPolicy"]
 
 
-class RandomPolicy:
+class RandomPolicy(Summarized):
     """Take uniformly random legal actions, in unbounded boxes from [-1, 1]. It is the first policy of a population."""
 
     def __init__(self, action: dict[str, Any], device: torch.device | str = "cpu", seed: int = 0) -> None:
         """Create the policy of an action space `action`, see `action_heads.action_spec`."""
         self.action = action
-        self.head = make_head(action).requires_grad_(False).to(device)
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.head: Head = make_head(action).requires_grad_(False).to(device)
+        self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
+
+    def _summary(self) -> Summary:
+        return Summary("", {"action": action_text(self.action), "device": self.generator.device})
 
     @classmethod
     def of(cls, game: Game, role: str, device: torch.device | str = "cpu", seed: int = 0) -> RandomPolicy:

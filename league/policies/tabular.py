@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import read_json, read_tensors, write_json, write_tensors, wrong_format
 
 __all__ = ["FORMAT", "TablePolicy"]
@@ -19,7 +20,7 @@ FORMAT = "gpu-envs table 1"  # of a table's JSON file
 _MULTIPLIERS = 0x51ED270B  # seed of the hash
 
 
-class TablePolicy:
+class TablePolicy(Summarized):
     """Sample actions from a table of probabilities by observation, with its own random stream.
 
     Legal actions are uniform for observations outside the table. Observations are looked up by a 64-bit hash and then
@@ -41,16 +42,22 @@ class TablePolicy:
         if (table < 0).any() or not torch.allclose(table.double().sum(-1), torch.ones_like(table[:, 0]).double()):
             raise ConfigError("table policy: expected probabilities that sum to 1 in every row")
         device = observations.device
-        self.width, self.choices = observations.shape[1], table.shape[1]
+        self.width: int = observations.shape[1]
+        self.choices: int = table.shape[1]
         generator = torch.Generator().manual_seed(_MULTIPLIERS)
         multipliers = torch.randint(-(2**63), 2**63 - 1, (self.width,), generator=generator) | 1
-        self.multipliers = multipliers.to(device)
+        self.multipliers: Tensor = multipliers.to(device)
+        self.keys: Tensor
         self.keys, order = self._hash(observations.float()).sort()
-        self.observations = observations.float()[order]
-        self.table = table.to(device, torch.float64)[order]
+        self.observations: Tensor = observations.float()[order]
+        self.table: Tensor = table.to(device, torch.float64)[order]
         if not observations.isfinite().all() or (self.keys[1:] == self.keys[:-1]).any():
             raise ConfigError("table policy: expected finite and unique observations, got others")
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
+
+    def _summary(self) -> Summary:
+        facts = {"observation": f"Box({self.width},)", "action": f"Discrete({self.choices})"}
+        return Summary("", {**facts, "observations": len(self.keys), "device": self.keys.device})
 
     def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return action probabilities (..., C) float64 for observations and masks of `act`."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.policies.mixture import member_path
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.models.policy import Policy
@@ -18,7 +19,7 @@ __all__ = ["TEAM", "TeamPolicy"]
 TEAM = "gpu-envs team 1"  # format of a team's JSON file
 
 
-class TeamPolicy:
+class TeamPolicy(Summarized):
     """Let each agent of a seat act by its own policy, as after a training with a policy per agent.
 
     Hidden states have the width of the widest member. On disk every member has its own files besides `<path>.json`.
@@ -41,15 +42,21 @@ class TeamPolicy:
             raise ConfigError(
                 f"team: expected the agents 0, 1, ... of each of {len(members)} policies, each agent once, got {places}"
             )
-        self.members, self.places = list(members), [list(own) for own in places]
+        self.members: list[Policy] = list(members)
+        self.places: list[list[int]] = [list(own) for own in places]
         device = members[0].normalizer.mean.device
         self._rows = [torch.tensor(own, device=device) for own in places]
         order = torch.tensor([place for own in places for place in own])
         self._order = order.argsort().to(device)  # from agents by member to agents by place
-        self.width = max(member.actor.hidden_width for member in members)
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.width: int = max(member.actor.hidden_width for member in members)
+        self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
         for member in members:  # one stream for all, saved with a training and registered with CUDA graphs
             member.generator = self.generator
+
+    def _summary(self) -> Summary:
+        rows = [(f"agents {own}", repr(member)) for own, member in zip(self.places, self.members, strict=True)]
+        facts = {"agents": len(self._order), "device": self.generator.device}
+        return Summary("", facts, ("", "policy"), rows)
 
     @torch.no_grad()
     def act(

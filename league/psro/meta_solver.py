@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +22,9 @@ class MetaSolver:
 
     def __init__(self, game: Game, config: PSROConfig) -> None:
         """Choose the solver; raise ConfigError if it does not fit the game, or one of its settings is invalid."""
-        self.game, self.name = game, _solver_name(game, config.meta_solver)
-        self.settings = config.meta_solver_kwargs or DEFAULTS.get(self.name, {})
+        self.game: Game = game
+        self.name: str = _solver_name(game, config.meta_solver)
+        self.settings: dict[str, Any] = config.meta_solver_kwargs or DEFAULTS.get(self.name, {})
         self._check_settings()
 
     def _check_settings(self) -> None:

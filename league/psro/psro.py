@@ -19,10 +19,13 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.evaluation.nash_conv import Evaluation, strategy_from_summary
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
 from league.evaluation.tabular_game import TabularGame, is_recurrent
 from league.executors import Coordinator, Executor, RemoteTask
+from league.game import Game
+from league.policies.population import Population
 from league.policies.random import RandomPolicy
 from league.psro.best_response_task import BestResponseTask
 from league.psro.config import PSROConfig
@@ -30,19 +33,20 @@ from league.psro.context import PSROContext
 from league.psro.iteration_summary import latest_strategy, psro_summary
 from league.psro.joint_start import STEP, check_joint_start, joint_start_task, joint_start_update
 from league.psro.meta_solver import MetaSolver
-from league.psro.oracles import ORACLES
+from league.psro.oracles import ORACLES, Oracle
 from league.psro.store_update import ComputedUpdate, StoreUpdate, apply_update, response_update
-from league.psro.variants.base import Work
+from league.psro.variants.base import Variant, Work
 from league.psro.variants.registry import VARIANTS
 from league.rollout.best_response import BestResponse
 from league.solvers import MetaStrategy
 from league.storage.run_config import training, write_summary
 from league.storage.run_store import RunStore
+from trainers.config.train_config import TrainConfig
 
 __all__ = ["PSRO"]
 
 
-class PSRO:
+class PSRO(Summarized):
     """A run of PSRO. Its store holds all progress, so that an interrupted run can be resumed."""
 
     def __init__(
@@ -59,16 +63,20 @@ class PSRO:
         Raises:
             ConfigError: The settings do not fit the game.
         """
-        self.store, self.game, self.config, self.progress = store, store.game, config, progress
-        self.populations, self.coordinator = store.populations, Coordinator(store, executor)
-        self.home_device = self.coordinator.home(config.device)
+        self.store: RunStore = store
+        self.game: Game = store.game
+        self.config: PSROConfig = config
+        self.progress: Progress | None = progress
+        self.populations: dict[str, Population] = store.populations
+        self.coordinator: Coordinator = Coordinator(store, executor)
+        self.home_device: str = self.coordinator.home(config.device)
         for population in self.populations.values():  # every policy can be an opponent at any time
             population.device, population.keep = self.home_device, sys.maxsize
         check_joint_start(self.game, config)
-        self.meta_solver = MetaSolver(self.game, config)
+        self.meta_solver: MetaSolver = MetaSolver(self.game, config)
         tabular = TabularGame.of(self.game, required="exact" in (config.oracle, config.payoff_estimation))
         learned = config.oracle == "learned"
-        self.train = training(self.game, config.device, config.train_overrides) if learned else None
+        self.train: TrainConfig | None = training(self.game, config.device, config.train_overrides) if learned else None
         if self.train is not None:
             self.train.prepare()  # the first tasks play matchups, which start CUDA
         recurrent = self.train is not None and is_recurrent(self.train)
@@ -77,17 +85,23 @@ class PSRO:
                 "payoff_estimation='exact': expected policies without recurrence, got network='gru'; "
                 "use payoff_estimation='sampled'"
             )
-        self.tabular = None if recurrent else tabular
-        self.oracle, self.variant = ORACLES[config.oracle], VARIANTS[config.variant](self.game, config)
+        self.tabular: TabularGame | None = None if recurrent else tabular
+        self.oracle: Oracle = ORACLES[config.oracle]
+        self.variant: Variant = VARIANTS[config.variant](self.game, config)
         sampling = PayoffSamplingConfig(
             config.episodes_per_matchup, config.ci_half_width, config.device, config.eval_num_envs
         )
-        self.payoffs = PayoffFiller(store, self.coordinator, sampling, config.seed)
+        self.payoffs: PayoffFiller = PayoffFiller(store, self.coordinator, sampling, config.seed)
         self.evaluation: Evaluation | None = None
         if self.tabular is not None:
             self.evaluation = Evaluation(store, self.coordinator, strategy_from_summary, progress)
         self.strategy: MetaStrategy | None = None
         """Meta-strategy of the last finished iteration."""
+
+    def _summary(self) -> Summary:
+        config = self.config
+        variant = f"{config.variant}, {config.meta_solver}, {config.oracle} responses"
+        return self.store.summary_with(variant=variant, iterations=config.iterations, device=self.home_device)
 
     def run(self) -> list[dict[str, Any]]:
         """Run the remaining iterations; return the summaries of all iterations."""

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
 from league.game import Game
 from league.policies.kinds import StorablePolicy
@@ -79,15 +80,18 @@ class BestResponseTraining:
         Raises:
             ConfigError: The arguments do not fit together.
         """
-        self.game, self.config = game, settled(game, config)
-        self.core = game.core(config.num_envs, config.device, config.seed)
-        self.opponents = OpponentSampler(
+        self.game: Game = game
+        self.config: TrainConfig = settled(game, config)
+        self.core: Core = game.core(config.num_envs, config.device, config.seed)
+        self.opponents: OpponentSampler = OpponentSampler(
             self.core, game, draw, pools, derive_seed(config.seed, OPPONENT_STREAM), draw_margin
         )
         if not self.opponents.learners:
             raise ConfigError(f"{game.env_id}: expected {LEARNER} (the learner) in some matchup, got none")
-        self.learners = LearnerGroup(self.config, self.core, self.opponents.learners, num_trainings=TRAININGS)
-        self.collector = Collector(self.config, self.core, self.learners, self.opponents)
+        self.learners: LearnerGroup = LearnerGroup(
+            self.config, self.core, self.opponents.learners, num_trainings=TRAININGS
+        )
+        self.collector: Collector = Collector(self.config, self.core, self.learners, self.opponents)
         for role, weights in (start or {}).items():
             begin_from(self.learner(role), weights, role)
         self.iteration, self.steps = 0, 0
@@ -137,7 +141,8 @@ class BestResponseTraining:
             raise CheckpointError(f"training: expected iteration and steps as integers, got {counters!r:.80}")
         self.collector.load_state_dict(state)
         self.learners.load_state_dict(state)
-        self.iteration, self.steps = counters["iteration"], counters["steps"]
+        self.iteration: int = counters["iteration"]
+        self.steps: int = counters["steps"]
 
 
 @dataclass(frozen=True)

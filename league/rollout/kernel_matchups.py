@@ -12,6 +12,7 @@ import torch
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
+from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from league.game import Game, Seat
 from league.policies.mixture import MixturePolicy
@@ -87,7 +88,9 @@ class KernelMatchups:
         budget: int,
     ) -> None:
         """Pack the networks; arguments as of `SeatMatchups`, all policies with `plays_in_kernels`, without a budget."""
-        self.game, self.worlds, self.core = game, worlds, worlds.core
+        self.game: Game = game
+        self.worlds: Worlds = worlds
+        self.core: Core = worlds.core
         self._seed, self._draws = seeds[0], None  # of the mixtures
         for place_of_seat, seat in enumerate(game.seats):
             for index, policy in policies[seat.role].items():
@@ -115,7 +118,7 @@ class KernelMatchups:
                 else:
                     indices[index] = place(policy)
             self._places[role] = np.array(indices)
-        self.policies = kernel_policies(networks, self.core.device)
+        self.policies: list[KernelPolicy] = kernel_policies(networks, self.core.device)
 
     def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> np.ndarray:
         """Play the episodes of lineups in the first worlds, see `SeatMatchups.simulate`."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.runtime.core import Core
 from league.game import Game
 from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameters, plays_in_kernels
 from league.rollout.lineups import Lineups
@@ -216,7 +217,7 @@ class SeatMatchups:
         Raises:
             ConfigError: A policy does not fit its seat.
         """
-        self.core = worlds.core
+        self.core: Core = worlds.core
         self._places = [_places(policies[seat.role]) for seat in game.seats]
         self._seats = [SeatPolicies([*policies[seat.role].values()], self.core, seat, budget) for seat in game.seats]
         for seat, seed in zip(self._seats, seeds, strict=True):

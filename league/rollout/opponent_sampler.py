@@ -60,11 +60,13 @@ class OpponentSampler:
         Raises:
             ConfigError: The distribution does not fit the game or the pools.
         """
-        self.core, self.game, self.seed = core, game, seed
-        self.draw_margin = torch.tensor(
+        self.core: Core = core
+        self.game: Game = game
+        self.seed: int = seed
+        self.draw_margin: Tensor = torch.tensor(
             draw_margin, dtype=torch.float64, device=core.device
         )  # a captured CUDA graph reads it
-        self.learners = tuple(
+        self.learners: tuple[str, ...] = tuple(
             role
             for role in game.roles
             if draw.matchups.shape[1] == len(game.seats)
@@ -72,16 +74,17 @@ class OpponentSampler:
         )
         device, seats = core.device, len(game.seats)
         shape = (core.num_envs, core.num_agents)
-        self.generator = torch.Generator(device).manual_seed(seed)
-        self.side = torch.zeros(core.num_agents, dtype=torch.int64, device=device)  # the seat of each agent
+        self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
+        self.side: Tensor = torch.zeros(core.num_agents, dtype=torch.int64, device=device)  # the seat of each agent
         for index, seat in enumerate(game.seats):
             self.side[agent_rows_of(core, seat.members)] = index
-        self.drawn = torch.zeros(core.num_envs, dtype=torch.int64, device=device)  # row of each world's matchup
-        self.assigned = torch.full((core.num_envs, seats), LEARNER, device=device)  # matchup of each world
-        self.learns = torch.zeros(shape, dtype=torch.bool, device=device)
+        self.drawn: Tensor = torch.zeros(core.num_envs, dtype=torch.int64, device=device)  # row of each world's matchup
+        self.assigned: Tensor = torch.full((core.num_envs, seats), LEARNER, device=device)  # matchup of each world
+        self.learns: Tensor = torch.zeros(shape, dtype=torch.bool, device=device)
         self.rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}  # by matchup and learning seats
         self.stale = True  # the seats' policies are not assigned yet
-        self.kernel_version, self._action_seed = 0, seed
+        self.kernel_version: int = 0
+        self._action_seed = seed
         self._draw_seed = torch.tensor([derive_seed(seed, DRAW_STREAM)], device=device)
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
         self._seats: dict[int, DeferredSeatPolicies] = {}
@@ -191,7 +194,7 @@ class OpponentSampler:
         self.cumulative.copy_(weight.cumsum(0) / weight.cumsum(0)[-1])
         for seat, each in enumerate(self.game.seats):
             self._update_seat(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
-        self.pools = pools
+        self.pools: dict[str, list[PolicyProtocol]] = pools
         self.kernel_version += 1
         if draw_margin is not None:
             self.draw_margin.fill_(draw_margin)
@@ -278,12 +281,12 @@ class OpponentSampler:
         device, seats, capacity = self.core.device, len(self.game.seats), len(self.cumulative)
         if len(self.rows) > capacity:
             capacity, before = max(64, 1 << (len(self.rows) - 1).bit_length()), self.sums
-            self.matchups = torch.full((capacity, seats), LEARNER, device=device)
-            self.learning = torch.zeros((capacity, len(self.side)), dtype=torch.bool, device=device)
-            self.cumulative = torch.ones(capacity, dtype=torch.float64, device=device)
-            self.sums = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
+            self.matchups: Tensor = torch.full((capacity, seats), LEARNER, device=device)
+            self.learning: Tensor = torch.zeros((capacity, len(self.side)), dtype=torch.bool, device=device)
+            self.cumulative: Tensor = torch.ones(capacity, dtype=torch.float64, device=device)
+            self.sums: Tensor = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
             self.sums[: len(before)].copy_(before)
-            self.draw = MatchupDraw(self.cumulative, self._draw_seed)
+            self.draw: MatchupDraw = MatchupDraw(self.cumulative, self._draw_seed)
             self.version += 1
         matchups, learns = self._table()
         self.matchups[: len(matchups)].copy_(matchups)

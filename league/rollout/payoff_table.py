@@ -34,8 +34,9 @@ class PayoffTable:
             game: Game whose seats are the axes.
             sizes: Number of policies by role; 0 for other roles.
         """
-        self.game, self.seats = game, len(game.seats)
-        self.sizes = dict.fromkeys(game.roles, 0)
+        self.game: Game = game
+        self.seats: int = len(game.seats)
+        self.sizes: dict[str, int] = dict.fromkeys(game.roles, 0)
         self._sums = torch.zeros((1 + 3 * self.seats, *self.shape), dtype=torch.float64)
         self.grow(sizes or {})
 

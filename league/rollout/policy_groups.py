@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,14 +68,18 @@ class SinglePolicy:
             hidden_state: (E, n, H), if the policy is recurrent.
             policy: The policy.
         """
-        self.first, self.hidden_state, self.policy = first, hidden_state, policy
-        self.device = core.device
-        self.reads_core = getattr(policy, "core", None) is core  # it acts for all worlds of its core
-        self.worlds, self.plays = torch.empty(0, dtype=torch.int64), None
+        self.first: int = first
+        self.hidden_state: Tensor | None = hidden_state
+        self.policy: PolicyProtocol = policy
+        self.device: torch.device = core.device
+        self.reads_core: bool = getattr(policy, "core", None) is core  # it acts for all worlds of its core
+        self.worlds: Tensor = torch.empty(0, dtype=torch.int64)
+        self.plays: Tensor | None = None
 
     def assign(self, worlds: Tensor, local: Tensor) -> None:
         """Assign the worlds (R,)."""
-        self.worlds, self.plays = worlds.to(self.device), None
+        self.worlds = worlds.to(self.device)
+        self.plays = None
 
     def assign_on_device(self, slot: Tensor) -> None:
         """Assign the worlds of the slots (E,) that are this policy's."""
@@ -130,18 +135,26 @@ class SameShapePolicies:
             hidden_state: (E, n, H), if the policies are recurrent.
             weights: Weights of the policies.
         """
-        self.first, self.hidden_state, self.weights, self.size = first, hidden_state, weights, weights.size
-        self.on_cpu, self.worlds, self.local = core.device.type == "cpu", torch.empty(0), torch.empty(0)
-        self.edges = torch.arange(self.size + 1)
+        self.first: int = first
+        self.hidden_state: Tensor | None = hidden_state
+        self.weights: PolicyWeightsCache = weights
+        self.size: int = weights.size
+        self.on_cpu: bool = core.device.type == "cpu"
+        self.worlds = torch.empty(0)
+        self.local = torch.empty(0)
+        self.edges: Tensor = torch.arange(self.size + 1)
         self.ready: _Blocks | None = None
         self.plays: Tensor | None = None
 
     def assign(self, worlds: Tensor, local: Tensor) -> None:
         """Assign the worlds (R,) to the policies `local` (R,), ascending; both on the host."""
-        self.worlds, self.local, self.plays, self.ready = worlds, local, None, None
+        self.worlds: Tensor = worlds
+        self.local: Tensor = local
+        self.plays = None
+        self.ready = None
         present = local.unique_consecutive().tolist()
         room = self.weights.room
-        self.waves = [present[start : start + room] for start in range(0, len(present), room)]
+        self.waves: list[Any] = [present[start : start + room] for start in range(0, len(present), room)]
         if not self.on_cpu and len(self.waves) == 1:
             self.ready = self._blocks(worlds, local, self.waves[0])
 

@@ -18,13 +18,17 @@ class PolicyWeightsCache:
 
     def __init__(self, policies: BatchedPolicies, room: int, device: torch.device) -> None:
         """Copy the weights to the device, or leave them on the host if there is no room for all."""
-        self.size, self.room, self.device = policies.size, min(room, policies.size), device
-        self.paged = room < policies.size
+        self.size: int = policies.size
+        self.room: int = min(room, policies.size)
+        self.device: torch.device = device
+        self.paged: bool = room < policies.size
         self.home, self.here = policies, map_tensors(policies, lambda value: value.to(device))
         if self.paged:
-            self.home = map_tensors(policies, lambda value: value.cpu())
-            self.here = map_tensors(policies, lambda value: value.new_empty((room, *value.shape[1:]), device=device))
-        self.pairs = list(zip(_tensors(self.here), _tensors(self.home), strict=True))
+            self.home: BatchedPolicies = map_tensors(policies, lambda value: value.cpu())
+            self.here: BatchedPolicies = map_tensors(
+                policies, lambda value: value.new_empty((room, *value.shape[1:]), device=device)
+            )
+        self.pairs: list[tuple[Tensor, Tensor]] = list(zip(_tensors(self.here), _tensors(self.home), strict=True))
         self.places: OrderedDict[int, int] = OrderedDict()  # of policies on the device, the last used at the end
 
     def gather(self, owner: Tensor, wanted: Sequence[int] = ()) -> BatchedPolicies:

@@ -53,8 +53,10 @@ class SeatPolicies:
         Raises:
             ConfigError: A policy does not fit the seat.
         """
-        self.core, self.agents = core, make_agent_group(core, seat.members)
-        self.size, count = len(policies), len(agent_rows_of(core, seat.members))
+        self.core: Core = core
+        self.agents: AgentGroup = make_agent_group(core, seat.members)
+        self.size: int = len(policies)
+        count = len(agent_rows_of(core, seat.members))
         self._generator = torch.Generator(core.device)
         groups: list[list[int]] = []
         for index, policy in enumerate(policies):
@@ -87,8 +89,8 @@ class SeatPolicies:
         self._slot = torch.empty(self.size + 1, dtype=torch.int64)  # of a policy in the order of the parts
         self._slot[torch.tensor([*order, self.size])] = torch.arange(self.size + 1)  # the last slot: NO_POLICY
         self._slot_on_device = self._slot.to(core.device)
-        self.on_cpu = core.device.type == "cpu"
-        self.paged = any(isinstance(part, SameShapePolicies) and part.weights.paged for part in self.parts)
+        self.on_cpu: bool = core.device.type == "cpu"
+        self.paged: bool = any(isinstance(part, SameShapePolicies) and part.weights.paged for part in self.parts)
         self.seed(0)
         self.assign(torch.full((core.num_envs,), NO_POLICY))
 

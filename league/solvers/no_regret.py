@@ -118,12 +118,14 @@ class SeatPayoffs:
 
     def __init__(self, payoffs: Tensor):
         """Split payoffs (S, N_1, ..., N_S) by seats."""
-        self.device = payoffs.device
+        self.device: torch.device = payoffs.device
         on_host = payoffs.device.type == "cpu"
         # Each seat's own axis is first; the other axes are contracted from the last one.
         tables = [own.movedim(seat, 0).contiguous() for seat, own in enumerate(payoffs)]
         self.tables: list[Any] = [table.numpy() for table in tables] if on_host else tables
-        self.others = [[t for t in reversed(range(len(tables))) if t != seat] for seat in range(len(tables))]
+        self.others: list[list[int]] = [
+            [t for t in reversed(range(len(tables))) if t != seat] for seat in range(len(tables))
+        ]
 
     def zeros(self) -> list[Any]:
         """Return one vector of zeros per seat."""

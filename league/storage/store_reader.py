@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game
 from league.policies.population import PolicyRecord, Population
 from league.storage import database
@@ -31,7 +32,7 @@ from trainers.base.serialization import check_digests, read_tensors
 __all__ = ["StoreReader"]
 
 
-class StoreReader:
+class StoreReader(Summarized):
     """The part of `RunStore` that reads; a CheckpointError names the file, the table and the field."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
@@ -44,19 +45,35 @@ class StoreReader:
         Raises:
             CheckpointError: A value is damaged.
         """
-        self.path, self._db = path, db
-        self.file = path / database.DATABASE
+        self.path: Path = path
+        self._db = db
+        self.file: Path = path / database.DATABASE
         self._sqlite_errors = database.SQLiteErrorTranslator(self.file)
         meta = dict(self._read("meta", ("key", "value")))
         if lost := {"game", "config", "version"} - meta.keys():
             raise CheckpointError(
                 f"{self.file}: expected a run's game, config and version, got no {min(lost)} (damaged)"
             )
-        self.game = Game.from_json(self._json("meta", "game", meta["game"], Any), f"{self.file}: meta: game")
+        self.game: Game = Game.from_json(self._json("meta", "game", meta["game"], Any), f"{self.file}: meta: game")
         self.config: dict[str, Any] = self._json("meta", "config", meta["config"], CONFIG_FIELDS)
-        self.version = meta["version"]
-        self.populations = {role: Population(role, path / "policies") for role in self.game.roles}
+        self.version: str = meta["version"]
+        self.populations: dict[str, Population] = {
+            role: Population(role, path / "policies") for role in self.game.roles
+        }
         self._read_populations()
+
+    def _summary(self) -> Summary:
+        """Return the game and the populations; the database may be closed."""
+        return self.summary_with(algorithm=self.config.get("algorithm"))
+
+    def summary_with(self, **facts: Any) -> Summary:
+        """Return the summary of a run of this store, with further facts."""
+        rows = []
+        for role, population in self.populations.items():
+            seats = ", ".join(self.game.seats[seat].name for seat in self.game.seats_of(role))
+            rows.append((role, seats, len(population), population.entries[-1].name if len(population) else "none"))
+        facts |= {"path": self.path}
+        return Summary(self.game.env_id, facts, ("role", "seats", "policies", "newest"), rows)
 
     # ---------------------------------------------------------------- tasks
 

@@ -71,7 +71,9 @@ class AccessMiddleware:
             host: Address at which the server listens.
             names: Accepted host names. Other names are refused, because other sites can resolve to any address.
         """
-        self.app, self.token, self.names = app, token.encode(), {name.lower() for name in names}
+        self.app: Any = app
+        self.token: bytes = token.encode()
+        self.names: set[str] = {name.lower() for name in names}
         self.address = ipaddress.ip_address(host)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

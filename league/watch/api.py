@@ -102,7 +102,8 @@ class ViewerApi:
 
     def __init__(self, latest: LatestSnapshot, rollouts: RolloutCache) -> None:
         """Serve the snapshots of a run, and rollouts from a cache."""
-        self.latest, self.rollouts = latest, rollouts
+        self.latest: LatestSnapshot = latest
+        self.rollouts: RolloutCache = rollouts
 
     def answer(self, name: str, query: str = "") -> bytes:
         """Return the response to `api/NAME?QUERY`, JSON.

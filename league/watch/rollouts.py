@@ -210,7 +210,8 @@ class RolloutCache:
 
     def __init__(self, kept: int = CACHE_BYTES) -> None:
         """Start with an empty cache of `kept` bytes."""
-        self.kept, self.closed = kept, threading.Event()
+        self.kept: int = kept
+        self.closed: threading.Event = threading.Event()
         self._pool = ThreadPoolExecutor(1, "rollouts")
         self._lock = threading.Lock()
         self._pending: dict[Hashable, Future[bytes]] = {}  # the last requested last

@@ -1,5 +1,6 @@
 """Project files: extras, pinned versions, time limits."""
 
+import contextlib
 import functools
 import importlib.util
 import re
@@ -113,3 +114,51 @@ def test_sessions_stop_after_their_limit(tmp_path):
     short = [word.replace(nox.LIMIT, "0.2s") for word in ran[0][:3]]
     done = subprocess.run([*short, sys.executable, "-c", "import time; time.sleep(20)"], timeout=15, check=False)
     assert done.returncode == 124
+
+
+def recorded_session(tmp_path, name):
+    """A session of nox that records what it would run and install; its build writes a wheel."""
+    calls = []
+
+    def run_command(*words, **settings):
+        calls.append((tuple(map(str, words)), Path.cwd()))
+        if "build" in words:
+            (tmp_path / "tmp").mkdir(exist_ok=True)
+            (tmp_path / "tmp" / "gpu_envs-1.0-py3-none-any.whl").touch()
+
+    def create_tmp():
+        (tmp_path / "tmp").mkdir(exist_ok=True)
+        return str(tmp_path / "tmp")
+
+    return calls, SimpleNamespace(
+        name=name,
+        posargs=[],
+        install=lambda *words: calls.append((("install", *words), Path.cwd())),
+        run=run_command,
+        create_tmp=create_tmp,
+        chdir=contextlib.chdir,
+    )
+
+
+def test_wheel_is_used_from_an_empty_folder_in_every_python_of_the_classifiers(tmp_path):
+    nox, (calls, session) = noxfile(), recorded_session(tmp_path, "wheel-3.12")
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
+    named = {line.rpartition(" ")[2] for line in classifiers if re.search(r"Python :: 3\.\d+$", line)}
+    assert named
+    assert named <= set(nox.wheel.python)
+    nox.wheel.func(session)
+    install = next(words for words, _ in calls if words[0] == "install")
+    assert install[-1] == f"{tmp_path / 'tmp' / 'gpu_envs-1.0-py3-none-any.whl'}[league]"
+    used = [(words[3:], folder) for words, folder in calls if words[0] == "timeout"]
+    assert [words for words, _ in used] == list(nox.USE_OF_WHEEL)
+    assert {folder for _, folder in used} == {tmp_path / "tmp" / "empty"}
+
+
+def test_newer_pythons_use_the_wheel_after_the_tests(tmp_path):
+    nox, (calls, session) = noxfile(), recorded_session(tmp_path, "pythons-3.12")
+    nox.pythons.func(session)
+    kinds = [words[0] if words[0] != "timeout" else words[3:6] for words, _ in calls]
+    tests = next(index for index, kind in enumerate(kinds) if kind[1:] == ("-m", "pytest"))
+    assert calls[tests + 2][0][-1].endswith(".whl")
+    assert calls[tests + 2][0][:2] == ("install", "--disable-pip-version-check")
+    assert ("gpu-envs", "list") in kinds[tests + 3 :]

@@ -25,7 +25,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 def test_version_is_defined_once():
     assert "version" in PROJECT["dynamic"]
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", gpu_envs.__version__)
-    assert citation()["version"] == gpu_envs.__version__
+    others = [ROOT / name for name in ("pyproject.toml", "CITATION.cff", "README.md", "docs/conf.py", "Makefile")]
+    assert not [path.name for path in others if gpu_envs.__version__ in path.read_text(encoding="utf-8")]
+    assert "version" not in citation()
 
 
 def citation():
@@ -38,11 +40,11 @@ def test_citation_has_the_fields_of_its_schema():
     assert found["cff-version"] == "1.2.0"
     assert {"authors", "cff-version", "message", "title"} <= found.keys()
     assert found.keys() <= {"abstract", "authors", "cff-version", "date-released", "keywords", "license", "message",
-                            "title", "type", "version"}  # fmt: skip
+                            "title", "type"}  # fmt: skip
     assert found["authors"] == [{"name": "The gpu-envs contributors"}] == PROJECT["authors"]
     assert found["license"] == PROJECT["license"]
     assert found["type"] == "software"
-    assert all(isinstance(found[key], str) for key in ("abstract", "message", "title", "version"))
+    assert all(isinstance(found[key], str) for key in ("abstract", "message", "title"))
 
 
 def test_changelog_has_the_expected_sections():
@@ -50,8 +52,25 @@ def test_changelog_has_the_expected_sections():
     versions = [line for line in lines if line.startswith("## ")]
     assert versions[0] == "## [Unreleased]"
     assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", line) for line in versions[1:])
-    kinds = {line for line in lines if line.startswith("### ")}
+    kinds = {line for line in lines if line.startswith("### ") and not line.startswith("### Upgrading from ")}
     assert kinds <= {f"### {kind}" for kind in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")}
+    assert gpu_envs.__version__ in versions[1]
+    start = lines.index(versions[1])
+    end = lines.index(versions[2]) if len(versions) > 2 else len(lines)
+    assert end - start < 130  # a user can read it
+
+
+def test_release_checklist_names_existing_targets_and_files():
+    text = (ROOT / "RELEASING.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"make ([a-z][a-z-]+)", text))
+    assert {"build", "test-slow", "test-wheel", "docs"} <= targets
+    assert not {target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)}
+    for name in re.findall(r"`?(?:bash |python )?((?:\.ci|docs|tests|gpu_envs)/[\w/.]+)", text):
+        assert (ROOT / name).exists(), name
+    steps = re.findall(r"^- \[ \] ", text, re.MULTILINE)
+    assert len(steps) >= 12
+    assert "RELEASING.md" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def run(*command, cwd, env=None):

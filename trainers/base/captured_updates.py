@@ -68,7 +68,7 @@ class CapturedUpdates:
             read: Returns the other tensors, of any shapes, that the functions use and that could be replaced.
             changed: Returns the tensors that the functions change besides those of the learner.
         """
-        self.enabled = enabled and learner.device.type == "cuda"
+        self.enabled: bool = enabled and learner.device.type == "cuda"
         self._learner, self._read, self._changed_besides = learner, read, changed
         self.pool: Any = None
         """Memory pool that the graphs share with others that never run at the same time; None: one for each graph."""

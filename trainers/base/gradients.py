@@ -33,6 +33,8 @@ class MinibatchSampler:
 
         With `fixed_shapes` nothing is read from the device: minibatches keep the rows without decisions, see "valid".
         """
+        self.size: int
+        self.device: torch.device
         valid, self.size, self.device = batch.get("valid"), batch["obs"].shape[0], batch["obs"].device
         self._valid: Tensor | None = None
         if fixed_shapes:

@@ -23,7 +23,8 @@ class PhaseTimer:
 
     def __init__(self, device: torch.device) -> None:
         """Start the first phase."""
-        self.device, self.cuda = device, device.type == "cuda"
+        self.device: torch.device = device
+        self.cuda: bool = device.type == "cuda"
         self.totals: dict[str, float] = {}
         self.events: list[tuple[str, Any, Any]] = []
         self.in_graph: list[tuple[str, Any, Any]] = []

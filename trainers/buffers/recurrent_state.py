@@ -21,9 +21,10 @@ class RecurrentState:
 
     def __init__(self, shape: tuple[int, int], actor: Network, critic: Network, device: torch.device) -> None:
         """Allocate zeros for `shape` (E, n)."""
-        self.actor = torch.zeros((*shape, actor.hidden_width), device=device)
-        self.critic = torch.zeros((*shape, critic.hidden_width), device=device)
-        self.actor_next, self.critic_next = self.actor.clone(), self.critic.clone()
+        self.actor: Tensor = torch.zeros((*shape, actor.hidden_width), device=device)
+        self.critic: Tensor = torch.zeros((*shape, critic.hidden_width), device=device)
+        self.actor_next: Tensor = self.actor.clone()
+        self.critic_next: Tensor = self.critic.clone()
 
     def step(self, actor: Network, obs: Tensor, rollout: RolloutBuffer) -> Tensor:
         """Return the actor's outputs (E, n, outputs) for the present step's normalized observations (E, n, D)."""

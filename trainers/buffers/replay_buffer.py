@@ -60,21 +60,24 @@ class ReplayBuffer:
             ConfigError: The capacity is too small, or the buffers exceed the free memory or this rank's share of it.
                 The message states the bytes needed.
         """
-        self.shard = shard if shard is not None and shard.ranks > 1 else None
-        self.num_envs, self.device = num_envs, device
-        self.num_envs_total = num_envs if self.shard is None else self.shard.num_envs_total
-        self.length = -(-capacity // self.num_envs_total)
+        self.shard: Shard | None = shard if shard is not None and shard.ranks > 1 else None
+        self.num_envs: int = num_envs
+        self.device: torch.device = device
+        self.num_envs_total: int = num_envs if self.shard is None else self.shard.num_envs_total
+        self.length: int = -(-capacity // self.num_envs_total)
         if self.length < least:
             raise ConfigError(
                 f"learner.replay_size: expected at least {least * self.num_envs_total}, that is {least} "
                 f"steps of {self.num_envs_total} worlds, got {capacity}"
             )
         self._check_fits(capacity, fields)
-        self.buffers = {
+        self.buffers: dict[str, Tensor] = {
             name: torch.zeros(self._shape(name, shape, num_envs), dtype=dtype, device=device)
             for name, (shape, dtype) in fields.items()
         }
         self.position, self.filled = 0, 0
+        self.oldest: Tensor
+        self.num_steps: Tensor
         self.oldest, self.num_steps = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
         """Row of the oldest step, and number of steps per world, on the device."""
 
@@ -113,7 +116,8 @@ class ReplayBuffer:
 
     def _set_position(self, position: int, filled: int) -> None:
         """Set the row of the next step and the number of steps per world."""
-        self.position, self.filled = position, filled
+        self.position: int = position
+        self.filled: int = filled
         self.oldest.fill_(position if filled == self.length else 0)
         self.num_steps.fill_(filled)
 

@@ -70,24 +70,27 @@ class RolloutBuffer:
             device: Device of the buffers.
         """
         steps = (length, *shape)
-        self.length, self.capacity, self.device, self.t = length, capacity, device, 0
-        self.all_obs = torch.zeros((length + 1, *shape, obs_width), device=device)
-        self.action = torch.zeros((*steps, *action_shape), dtype=action_dtype, device=device)
-        self.log_prob = torch.zeros(steps, device=device)
-        self.reward = torch.zeros(steps, device=device)
-        self.terminated = torch.zeros(steps, dtype=torch.bool, device=device)
-        self.truncated = torch.zeros(steps, dtype=torch.bool, device=device)
-        self.valid = torch.zeros(steps, dtype=torch.bool, device=device)
+        self.length: int = length
+        self.capacity = capacity
+        self.device: torch.device = device
+        self.t = 0
+        self.all_obs: Tensor = torch.zeros((length + 1, *shape, obs_width), device=device)
+        self.action: Tensor = torch.zeros((*steps, *action_shape), dtype=action_dtype, device=device)
+        self.log_prob: Tensor = torch.zeros(steps, device=device)
+        self.reward: Tensor = torch.zeros(steps, device=device)
+        self.terminated: Tensor = torch.zeros(steps, dtype=torch.bool, device=device)
+        self.truncated: Tensor = torch.zeros(steps, dtype=torch.bool, device=device)
+        self.valid: Tensor = torch.zeros(steps, dtype=torch.bool, device=device)
         self.mask: Tensor | None = None  # (T + 1, E, n, choices)
         self.to_move: Tensor | None = None  # (T + 1, E, n)
         self.state: Tensor | None = None  # (T + 1, E, S)
         self.joint_action: Tensor | None = None  # (T, E, A[, K])
         # whether step t starts an episode; row T is the first step of the next rollout
-        self.episode_starts = torch.ones((length + 1, shape[0]), dtype=torch.bool, device=device)
-        self.final_obs = torch.zeros((capacity + 1, obs_width), device=device)
-        self.final_slot = torch.full(steps, capacity, dtype=torch.int64, device=device)
-        self.final_count = torch.zeros((), dtype=torch.int64, device=device)
-        self.largest_final_count = torch.zeros((), dtype=torch.int64, device=device)  # of all rollouts so far
+        self.episode_starts: Tensor = torch.ones((length + 1, shape[0]), dtype=torch.bool, device=device)
+        self.final_obs: Tensor = torch.zeros((capacity + 1, obs_width), device=device)
+        self.final_slot: Tensor = torch.full(steps, capacity, dtype=torch.int64, device=device)
+        self.final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)
+        self.largest_final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)  # of all rollouts so far
         self.final_state: Tensor | None = None  # (T, E, S)
 
     def begin_step(
@@ -165,7 +168,7 @@ class RolloutBuffer:
             final = torch.cat([last, final[-1:]])
         for name, tensor in {**per_step, "final_obs": final}.items():
             self._take(name, tensor, whole)
-        self.capacity = len(final) - 1
+        self.capacity: int = len(final) - 1
         truncations = trace.final_count[:, rows]
         self.final_count.copy_(truncations.any() * self.capacity)  # rows have gaps: all are used, or none
         self.largest_final_count.copy_(
@@ -269,7 +272,7 @@ class RolloutBuffer:
 
     def rewind(self) -> None:
         """Restart the rollout."""
-        self.t = 0
+        self.t: int = 0
         self.final_count.zero_()
 
     def clear(self) -> None:
@@ -294,14 +297,21 @@ class BatchedRolloutBuffer(RolloutBuffer):
     def __init__(self, parts: Sequence[RolloutBuffer]) -> None:
         """Move the buffers of rollouts that have not begun into shared memory."""
         first = parts[0]
-        self.parts, self.length, self.capacity, self.t = parts, first.length, first.capacity, 0
-        self.device, self.mask, self.to_move, self.state = first.device, None, None, None
-        self.joint_action, self.final_state = None, None
+        self.parts: Sequence[RolloutBuffer] = parts
+        self.length: int = first.length
+        self.capacity: int = first.capacity
+        self.t = 0
+        self.device: torch.device = first.device
+        self.mask: Tensor | None = None
+        self.to_move: Tensor | None = None
+        self.state: Tensor | None = None
+        self.joint_action: Tensor | None = None
+        self.final_state: Tensor | None = None
         for name, value in vars(first).items():
             if isinstance(value, Tensor):
                 self._share(name, torch.stack([getattr(part, name) for part in parts]))
         rows = torch.arange(len(parts), device=first.device) * (first.capacity + 1)
-        self.first_rows = rows.unsqueeze(-1)
+        self.first_rows: Tensor = rows.unsqueeze(-1)
 
     def _share(self, name: str, whole: Tensor) -> None:
         """Make the rollouts' buffers views of a buffer (P, ...), and store it time-major if it has a time axis."""
@@ -318,4 +328,4 @@ class BatchedRolloutBuffer(RolloutBuffer):
 
     def rewind(self) -> None:
         """Restart the rollout; the policies' rollouts reset their own counters."""
-        self.t = 0
+        self.t: int = 0

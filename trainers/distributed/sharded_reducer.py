@@ -17,7 +17,7 @@ class AllReduceReducer(GradientReducer):
     def __init__(self, ranks: int) -> None:
         """Store the number of ranks."""
         self.ranks = ranks
-        self.can_capture = ranks == 1
+        self.can_capture: bool = ranks == 1
 
     def _all_reduce(self, gradients: list[Tensor]) -> None:
         """Average all gradients in one message."""
@@ -76,7 +76,8 @@ class ShardedMinibatchSampler(MinibatchSampler):
     def __init__(self, batch: dict[str, Tensor], length: int, rows_per_step: int, shard: Shard) -> None:
         """Exchange the number of rows per step with the other ranks; arguments as in `minibatch_sampler`."""
         rows, valid = batch["rows"], batch.get("valid")
-        self.shard, self.device = shard, rows.device
+        self.shard: Shard = shard
+        self.device: torch.device = rows.device
         step = rows // rows_per_step
         here = torch.bincount(step, minlength=length)
         counts = torch.stack(shard.all_gather(here)).view(shard.ranks, -1)
@@ -84,8 +85,10 @@ class ShardedMinibatchSampler(MinibatchSampler):
         # index, among the rows of all ranks, of this rank's first row of each step
         first = at_step.cumsum(0) - at_step + counts[: shard.rank].sum(0)
         place = torch.arange(len(rows), device=self.device) + (first - (here.cumsum(0) - here))[step]
+        self.size: int
+        self.max_minibatches: int
         self.size = self.max_minibatches = int(at_step.sum())
-        self.own = torch.full((self.size,), -1, device=self.device).index_copy_(
+        self.own: Tensor = torch.full((self.size,), -1, device=self.device).index_copy_(
             0, place, torch.arange(len(rows), device=self.device)
         )
         self.weight: Tensor | None = None
@@ -95,7 +98,7 @@ class ShardedMinibatchSampler(MinibatchSampler):
             self.weight = shard.sum(weight.index_copy_(0, place, valid.sum(1)))
             self.num_decisions = int(self.weight.sum())
         # with this divisor the mean over ranks of sums equals the mean over all rows
-        self.divisor = self.num_decisions / shard.ranks
+        self.divisor: Tensor | float | None = self.num_decisions / shard.ranks
 
     def minibatches(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
         """Return this rank's rows of `number` random minibatches, and the divisors of losses on them.

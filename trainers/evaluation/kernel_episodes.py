@@ -91,7 +91,7 @@ class KernelPlayers:
             pools: Policies that will be evaluated; one kernel is compiled for all of them.
         """
         self.core = core
-        self.pools = [pool for pool in pools if self.supports(pool)]
+        self.pools: list[Players] = [pool for pool in pools if self.supports(pool)]
         self._plan: PolicyRollout | None = None
 
     def supports(self, players: Players, engine: str = "kernel") -> bool:

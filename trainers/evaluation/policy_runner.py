@@ -37,7 +37,7 @@ class PolicyRunner:
                     break
             else:
                 batches.append([member])
-        self.parts = [_PolicyGroup(core, batch) for batch in batches]
+        self.parts: list[_PolicyGroup] = [_PolicyGroup(core, batch) for batch in batches]
 
     def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:
         """Return the actions of all agents, (E, A) or (E, A, K); agents without a policy take random legal actions."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from warp_kernels.mpe import particles
 
@@ -132,7 +133,7 @@ SCRIPTS: dict[str, Script] = {
 """Scripts by environment id."""
 
 
-class ScriptedPolicy:
+class ScriptedPolicy(Summarized):
     """Chase or flee in the environments of one core; has the interface of `trainers.models.policy.Policy`."""
 
     def __init__(self, core: Core, member: str) -> None:
@@ -144,15 +145,22 @@ class ScriptedPolicy:
         if core.id not in SCRIPTS:
             raise ConfigError(f"{core.id}: there are scripted policies for {', '.join(SCRIPTS)} only")
         script, own = SCRIPTS[core.id], agent_rows_of(core, [member])
-        self.core, self.look, self.rows = core, script.look, rows_index(own, core.device)
-        self.moves = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
-        self.hunts = own[0] in core.groups[script.hunters]
+        self.member = member
+        self.core: Core = core
+        self.look: Callable[[Core, slice | Tensor, Tensor], ActionOutcomes] = script.look
+        self.rows: slice | Tensor = rows_index(own, core.device)
+        self.moves: Tensor = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
+        self.hunts: bool = own[0] in core.groups[script.hunters]
         other = next(group for group in core.groups if (group == script.hunters) != self.hunts)
-        self.others = rows_index(core.groups[other], core.device)
+        self.others: slice | Tensor = rows_index(core.groups[other], core.device)
         space = make_agent_group(core, [member]).space
-        self.sizes = [int(n) for n in getattr(space, "nvec", ())]
-        self.throttles = core.action_buffer.dtype == torch.float32
+        self.sizes: list[int] = [int(n) for n in getattr(space, "nvec", ())]
+        self.throttles: bool = core.action_buffer.dtype == torch.float32
         self.seed(0)
+
+    def _summary(self) -> Summary:
+        script = "chase the nearest" if self.hunts else "flee from the nearest"
+        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
 
     @torch.no_grad()
     def act(

@@ -77,7 +77,7 @@ class LearnerModule(LightningModule):
             ConfigError: A setting has no effect under Lightning.
         """
         super().__init__()
-        self.config = config if isinstance(config, TrainConfig) else TrainConfig.from_json(dict(config))
+        self.config: TrainConfig = config if isinstance(config, TrainConfig) else TrainConfig.from_json(dict(config))
         self._check_has_effect()
         if not torch.cuda.is_initialized():  # Lightning starts CUDA before it asks for the environments
             dataclasses.replace(self.config, device="cuda").prepare()
@@ -85,7 +85,7 @@ class LearnerModule(LightningModule):
         self.automatic_optimization = False
         self.iteration = 0
         self.max_norm: float | None = None
-        self.nets = nn.ModuleList()
+        self.nets: torch.nn.ModuleList = nn.ModuleList()
         self.known: dict[str, float] = {}
 
     def _check_has_effect(self) -> None:
@@ -139,7 +139,7 @@ class LearnerModule(LightningModule):
         if not self.assignments:
             self._build(device, self.global_rank, ranks)
             config = dataclasses.replace(self.config, device=str(device))
-            self.evaluator = (
+            self.evaluator: TrainingEvaluator | None = (
                 TrainingEvaluator(config, self.collector.core, self.assignments) if config.eval_episodes else None
             )
         elif self.ranks != ranks or self.collector.core.device != device:
@@ -152,9 +152,10 @@ class LearnerModule(LightningModule):
         c = dataclasses.replace(self.config, device=str(device), total_steps=-(-self.config.total_steps // ranks))
         c.prepare()
         core = make_train_core(c, c.num_envs, c.seed, env_offset=rank * c.num_envs)
-        self.ranks, self.iterations = ranks, c.iterations
-        self.learners = LearnerGroup(c, core)
-        self.collector = Collector(c, core, self.learners)
+        self.ranks: int = ranks
+        self.iterations: int = c.iterations
+        self.learners: LearnerGroup = LearnerGroup(c, core)
+        self.collector: Collector = Collector(c, core, self.learners)
         self.assignments = self.learners.assignments
         self.learners.set_reducer(LightningReducer(self))
         for index, assignment in enumerate(self.assignments.values()):
@@ -172,7 +173,7 @@ class LearnerModule(LightningModule):
 
     def on_fit_start(self) -> None:
         """Apply the number of threads and the determinism of the configuration."""
-        self.torch_settings = ExitStack()
+        self.torch_settings: ExitStack[bool | None] = ExitStack()
         self.torch_settings.enter_context(self.config.in_force(self.learners.use_kernels))
         self.last_step_end = time.perf_counter()
 
@@ -197,7 +198,7 @@ class LearnerModule(LightningModule):
         now = time.perf_counter()
         steps = self.config.rollout_steps * self.ranks
         row |= {"env_steps": float(self.iteration * steps), "env_steps_per_second": steps / (now - self.last_step_end)}
-        self.last_step_end = now
+        self.last_step_end: float = now
         self.log_dict(row)
         self.log_dict(self.known, prog_bar=True)
         self.trainer.should_stop |= self.iteration >= self.iterations
@@ -246,7 +247,8 @@ class LearnerModule(LightningModule):
             state = saved["states"][self.global_rank]
             self.collector.load_state_dict(state)
             self.learners.load_state_dict(state)
-        self.iteration, self.known = saved["iteration"], dict(saved["known"])
+        self.iteration: int = saved["iteration"]
+        self.known = dict(saved["known"])
 
 
 class RolloutDataLoader:
@@ -258,7 +260,8 @@ class RolloutDataLoader:
 
     def __init__(self, collector: Collector, length: int) -> None:
         """Collect `length` rollouts per epoch with a collector."""
-        self.collector, self.length = collector, length
+        self.collector: Collector = collector
+        self.length: int = length
 
     def __len__(self) -> int:
         """Return the number of rollouts in an epoch."""

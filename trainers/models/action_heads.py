@@ -25,6 +25,7 @@ __all__ = [
     "MAX_LOG_STD",
     "Head",
     "action_spec",
+    "action_text",
     "check_action_spec",
     "greedy_spec",
     "make_head",
@@ -86,6 +87,16 @@ def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]
     box = given["kind"] if given["kind"] in _SQUASHED else "continuous"
     bounded = isinstance(space, spaces.Box) and space.is_bounded()
     return action_spec(space, given.get("init_log_std", 0.0), box if bounded else "continuous")
+
+
+def action_text(spec: dict[str, Any]) -> str:
+    """Return the action space of a specification in few words, as Gymnasium writes it."""
+    if "sizes" in spec:
+        sizes = spec["sizes"]
+        return f"MultiDiscrete({sizes})" if spec["kind"] == "multi_discrete" else f"Discrete({sizes[0]})"
+    low, high = set(spec["low"]), set(spec["high"])
+    bounds = f"{low.pop():g}, {high.pop():g}, " if len(low) == len(high) == 1 else ""
+    return f"Box({bounds}({len(spec['low'])},))"
 
 
 def check_action_spec(where: str, spec: Any) -> None:

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from trainers.base.random_streams import Stream
+from trainers.models.action_heads import Head
 from trainers.models.networks import Network, with_ids
+from trainers.models.normalization import ObservationNormalizer
 from trainers.models.policy import Policy, PolicyModules
 
 __all__ = ["BatchedPolicies", "can_batch", "map_tensors"]
@@ -27,12 +29,14 @@ class BatchedPolicies:
     def __init__(self, members: Sequence[PolicyModules]) -> None:
         """Stack copies of the members' weights; all pairs of members must satisfy `can_batch`."""
         first = members[0]
-        self.size, self.obs_width, self.ids = len(members), first.spec["obs_width"], first.spec.get("ids", 0)
-        self.generator = first.generator
+        self.size: int = len(members)
+        self.obs_width: int = first.spec["obs_width"]
+        self.ids: int = first.spec.get("ids", 0)
+        self.generator: torch.Generator = first.generator
         stack = self._stack = _StackedParameters()
-        self.normalizer = stack.entrywise([member.normalizer for member in members])
-        self.head = stack.entrywise([member.head for member in members])
-        self.actor = _Networks([member.actor for member in members], stack)
+        self.normalizer: ObservationNormalizer = stack.entrywise([member.normalizer for member in members])
+        self.head: Head = stack.entrywise([member.head for member in members])
+        self.actor: _Networks = _Networks([member.actor for member in members], stack)
 
     def refresh(self) -> None:
         """Copy the members' present weights into the stacked tensors, in place."""

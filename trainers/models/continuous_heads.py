@@ -27,10 +27,12 @@ class BoxHead(nn.Module):
     def __init__(self, low: Sequence[float], high: Sequence[float]) -> None:
         """Set the bounds of the K dimensions."""
         super().__init__()
+        self.num_params: int
+        self.code_width: int
         self.num_params = self.code_width = len(low)
-        self.action_shape = (len(low),)
-        self.action_dtype = torch.float32
-        self.bounded = bool(np.isfinite([*low, *high]).all())
+        self.action_shape: tuple[int] = (len(low),)
+        self.action_dtype: torch.dtype = torch.float32
+        self.bounded: bool = bool(np.isfinite([*low, *high]).all())
         self.register_buffer("low", torch.tensor(low, dtype=torch.float32), persistent=False)
         self.register_buffer("high", torch.tensor(high, dtype=torch.float32), persistent=False)
 
@@ -58,7 +60,7 @@ class GaussianHead(BoxHead):
     def __init__(self, low: Sequence[float], high: Sequence[float], init_log_std: float) -> None:
         """Set the bounds of the K dimensions and the initial log standard deviation."""
         super().__init__(low, high)
-        self.log_std = nn.Parameter(torch.full((len(low),), init_log_std))
+        self.log_std: torch.nn.Parameter = nn.Parameter(torch.full((len(low),), init_log_std))
 
     def sample(self, mean: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return samples (..., K) and their log-probabilities (...); `mask` is ignored."""
@@ -91,7 +93,7 @@ class TanhGaussianHead(BoxHead):
     def __init__(self, low: Sequence[float], high: Sequence[float]) -> None:
         """Set the bounds of the K dimensions."""
         super().__init__(low, high)
-        self.num_params = 2 * len(low)
+        self.num_params: int = 2 * len(low)
 
     def sample(self, params: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return samples (..., K) before the tanh and their log-probabilities (...); `mask` is ignored."""

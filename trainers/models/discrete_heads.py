@@ -28,10 +28,12 @@ class CategoricalHead(nn.Module):
     def __init__(self, sizes: Sequence[int], multi: bool) -> None:
         """Set the number of choices of each categorical; `multi` gives actions a last axis K."""
         super().__init__()
-        self.sizes, self.multi, self.num_params = list(sizes), multi, sum(sizes)
-        self.action_shape = (len(self.sizes),) if multi else ()
-        self.action_dtype = torch.int64
-        self.code_width = self.num_params
+        self.sizes: list[int] = list(sizes)
+        self.multi: bool = multi
+        self.num_params: int = sum(sizes)
+        self.action_shape: tuple[int] | tuple[()] = (len(self.sizes),) if multi else ()
+        self.action_dtype: torch.dtype = torch.int64
+        self.code_width: int = self.num_params
 
     def log_probs(self, logits: Tensor, mask: Tensor | None) -> Tensor:
         """Return log-probabilities (..., K, n), ILLEGAL beyond a categorical's own n.
@@ -125,7 +127,7 @@ class GreedyHead(CategoricalHead):
         """Set the number of choices n, and whether outputs are a value and advantages."""
         super().__init__([choices], multi=False)
         self.dueling = dueling
-        self.num_params = choices + dueling
+        self.num_params: int = choices + dueling
 
     def values(self, params: Tensor) -> Tensor:
         """Return the action values (..., n) of network outputs (..., `num_params`)."""

@@ -83,7 +83,7 @@ class Network(nn.Module):
         if spec["network"] == "gru":
             if not hidden:
                 raise ConfigError("learner.hidden_sizes: expected at least the width of the GRU, got ()")
-            self.hidden_width = hidden[-1]
+            self.hidden_width: int = hidden[-1]
             self.body = mlp([width, *hidden], activation, math.sqrt(2.0), generator)
             self.body.append(ACTIVATIONS[activation]())
             self.cell = nn.GRUCell(hidden[-1], hidden[-1])
@@ -93,9 +93,9 @@ class Network(nn.Module):
             ):
                 _draw_orthogonal(weight, 1.0, generator)
                 bias.data.zero_()
-            self.out = mlp([hidden[-1], outputs], activation, out_gain, generator)
+            self.out: nn.Module = mlp([hidden[-1], outputs], activation, out_gain, generator)
         else:
-            self.body = mlp([width, *hidden, outputs], activation, out_gain, generator)
+            self.body: torch.nn.Sequential = mlp([width, *hidden, outputs], activation, out_gain, generator)
             self.out = nn.Identity()
 
     def _see(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.settings import setting
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import (
     check_finite,
     check_tensors,
@@ -25,7 +26,7 @@ from trainers.base.serialization import (
     write_tensors,
     wrong_format,
 )
-from trainers.models.action_heads import Head, check_action_spec, make_head
+from trainers.models.action_heads import Head, action_text, check_action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig, actor_width, with_ids
 from trainers.models.normalization import ObservationNormalizer
 
@@ -93,7 +94,7 @@ class PolicyModules(Protocol):
         ...
 
 
-class Policy:
+class Policy(Summarized):
     """Frozen copy of a learner's normalizer, actor and head, with its own random stream.
 
     Files: `<path>.safetensors` (weights) and `<path>.json` (network and action specification).
@@ -112,11 +113,26 @@ class Policy:
             seed: Random seed of samples.
         """
         self.spec = spec
-        self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
-        self.normalizer, self.actor, self.head = normalizer, actor, head
+        self.net: torch.nn.ModuleDict = nn.ModuleDict(
+            {"normalizer": normalizer, "actor": actor, "head": head}
+        ).requires_grad_(False)
+        self.normalizer: ObservationNormalizer = normalizer
+        self.actor: Network = actor
+        self.head: Head = head
         self.obs_width: int = spec["obs_width"]
         self.ids: int = spec.get("ids", 0)
-        self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
+        self.generator: torch.Generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
+
+    def _summary(self) -> Summary:
+        facts = {
+            "observation": f"Box({self.obs_width},)",
+            "action": action_text(self.spec["action"]),
+            "network": f"{self.spec['network']} {'-'.join(map(str, self.spec['hidden_sizes']))}",
+            "parameters": sum(each.numel() for each in self.net.parameters()),
+            "agents": self.ids or None,
+            "device": self.normalizer.mean.device,
+        }
+        return Summary("", facts)
 
     def initial_hidden_state(self, *shape: int) -> Tensor | None:
         """Return the initial hidden state, zeros `(*shape, H)`; None for a policy that is not recurrent."""

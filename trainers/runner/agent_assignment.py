@@ -107,8 +107,9 @@ class CriticState:
             ConfigError: The environment defines a global state, which an autoreset overwrites, and truncates episodes,
                 so that critics need the state before the autoreset.
         """
-        self.core, self.kind = core, kind
-        self.own = kind == "state" and core.definition.global_state_size > 0
+        self.core: Core = core
+        self.kind = kind
+        self.own: bool = kind == "state" and core.definition.global_state_size > 0
         if self.own and core.definition.max_episode_steps and not core.definition.time_limit_terminates:
             raise ConfigError(
                 f"{core.id}: a critic on the global state needs a time limit that terminates, as the state in which an "
@@ -116,8 +117,8 @@ class CriticState:
             )
         self.width = 0 if kind is None else core.state().shape[1]
         if kind == "joint":
-            self.width = core.num_agents * core.obs_width
-        self.columns = _columns(core) if kind == "state" and not self.own else None
+            self.width: int = core.num_agents * core.obs_width
+        self.columns: Tensor | None = _columns(core) if kind == "state" and not self.own else None
 
     def now(self) -> Tensor | None:
         """Return the global state, or the padded observations of all agents, (E, S)."""

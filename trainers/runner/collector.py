@@ -13,9 +13,9 @@ from gpu_envs.runtime.core import Core
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
 from trainers.config.train_config import TrainConfig, autocast
-from trainers.runner.agent_assignment import acting_groups
+from trainers.runner.agent_assignment import ActingGroup, acting_groups
 from trainers.runner.episode_statistics import EpisodeStatistics
-from trainers.runner.kernel_rollout import make_kernel_rollout
+from trainers.runner.kernel_rollout import KernelRollout, make_kernel_rollout
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.opponents import Opponents
 
@@ -41,14 +41,17 @@ class Collector:
             opponents: Other policies in the environments of the learners, if any.
         """
         self.config = config
-        self.core, self.learners, self.opponents = core, learners, opponents
+        self.core: Core = core
+        self.learners: LearnerGroup = learners
+        self.opponents: Opponents | None = opponents
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
-        self.groups = acting_groups(learners.assignments, core)
+        self.groups: list[ActingGroup] = acting_groups(learners.assignments, core)
         self.rollout_length: int = config.learner.rollout_length
         self.action: Tensor = core.action_buffer
-        self.episodes, self.timer = EpisodeStatistics(core, self.rollout_length), PhaseTimer(core.device)
-        self.uses_cuda_graph = config.cuda_graph and core.device.type == "cuda"
-        self.kernels = make_kernel_rollout(config, core, learners.assignments, opponents)
+        self.episodes: EpisodeStatistics = EpisodeStatistics(core, self.rollout_length)
+        self.timer: PhaseTimer = PhaseTimer(core.device)
+        self.uses_cuda_graph: bool = config.cuda_graph and core.device.type == "cuda"
+        self.kernels: KernelRollout | None = make_kernel_rollout(config, core, learners.assignments, opponents)
         if self.kernels is not None:
             self.kernels.share(self.episodes)
         self._replay: Callable[[], Any] | None = None

@@ -31,10 +31,10 @@ class EpisodeStatistics:
     def __init__(self, core: Core, length: int) -> None:
         """Create buffers for rollouts of `length` steps."""
         steps, device = (length, core.num_envs), core.device
-        self.rows = {group: rows_index(rows, device) for group, rows in core.groups.items()}
-        self.over = torch.zeros(steps, dtype=torch.bool, device=device)
-        self.returns = torch.zeros((*steps, core.num_agents), device=device)
-        self.lengths = torch.zeros((*steps, core.num_agents), dtype=torch.int32, device=device)
+        self.rows: dict[str, slice | Tensor] = {group: rows_index(rows, device) for group, rows in core.groups.items()}
+        self.over: Tensor = torch.zeros(steps, dtype=torch.bool, device=device)
+        self.returns: Tensor = torch.zeros((*steps, core.num_agents), device=device)
+        self.lengths: Tensor = torch.zeros((*steps, core.num_agents), dtype=torch.int32, device=device)
         self.recent = torch.zeros((0, len(self.rows)), dtype=torch.float64)
 
     def store(self, t: int, over: Tensor, info: Mapping[str, Tensor]) -> None:

@@ -29,7 +29,7 @@ class KernelRollout:
     With opponents, environments draw the matchup of every episode inside the kernels.
     """
 
-    version = 0
+    version: int = 0
     """Number that changes when launches were recorded again, so that a captured rollout is invalid."""
 
     def __init__(
@@ -49,12 +49,14 @@ class KernelRollout:
             policies: Policies of the learners, by name.
             opponents: Other policies in the environments of the learners, if any.
         """
-        self.core, self.length, self.opponents = core, config.learner.rollout_length, opponents
+        self.core: Core = core
+        self.length: int = config.learner.rollout_length
+        self.opponents: Opponents | None = opponents
         self.parts: list[tuple[Any, AgentGroup]] = [(each.learner, each.agents) for each in assignments.values()]
-        self.policies = dict(policies)
+        self.policies: dict[str, KernelPolicy] = dict(policies)
         limit, given = core.definition.max_episode_steps, config.learner.truncation_capacity
         capacity = final_obs_capacity(self.length, limit, 1, given)
-        self.trace = RolloutTrace.allocate(core, self.length, capacity, matchups=opponents is not None)
+        self.trace: RolloutTrace = RolloutTrace.allocate(core, self.length, capacity, matchups=opponents is not None)
         self._valid = torch.zeros_like(self.trace.valid)
         self.plan: PolicyRollout | None = None
         self._opponents_version: int | None = None

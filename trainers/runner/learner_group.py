@@ -15,7 +15,7 @@ from trainers.base.state import State, select_prefix
 from trainers.config.train_config import TrainConfig, autocast
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
-from trainers.runner.agent_assignment import assign_policies
+from trainers.runner.agent_assignment import PolicyAssignment, assign_policies
 from trainers.runner.early_stopping import check_finite_training, largest_magnitude
 
 __all__ = ["LearnerGroup"]
@@ -52,8 +52,11 @@ class LearnerGroup:
         Raises:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
-        self.config, self.device = config, core.device
-        self.assignments = assign_policies(config, core, policies, shard, num_trainings, engines)
+        self.config: TrainConfig = config
+        self.device: torch.device = core.device
+        self.assignments: dict[str, PolicyAssignment] = assign_policies(
+            config, core, policies, shard, num_trainings, engines
+        )
         if shard is not None:
             self.set_reducer(reducer_for(shard))
         if self.device.type == "cuda":

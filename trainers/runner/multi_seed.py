@@ -14,6 +14,7 @@ from typing import Any
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import available_cores, limited_cores
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import write_json
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.runner.early_stopping import DivergedError
@@ -30,7 +31,7 @@ PROGRESS_INTERVAL = 0.1
 """Shortest time between two calls of the progress function [s]."""
 
 
-class MultiSeedTrainer:
+class MultiSeedTrainer(Summarized):
     """Train independent runs of one configuration whose seeds follow each other, and write a folder with all of them.
 
     On a CPU, threads take turns with the runs, one iteration at a time. Kernels run outside of Python's global lock, so
@@ -69,17 +70,18 @@ class MultiSeedTrainer:
         if on_cpu and config.num_threads == 0:
             config = dataclasses.replace(config, num_threads=1)
         config.prepare()
-        self.config, self.progress = config, progress
+        self.config: TrainConfig = config
+        self.progress: Progress | None = progress
         cores, threads = available_cores(), max(config.num_threads, 1)
-        self.num_workers = max(min(cores // threads, num_seeds), 1) if on_cpu else 1
-        self.cores_per_run = max(cores // self.num_workers, 1)
+        self.num_workers: int = max(min(cores // threads, num_seeds), 1) if on_cpu else 1
+        self.cores_per_run: int = max(cores // self.num_workers, 1)
         configs = [dataclasses.replace(config, seed=config.seed + number) for number in range(num_seeds)]
         if resume:
             assert run_dir is not None
             _check_resume(run_dir, config, num_seeds)
         elif run_dir is not None:
             seeds_folder.check_new(run_dir)
-        self.run_dir = run_folder.make_folder(run_dir, config.env_id)
+        self.run_dir: Path = run_folder.make_folder(run_dir, config.env_id)
         self.results: dict[int, TrainResult] = {}
         self.trainers: dict[int, Trainer] = {}
         self._waiting: deque[Trainer] = deque()
@@ -122,6 +124,13 @@ class MultiSeedTrainer:
         trainer = Trainer(config, folder, saved, factory)
         self.trainers[config.seed] = trainer
         self._waiting.append(trainer)
+
+    def _summary(self) -> Summary:
+        runs = {trainer.config.seed: trainer.steps for trainer in self.trainers.values()}
+        runs |= {result.config.seed: result.steps for result in self.results.values()}
+        rows = [(f"seed {seed}", f"{steps:,} of {self.config.total_steps:,}") for seed, steps in sorted(runs.items())]
+        facts = {"algorithm": self.config.algorithm, "worlds": self.config.num_envs, "device": self.config.device}
+        return Summary(self.config.env_id, {**facts, "run_dir": self.run_dir}, ("run", "steps"), rows)
 
     def run(self) -> list[TrainResult]:
         """Train all runs until each is complete, or until SIGINT or SIGTERM arrives.

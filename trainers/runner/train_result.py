@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.state import select_prefix
 from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core, members_by_policy
 from trainers.models.policy import Policy
@@ -16,14 +18,14 @@ from trainers.runner.episode_statistics import mean_returns
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["ENGINE", "TrainResult", "load_result", "recorded_engines"]
+__all__ = ["ENGINE", "TrainResult", "load_result", "recorded_engines", "training_summary"]
 
 ENGINE = "trainer.engine."
 """Prefix of the engines by policy in the state of a checkpoint."""
 
 
-@dataclass(frozen=True)
-class TrainResult:
+@dataclass(frozen=True, repr=False)
+class TrainResult(Summarized):
     """Policies, files and final statistics of a training run."""
 
     config: TrainConfig
@@ -49,6 +51,11 @@ class TrainResult:
     engines: Mapping[str, str] = field(default_factory=dict)
     """Engine of every learner by policy, "kernel" or "torch", see `TrainConfig.engine`."""
 
+    def _summary(self) -> Summary:
+        returns = ", ".join(f"{group} {value:.3g}" for group, value in self.recent_returns.items())
+        facts = {"run_dir": self.run_dir, "seconds": f"{self.seconds:.3g}", "mean returns": returns or None}
+        return training_summary(self.config, self.steps, self.members, self.engines, **facts)
+
     @property
     def stopped_early(self) -> bool:
         """Whether `config.patience` ended the run."""
@@ -64,6 +71,20 @@ class TrainResult:
     def best_checkpoint(self) -> Path | None:
         """Checkpoint with the best score; None if no checkpoint has a score."""
         return checkpoint.best(self.checkpoint.parent)
+
+
+def training_summary(
+    config: TrainConfig, steps: int, members: Mapping[str, Sequence[str]], engines: Mapping[str, str], **facts: Any
+) -> Summary:
+    """Return the summary of a training: its progress, and the groups or agents of every policy."""
+    rows = [(name, ", ".join(own), engines.get(name, "torch")) for name, own in members.items()]
+    common = {
+        "algorithm": config.algorithm,
+        "steps": f"{steps:,} of {config.total_steps:,}",
+        "worlds": config.num_envs,
+        "device": config.device,
+    }
+    return Summary(config.env_id, {**common, **facts}, ("policy", "controls", "engine"), rows)
 
 
 def load_result(path: Path, device: str, factory: CoreFactory = make_train_core) -> TrainResult:

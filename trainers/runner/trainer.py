@@ -11,18 +11,22 @@ from pathlib import Path
 import torch
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.phase_timer import PHASES
 from trainers.base.serialization import write_json
 from trainers.base.shard import Shard
 from trainers.base.state import State
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
+from trainers.runner.agent_assignment import PolicyAssignment
 from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
+from trainers.runner.episode_statistics import EpisodeStatistics
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.signals import signals
-from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines
+from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines, training_summary
 from trainers.runner.training_evaluator import TrainingEvaluator
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
@@ -32,7 +36,7 @@ from trainers.storage.metrics_log import MetricsLog
 __all__ = ["Trainer", "train"]
 
 
-class Trainer:
+class Trainer(Summarized):
     """Train one learner per policy in a batch of environments, and write the files of the run.
 
     Inside a rollout there is no host synchronization and no Python code per agent. Metrics stay on the device and are
@@ -74,39 +78,49 @@ class Trainer:
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
+        self.shard: Shard
         self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
         self.lock: FolderLock | None = None
         run_dir = shard.broadcast_from_rank0(
             lambda: _check_unlocked(run_folder.resolve_run_dir(run_dir, resume), locked)
         )
-        self.config, self.progress, self.on_save = config, progress, on_save
+        self.config: TrainConfig = config
+        self.progress: Progress | None = progress
+        self.on_save: Callable[[Path, Mapping[str, float]], None] | None = on_save
         self.row: dict[str, float] = {}
         if resume is not None:
             _check_resume(config, resume)
         engines = shard.broadcast_from_rank0(lambda: _kept_engines(config, resume))
-        self.core = factory(config, shard.num_envs, config.seed, **shard.core_settings)
-        self.learners = shard.run_on_all(lambda: LearnerGroup(config, self.core, shard=shard, engines=engines))
-        self.collector = shard.run_on_all(lambda: Collector(config, self.core, self.learners))
-        self.engines = self.learners.engines
-        self.assignments, self.episodes = self.learners.assignments, self.collector.episodes
+        self.core: Core = factory(config, shard.num_envs, config.seed, **shard.core_settings)
+        self.learners: LearnerGroup = shard.run_on_all(
+            lambda: LearnerGroup(config, self.core, shard=shard, engines=engines)
+        )
+        self.collector: Collector = shard.run_on_all(lambda: Collector(config, self.core, self.learners))
+        self.engines: dict[str, str] = self.learners.engines
+        self.assignments: dict[str, PolicyAssignment] = self.learners.assignments
+        self.episodes: EpisodeStatistics = self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
         self.archived: Path | None = None
         self._saved_iteration: int | None = None
         self._shown_returns: dict[str, str] = {}
-        self.evaluator = TrainingEvaluator(config, self.core, self.assignments, factory)
-        self.early_stopping = EarlyStopping(config.patience)
+        self.evaluator: TrainingEvaluator = TrainingEvaluator(config, self.core, self.assignments, factory)
+        self.early_stopping: EarlyStopping = EarlyStopping(config.patience)
         if resume is not None:
             self._restore(resume)
-        self.run_dir = shard.broadcast_from_rank0(lambda: self._open(run_dir, resume, locked))
+        self.run_dir: Path = shard.broadcast_from_rank0(lambda: self._open(run_dir, resume, locked))
         if resume is not None and shard.broadcast_from_rank0(lambda: run_folder.is_run_of(resume, self.run_dir)):
             self._saved_iteration = resume.iteration
             self.archived = shard.broadcast_from_rank0(lambda: run_folder.archive_after(self.run_dir, self.iteration))
         elif resume is not None:  # the first checkpoint of the new run
             self._save(resume.score)
         if shard.is_rank0:
-            self.log = MetricsLog(self.run_dir, after=self.iteration)
+            self.log: MetricsLog = MetricsLog(self.run_dir, after=self.iteration)
             write_json(self.run_dir / "config.json", dataclasses.asdict(config))
+
+    def _summary(self) -> Summary:
+        members = {name: assignment.members for name, assignment in self.assignments.items()}
+        return training_summary(self.config, self.steps, members, self.engines, run_dir=self.run_dir)
 
     def _open(self, run_dir: Path | None, resume: Checkpoint | None, locked: bool) -> Path:
         """Create and lock the folder of the run, on rank 0."""
@@ -259,8 +273,9 @@ class Trainer:
         state = scatter_state(self.shard, resume.state, self.core, self.learners.env_axes)
         self.collector.load_state_dict(state)
         self.learners.load_state_dict(state)
-        self.iteration, self.steps = resume.iteration, resume.steps
-        self.seconds = resume.number("trainer.seconds")
+        self.iteration: int = resume.iteration
+        self.steps: int = resume.steps
+        self.seconds: float = resume.number("trainer.seconds")
         self.early_stopping.evaluations_since_best = int(resume.number("trainer.evaluations_since_best"))
         if "trainer.best_score" in resume.state:
             self.early_stopping.best_score = resume.number("trainer.best_score")

@@ -41,8 +41,10 @@ class TrainingEvaluator:
             ConfigError: `eval_opponents` is set, but all agents share one policy.
             CheckpointError: The policies of `eval_opponents` do not fit the environment.
         """
-        self.config, self.assignments, self.factory = config, assignments, factory
-        self.sides = {name: assignment.members for name, assignment in assignments.items()}
+        self.config: TrainConfig = config
+        self.assignments: Mapping[str, PolicyAssignment] = assignments
+        self.factory: CoreFactory = factory
+        self.sides: dict[str, tuple[str, ...]] = {name: assignment.members for name, assignment in assignments.items()}
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
         self.teams: list[Team] = []

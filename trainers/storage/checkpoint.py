@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
+from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import (
     check_digests,
     fsync_folder,
@@ -55,8 +56,8 @@ IN_REPLAY = ".replay."
 """Part of the names of tensors in `REPLAY`."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+@dataclass(frozen=True, repr=False)
+class Checkpoint(Summarized):
     """A checkpoint that was read and verified."""
 
     path: Path
@@ -75,6 +76,11 @@ class Checkpoint:
     """Names of the policies."""
     replay_left: bool = False
     """Whether a newer checkpoint has removed the replay buffers of this one."""
+
+    def _summary(self) -> Summary:
+        facts = {"algorithm": self.config.get("algorithm"), "iteration": self.iteration, "steps": self.steps}
+        facts |= {"score": self.score, "policies": ", ".join(self.policies), "path": self.path}
+        return Summary(str(self.config.get("env_id", "")), facts)
 
     def check_resumable(self) -> None:
         """Raise CheckpointError if the replay buffers were removed."""

@@ -27,7 +27,7 @@ class MetricsLog:
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"training needs {error.name}: pip install 'gpu-envs[train]'") from None
         out.mkdir(parents=True, exist_ok=True)
-        self.path = out / "metrics.csv"
+        self.path: Path = out / "metrics.csv"
         rows = [row for row in read_rows(self.path) if int(row["iteration"]) <= after]
         self.columns: list[str] = list(rows[0]) if rows else []
         self._rewrite(rows)

@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 # Actions, as OpenSpiel numbers them.
-FOLD = wp.constant(0)
-CALL = wp.constant(1)
-RAISE = wp.constant(2)
+FOLD: int = wp.constant(0)
+CALL: int = wp.constant(1)
+RAISE: int = wp.constant(2)
 
-CARDS = wp.constant(6)  # size of the deck: three ranks in two suits
-PUBLIC = wp.constant(2)  # index of the public card in State.card, after those of the players
-MAX_RAISES = wp.constant(2)  # per round
-STORY = wp.constant(8)  # bits of the actions of a round: two for each of call, raise, raise, call
-PAIR = wp.constant(3)  # beats every rank
+CARDS: int = wp.constant(6)  # size of the deck: three ranks in two suits
+PUBLIC: float = wp.constant(2)  # index of the public card in State.card, after those of the players
+MAX_RAISES: int = wp.constant(2)  # per round
+STORY: int = wp.constant(8)  # bits of the actions of a round: two for each of call, raise, raise, call
+PAIR: int = wp.constant(3)  # beats every rank
 
 OBSERVATION_WIDTH = 2 + 6 + 6 + 2 * 8
 """Width of an observation: own row, own card, public card, all actions."""

@@ -28,11 +28,11 @@ __all__ = [
     "terminate_success",
 ]
 
-DT = wp.constant(0.1)  # [s]
-KEPT_VELOCITY = wp.constant(0.75)  # 1 - damping 0.25
-CONTACT_FORCE = wp.constant(100.0)  # [N/m]
-CONTACT_MARGIN = wp.constant(1.0e-3)  # [m]
-REACH = wp.constant(0.02)  # [m] beyond this gap the contact force is below 1e-7 N: exp(-20) * 1e-3 * 100
+DT: float = wp.constant(0.1)  # [s]
+KEPT_VELOCITY: float = wp.constant(0.75)  # 1 - damping 0.25
+CONTACT_FORCE: float = wp.constant(100.0)  # [N/m]
+CONTACT_MARGIN: float = wp.constant(1.0e-3)  # [m]
+REACH: float = wp.constant(0.02)  # [m] beyond this gap the contact force is below 1e-7 N: exp(-20) * 1e-3 * 100
 
 
 @wp.func(inline=True)

@@ -14,12 +14,12 @@ from warp_kernels.rules import Rules, agent_phase
 
 __all__ = ["ALICE", "BOB", "EVE", "LETTERS", "NUM_AGENTS", "SECRETS", "Params", "State", "rules"]
 
-EVE = wp.constant(0)  # row of the eavesdropper
-BOB = wp.constant(1)  # row of the receiver
-ALICE = wp.constant(2)  # row of the sender
+EVE: int = wp.constant(0)  # row of the eavesdropper
+BOB: int = wp.constant(1)  # row of the receiver
+ALICE: int = wp.constant(2)  # row of the sender
 NUM_AGENTS = 3  # Eve, Bob and Alice
-LETTERS = wp.constant(4)  # size of the alphabet
-SECRETS = wp.constant(2)  # goals and keys are sampled from the first letters
+LETTERS: int = wp.constant(4)  # size of the alphabet
+SECRETS: int = wp.constant(2)  # goals and keys are sampled from the first letters
 
 
 @wp.struct

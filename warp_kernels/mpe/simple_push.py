@@ -15,7 +15,7 @@ from warp_kernels.rules import Rules, agent_phase
 __all__ = ["GOOD", "OBSERVATIONS", "Params", "State", "rules"]
 
 OBSERVATIONS = {"adversary": 8, "agent": 19}  # widths by group
-GOOD = wp.constant(1)  # row of the good agent; the landmarks are rows 2 and 3
+GOOD: int = wp.constant(1)  # row of the good agent; the landmarks are rows 2 and 3
 
 
 @wp.struct

@@ -14,12 +14,12 @@ from warp_kernels.rules import Rules, agent_phase
 
 __all__ = ["AGENTS", "ENTITIES", "LANDMARKS", "LETTERS", "LIT", "UNLIT", "Params", "State", "rules"]
 
-AGENTS = wp.constant(2)  # number of agents, the first rows
-LANDMARKS = wp.constant(3)  # number of landmarks, the next rows
-ENTITIES = wp.constant(5)  # agents and landmarks
-LETTERS = wp.constant(10)  # size of the alphabet
-LIT = wp.constant(0.75)  # a landmark's color in its own channel of red, green, blue
-UNLIT = wp.constant(0.25)  # in the other two channels
+AGENTS: int = wp.constant(2)  # number of agents, the first rows
+LANDMARKS: int = wp.constant(3)  # number of landmarks, the next rows
+ENTITIES: int = wp.constant(5)  # agents and landmarks
+LETTERS: int = wp.constant(10)  # size of the alphabet
+LIT: float = wp.constant(0.75)  # a landmark's color in its own channel of red, green, blue
+UNLIT: float = wp.constant(0.25)  # in the other two channels
 
 
 @wp.struct

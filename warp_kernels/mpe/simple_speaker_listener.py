@@ -26,14 +26,14 @@ __all__ = [
     "rules",
 ]
 
-SPEAKER = wp.constant(0)  # row of this agent
-LISTENER = wp.constant(1)  # row of this agent
-AGENTS = wp.constant(2)  # number of agents, the first rows
-LANDMARKS = wp.constant(3)  # number of landmarks, the next rows
-ENTITIES = wp.constant(5)  # agents and landmarks
-LETTERS = wp.constant(3)  # size of the alphabet
-LIT = wp.constant(0.65)  # a landmark's color in its own channel of red, green, blue
-UNLIT = wp.constant(0.15)  # in the other two channels
+SPEAKER: int = wp.constant(0)  # row of this agent
+LISTENER: int = wp.constant(1)  # row of this agent
+AGENTS: int = wp.constant(2)  # number of agents, the first rows
+LANDMARKS: int = wp.constant(3)  # number of landmarks, the next rows
+ENTITIES: int = wp.constant(5)  # agents and landmarks
+LETTERS: int = wp.constant(3)  # size of the alphabet
+LIT: float = wp.constant(0.65)  # a landmark's color in its own channel of red, green, blue
+UNLIT: float = wp.constant(0.15)  # in the other two channels
 
 
 @wp.struct

@@ -15,8 +15,8 @@ from warp_kernels.rules import Rules, agent_phase
 
 __all__ = ["QUICKER", "SLOWEST", "Params", "Sizes", "State", "rules"]
 
-SLOWEST = wp.constant(0.5)  # factor of the good agents' force and speed cap in the first stage
-QUICKER = wp.constant(0.25)  # increase per further stage, up to 1
+SLOWEST: float = wp.constant(0.5)  # factor of the good agents' force and speed cap in the first stage
+QUICKER: float = wp.constant(0.25)  # increase per further stage, up to 1
 
 
 @wp.struct

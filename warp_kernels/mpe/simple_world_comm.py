@@ -15,8 +15,8 @@ from warp_kernels.rules import Rules, agent_phase
 
 __all__ = ["LEADER", "LETTERS", "Params", "State", "observation_width", "rules"]
 
-LEADER = wp.constant(0)  # row of this agent
-LETTERS = wp.constant(4)  # size of the leader's alphabet
+LEADER: int = wp.constant(0)  # row of this agent
+LETTERS: int = wp.constant(4)  # size of the leader's alphabet
 
 
 @wp.struct

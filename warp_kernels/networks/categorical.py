@@ -12,7 +12,7 @@ from warp_kernels.networks.mlp import padded
 
 __all__ = ["ILLEGAL", "categorical", "in_order", "legal_of"]
 
-ILLEGAL = wp.constant(-1.0e9)
+ILLEGAL: float = wp.constant(-1.0e9)
 """Logit of an illegal action."""
 
 

@@ -15,9 +15,9 @@ from warp_kernels.networks.gaussian import normal
 
 __all__ = ["action_values", "deterministic_tanh", "explored_box", "explored_choices"]
 
-COIN = wp.constant(255)
+COIN: int = wp.constant(255)
 """Draw that decides whether an action is random; no distribution has so many components."""
-LEAST_LEGAL = wp.constant(0.5 * float(ILLEGAL))
+LEAST_LEGAL: float = wp.constant(0.5 * float(ILLEGAL))
 """Values and logits below it are those of illegal actions."""
 
 

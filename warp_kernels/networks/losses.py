@@ -32,18 +32,18 @@ PPO = "ppo"  # clipped objective
 ADVANTAGE = "advantage"  # log-probability times advantage, for A2C
 
 # Places in the array of settings.
-CLIP_RANGE = wp.constant(0)
-ENTROPY_COEF = wp.constant(1)
-VALUE_COEF = wp.constant(2)
-CLIP_RANGE_VF = wp.constant(3)  # below 0: no clipping
+CLIP_RANGE: int = wp.constant(0)
+ENTROPY_COEF: int = wp.constant(1)
+VALUE_COEF: int = wp.constant(2)
+CLIP_RANGE_VF: int = wp.constant(3)  # below 0: no clipping
 NUM_SETTINGS = 4
 
 # Places in the vector of metrics.
-POLICY_LOSS = wp.constant(0)
-ENTROPY = wp.constant(1)
-KL = wp.constant(2)
-CLIP_FRACTION = wp.constant(3)
-VALUE_LOSS = wp.constant(4)
+POLICY_LOSS: int = wp.constant(0)
+ENTROPY: int = wp.constant(1)
+KL: int = wp.constant(2)
+CLIP_FRACTION: int = wp.constant(3)
+VALUE_LOSS: int = wp.constant(4)
 NUM_METRICS = 8
 Metrics = vector(NUM_METRICS)
 

@@ -11,9 +11,9 @@ from warp_kernels.rules import LAST
 
 __all__ = ["FAR", "FINITE", "distance", "distance_of", "key", "on_gpu", "row_of", "sweep"]
 
-FAR = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
+FAR: wp.uint64 = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 """Key of an empty slot, larger than every other key."""
-FINITE = wp.constant(3.4028234e38)
+FINITE: float = wp.constant(3.4028234e38)
 """Largest finite float32."""
 
 

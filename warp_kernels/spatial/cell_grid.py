@@ -19,7 +19,7 @@ from warp_kernels.spatial.brute_force_knn import FAR, distance, distance_of, key
 
 __all__ = ["ROUNDING", "build_grid", "cells_a_side", "line", "search", "shapes"]
 
-ROUNDING = wp.constant(1.0e-6)
+ROUNDING: float = wp.constant(1.0e-6)
 """Bound of the rounding error of a position relative to a cell border, as a fraction of the lengths involved."""
 
 

@@ -16,7 +16,7 @@ from warp_kernels.tag.tag_observation import TWO_PI, nearest_phase, observation,
 
 __all__ = ["Params", "State", "global_state_width", "observation_width", "rules"]
 
-HALF_PI = wp.constant(1.5707964)  # [rad]
+HALF_PI: float = wp.constant(1.5707964)  # [rad]
 
 
 @wp.struct

@@ -11,7 +11,7 @@ from warp_kernels.spatial.brute_force_knn import FAR, row_of
 
 __all__ = ["FEATURES", "TWO_PI", "nearest_phase", "observation", "observation_width"]
 
-TWO_PI = wp.constant(6.2831855)  # [rad]
+TWO_PI: float = wp.constant(6.2831855)  # [rad]
 FEATURES = 7  # per observed agent: dx, dy, d speed, d acceleration, d direction, type, alive
 
 

@@ -1,6 +1,7 @@
 """Observations, actions and rewards of Acrobot-v1."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"The agent": ("agent_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"The agent": ("agent_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("agent", "every step except the one that reaches the height", "-1"),
@@ -23,12 +24,12 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(3)`", ("index", "torque on the lower link, counter-clockwise [N m]"), rows)]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return [f"{torque} N m" for torque in action_tables()[0].column(1)]
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent."""
     parts = []
     for index, angle in enumerate(

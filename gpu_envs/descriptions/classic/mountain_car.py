@@ -1,13 +1,14 @@
 """Observations, actions and rewards of MountainCar-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
 
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"The agent": ("agent_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"The agent": ("agent_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (RewardTerm("agent", "every step, including the last one", "-1"),)
 
@@ -17,12 +18,12 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(3)`", ("index", "push"), ((0, "left, -x"), (1, "none"), (2, "right, +x")))]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return ("left", "none", "right")
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent."""
     return [
         ObservationBlock(

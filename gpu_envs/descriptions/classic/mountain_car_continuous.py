@@ -1,12 +1,14 @@
 """Observations, actions and rewards of MountainCarContinuous-v0."""
 
+from typing import Any
+
 from gpu_envs.descriptions.base import RewardTerm, Table
 from gpu_envs.descriptions.classic.mountain_car import observation_blocks
 
 __all__ = ["OBSERVATIONS", "REWARDS", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"The agent": ("agent_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"The agent": ("agent_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("agent", "every step", "-`action_cost` action²"),

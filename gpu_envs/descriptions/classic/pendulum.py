@@ -1,5 +1,7 @@
 """Observations, actions and rewards of Pendulum-v1."""
 
+from typing import Any
+
 import numpy as np
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
@@ -7,7 +9,7 @@ from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
 __all__ = ["OBSERVATIONS", "REWARDS", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"The agent": ("agent_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"The agent": ("agent_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (RewardTerm("agent", "every step", "-(angle² + 0.1 velocity² + 0.001 torque²)"),)
 
@@ -18,7 +20,7 @@ def action_tables() -> list[Table]:
     return [table]
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent."""
     fastest = config.max_speed
     return [

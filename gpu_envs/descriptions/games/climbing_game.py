@@ -1,6 +1,7 @@
 """Observations, actions and rewards of ClimbingGame-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gpu_envs.envs.games.climbing_game import CLIMBING, Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"Any player": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Any player": ("player_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (RewardTerm("player", "at the end, for both players", "the table's payoff at the joint action"),)
 
@@ -22,7 +23,7 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(3)`, and the payoff of both players", head, rows)]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return [f"{('row', 'column')[row]} {index}" for index in range(3)]
 

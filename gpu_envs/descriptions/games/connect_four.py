@@ -1,6 +1,7 @@
 """Observations, actions and rewards of ConnectFour-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
 from gpu_envs.envs.games.connect_four import Config
@@ -8,7 +9,7 @@ from gpu_envs.envs.games.connect_four import Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"Any player": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Any player": ("player_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("player", "its disc completes a line", "win_reward"),
@@ -22,7 +23,7 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(columns)`: the column of the disc of the player to act", ("index", "where"), rows)]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return [f"column {column}" for column in range(config.columns)]
 

@@ -1,12 +1,14 @@
 """Observations, actions and rewards of DiscGame-v0."""
 
+from typing import Any
+
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
 from gpu_envs.envs.games.disc_game import Config
 
 __all__ = ["OBSERVATIONS", "REWARDS", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"Any player": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Any player": ("player_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("`player_0`", "every step", "x0 y1 - y0 x1, with its point (x0, y0) and the opponent's point (x1, y1)"),

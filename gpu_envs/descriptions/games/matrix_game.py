@@ -1,6 +1,7 @@
 """Observations, actions and rewards of MatrixGame-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gpu_envs.envs.games.matrix_game import Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "The default, two players of two choices": ("player_0", {"payoff": Config().payoff}),
     "Two players of two and three choices, the first": (
         "player_0",
@@ -28,7 +29,7 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(n_i)` for player i: the index along axis i of `payoff`", head, rows)]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return action_tables()[0].column(1) if np.array_equal(config.table(), Config().table()) else ()
 

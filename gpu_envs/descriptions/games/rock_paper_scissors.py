@@ -1,6 +1,7 @@
 """Observations, actions and rewards of RockPaperScissors-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gpu_envs.envs.games.rock_paper_scissors import Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"Any player": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Any player": ("player_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("player", "every step in which its choice beats the opponent's", "win_reward"),
@@ -24,7 +25,7 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(3)`", ("index", "choice", "beats"), rows)]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return action_tables()[0].column(1)
 

@@ -1,6 +1,7 @@
 """Observations, actions and rewards of TwoStepGame-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gpu_envs.envs.games.two_step_game import PAYOFFS, Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"Any player": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Any player": ("player_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("player", "in the second step, in table A", "payoff_a"),
@@ -37,7 +38,7 @@ def action_tables() -> list[Table]:
     ]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return () if row else ("0 (table A)", "1 (table B)")
 

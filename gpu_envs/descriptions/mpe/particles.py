@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def short(names: Sequence[str]) -> list[str]:
     return [re.sub(r", [-+][xy]$", "", name) for name in names]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of a moving agent without communication."""
     return short(STEER)
 

@@ -1,5 +1,7 @@
 """Observations, actions and rewards of SimpleAdversary-v0."""
 
+from typing import Any
+
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm
 from gpu_envs.descriptions.mpe.particles import action_names, action_tables, seen, the_goal
 
@@ -8,7 +10,7 @@ __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observat
 # Settings with partial observability.
 FEW = {"N": 3, "num_agent_neighbors": 1, "num_landmark_neighbors": 2}
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "The adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
     "A good agent with `N=3, num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
@@ -23,7 +25,7 @@ REWARDS = (
 )
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     agents = 1 + config.N
     shared = [

@@ -1,6 +1,7 @@
 """Observations, actions and rewards of SimpleCrypto-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,11 @@ from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table, Worl
 __all__ = ["ALICE", "LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"Eve": ("eve_0", {}), "Bob": ("bob_0", {}), "Alice": ("alice_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Eve": ("eve_0", {}),
+    "Bob": ("bob_0", {}),
+    "Alice": ("alice_0", {}),
+}
 ALICE = 2  # her row
 LETTERS = 4  # size of the alphabet
 # Reward terms, in the order of the documentation page.
@@ -33,12 +38,12 @@ def action_tables() -> list[Table]:
     ]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return action_tables()[0].column(1)
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
 
     def drawn(name):

@@ -1,5 +1,7 @@
 """Observations, actions and rewards of SimplePush-v0."""
 
+from typing import Any
+
 import numpy as np
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, World
@@ -8,7 +10,10 @@ from gpu_envs.descriptions.mpe.particles import action_names, action_tables, own
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"The adversary": ("adversary_0", {}), "The good agent": ("agent_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "The adversary": ("adversary_0", {}),
+    "The good agent": ("agent_0", {}),
+}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("agent", "every step", "-(its distance to the goal [m])"),
@@ -21,7 +26,7 @@ def _own_color(world: World, row: int) -> np.ndarray:
     return np.where(np.arange(3) == int(world.state["goal"]) + 1, 0.75, 0.25)
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     landmarks, other = seen("landmarks", row, (2, 3), None), seen("the other agent", row, (0, 1), None)
     if row == 0:

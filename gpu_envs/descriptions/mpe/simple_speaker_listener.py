@@ -1,6 +1,7 @@
 """Observations, actions and rewards of SimpleSpeakerListener-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,10 @@ from gpu_envs.descriptions.mpe.particles import STEER, short
 __all__ = ["LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {"The speaker": ("speaker_0", {}), "The listener": ("listener_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "The speaker": ("speaker_0", {}),
+    "The listener": ("listener_0", {}),
+}
 LETTERS = 3  # size of the alphabet
 # Reward terms, in the order of the documentation page.
 REWARDS = (RewardTerm("speaker, listener", "every step", "-(distance of the listener from the goal)² [m²]"),)
@@ -44,12 +48,12 @@ def action_tables() -> list[Table]:
     ]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return short(action_tables()[row].column(1))
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
 
     def color(world: World, row: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Observations, actions and rewards of SimpleSpread-v0."""
 
+from typing import Any
+
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm
 from gpu_envs.descriptions.mpe.particles import action_names, action_tables, own_position, own_velocity, seen, wide
 
@@ -8,7 +10,7 @@ __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observat
 # Settings with partial observability.
 FEW = {"num_agent_neighbors": 1, "num_landmark_neighbors": 2}
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "An agent": ("agent_0", {"num_landmark_neighbors": None}),
     "An agent with `num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
 }
@@ -23,7 +25,7 @@ REWARDS = (
 )
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     n = config.N
     others = n - 1 if config.num_agent_neighbors is None else config.num_agent_neighbors

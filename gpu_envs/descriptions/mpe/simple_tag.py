@@ -1,5 +1,7 @@
 """Observations, actions and rewards of SimpleTag-v0."""
 
+from typing import Any
+
 import numpy as np
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, World
@@ -18,7 +20,7 @@ __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observat
 # Settings with partial observability.
 FEW = {"num_good": 2, "num_agent_neighbors": 2, "num_landmark_neighbors": 1}
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "An adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
     "Any agent with `num_agent_neighbors=2, num_landmark_neighbors=1`": ("adversary_0", FEW),
@@ -31,7 +33,7 @@ REWARDS = (
 )
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     adversaries, count = config.num_adversaries, config.num_adversaries + config.num_good
     entities, most = count + config.num_obstacles, config.num_agent_neighbors

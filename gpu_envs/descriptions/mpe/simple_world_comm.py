@@ -1,6 +1,7 @@
 """Observations, actions and rewards of SimpleWorldComm-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gpu_envs.descriptions.mpe.particles import STEER, short
 __all__ = ["LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "The leader": ("leadadversary_0", {}),
     "Another adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
@@ -58,12 +59,12 @@ def action_tables() -> list[Table]:
     ]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return short(action_tables()[min(row, 1)].column(1))
 
 
-def observation_blocks(config, row: int) -> list[ObservationBlock]:
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     adversaries, count = config.num_adversaries, config.num_adversaries + config.num_good
     food = count + config.num_obstacles

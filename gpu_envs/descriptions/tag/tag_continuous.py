@@ -1,5 +1,7 @@
 """Observations, actions and rewards of TagContinuous-v0."""
 
+from typing import Any
+
 import numpy as np
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table, World
@@ -8,7 +10,7 @@ from gpu_envs.envs.tag.tag_continuous import Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "level", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "Nearest agents only (default)": ("tagger_0", {}),
     "All agents, with `use_full_observation=True`": ("tagger_0", {"use_full_observation": True}),
 }

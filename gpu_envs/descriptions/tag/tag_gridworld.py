@@ -1,6 +1,7 @@
 """Observations, actions and rewards of TagGridworld-v0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from gpu_envs.envs.tag.tag_gridworld import Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS = {
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "All agents (default)": ("tagger_0", {}),
     "A tagger, with `use_full_observation=False`": ("tagger_0", {"use_full_observation": False}),
     "The runner, with `use_full_observation=False`": ("runner_0", {"use_full_observation": False}),
@@ -31,7 +32,7 @@ def action_tables() -> list[Table]:
     return [Table("`Discrete(5)`: one cell along an axis", ("index", "move"), rows)]
 
 
-def action_names(config, row: int) -> Sequence[str]:
+def action_names(config: Any, row: int) -> Sequence[str]:
     """Return the names of the actions of the agent in this row."""
     return action_tables()[0].column(1)
 

@@ -88,6 +88,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     x, angle = motion[:, 0], motion[:, 2]
     half, end = params["length"], params["x_threshold"]
     zero, size = torch.zeros_like(x), 0.16 * end  # of the cart
+    side = 1.25 * end  # of the frame, which contains the whole cart at the ends of the track
 
     def places(*points: tuple) -> torch.Tensor:
         """Return points (x, y) as a tensor (W, N, 2)."""
@@ -98,8 +99,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     track, low, wide = -0.9 * size, -0.6 * end, size[:, None]
     cart = boxes(places((x, -0.25 * size)), torch.stack([size, 0.45 * size], -1)[:, None], DARK)
     parts = [
-        boxes(places((zero, 0.5 * (track + low))), torch.stack([end, 0.5 * (track - low)], -1)[:, None], GRAY, 0.3),
-        lines(places((-end, track)), places((end, track)), 0.03 * end[:, None], GRAY),
+        boxes(places((zero, 0.5 * (track + low))), torch.stack([side, 0.5 * (track - low)], -1)[:, None], GRAY, 0.3),
+        lines(places((-side, track)), places((side, track)), 0.03 * end[:, None], GRAY),
         lines(places((-end, track), (end, track)), places((-end, track + size), (end, track + size)), 0.1 * wide, RED),
         circles(
             places((x - 0.55 * size, track + 0.2 * size), (x + 0.55 * size, track + 0.2 * size)), 0.22 * wide, DARK
@@ -108,4 +109,4 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         lines(axle, tip, 0.3 * wide, ORANGE),
         circles(axle, 0.13 * wide, GRAY),
     ]
-    return Scene(join(*parts), torch.stack([-end, low, end, low + 2.0 * end], -1), agents=cart)
+    return Scene(join(*parts), torch.stack([-side, low, side, low + 2.0 * side], -1), agents=cart)

@@ -92,8 +92,9 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         """Return points of the ground (W, N, 2), with the height scale of Gymnasium."""
         return torch.stack([x, 0.45 * torch.sin(3.0 * x)], -1)
 
-    edges = low + (high - low) * torch.linspace(0.0, 1.0, 97, device=core.device)
-    floor = low - low - 1.05 * unit
+    left, right = low - 0.12 * unit, high + 0.12 * unit  # the whole car is visible at both ends
+    edges = left + (right - left) * torch.linspace(0.0, 1.0, 97, device=core.device)
+    floor = -1.05 * unit
     middles = ground(0.5 * (edges[:, 1:] + edges[:, :-1]))
     half = torch.stack([0.8 * (edges[:, 1:] - edges[:, :-1]), 0.5 * (middles[..., 1] - floor)], -1)
     hill = boxes(torch.stack([middles[..., 0], 0.5 * (middles[..., 1] + floor)], -1), half, (0.71, 0.88, 0.83))
@@ -118,5 +119,5 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         circles(wheels, 0.03 * unit, DARK),
         circles(wheels, 0.012 * unit, GRAY),
     ]
-    box = torch.cat([low, floor, high, floor + (high - low)], 1)
+    box = torch.cat([left, floor, right, floor + (right - left)], 1)
     return Scene(join(*parts), box, background=(0.93, 0.96, 0.99), agents=circles(body, 0.085 * unit, BLUE))

@@ -56,7 +56,7 @@ def build(config: Config) -> EnvDefinition:
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     """Return the scene of these worlds.
 
-    Players around a table with cards (pips show the rank) and chips; a frame marks the player to act.
+    Players around a table with cards and chips; a frame marks the player to act. The highest card is the king.
     """
     from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
     from gpu_envs.rendering.scene import DARK, RED, Scene, join
@@ -77,7 +77,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         places.append(seat)
         parts += [
             turn_marker(seat, core.to_move[envs, player]),
-            card(seat, number + 1, color, count + 1, shown),
+            card(seat, number, color, count + 1, shown),
             chips(front, 1 + has_bet, 2, 2),
         ]
     half = radius + 0.95

@@ -55,7 +55,7 @@ def build(config: Config) -> EnvDefinition:
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     """Return the scene of these worlds.
 
-    Player 0 below, player 1 above, with chips; pips show the rank, colors the suit.
+    Player 0 below, player 1 above, with chips. Cards show J, Q or K in the color of the suit.
     """
     from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
     from gpu_envs.rendering.scene import DARK, RED, Scene, join
@@ -72,6 +72,6 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         if place < 2:
             parts.append(turn_marker(seat, core.to_move[envs, place]))
             parts.append(chips((1.62, seat[1]), state["chips"][:, place], 15, 5))
-        parts.append(card(seat, number // 2 + 1, color, 3, shown))
+        parts.append(card(seat, number // 2, color, 3, shown))
     agents = seats([seat for seat, _ in places[:2]], envs)
     return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE, agents=agents)

@@ -26,7 +26,7 @@ PRISONERS_DILEMMA = (((3.0, 3.0), (0.0, 5.0)), ((5.0, 0.0), (1.0, 1.0)))
 class Config:
     """Settings of MatrixGame-v0."""
 
-    payoff: tuple = setting(PRISONERS_DILEMMA)
+    payoff: tuple[Any, ...] = setting(PRISONERS_DILEMMA)
     """Payoff table: payoff[a_0][a_1]...[a_P-1] is a list of the payoffs of P players; any P and numbers of actions."""
     num_repetitions: int = setting(10, ge=1, le=MAX_INT)
     """Number of times T that the game is played in an episode, one step each. Observations contain t / T."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from gpu_envs.envs.games.card_ranks import rank_strokes
 from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED, Color, boxes, circles, join, rings
 
@@ -54,30 +55,23 @@ def cells(rows: int, columns: int, device: torch.device) -> torch.Tensor:
 
 
 def card(
-    place: tuple[float, float], pips: torch.Tensor, color: torch.Tensor, most: int, shown: torch.Tensor
+    place: tuple[float, float], rank: torch.Tensor, color: torch.Tensor, deck: int, shown: torch.Tensor
 ) -> torch.Tensor:
-    """Return a playing card, 1 wide and 1.4 high, with pips or face down.
+    """Return a playing card, 1 wide and 1.4 high, with its rank or face down.
 
     Args:
         place: Center of the card.
-        pips: Number of pips (W,).
-        color: Color of the pips (W, 3).
-        most: Number of pips of the highest card, at most 12.
+        rank: Index of the rank in the deck, 0 is the lowest; (W,).
+        color: Color of the rank (W, 3).
+        deck: Number of ranks; the highest three are J, Q and K.
         shown: Whether the card is face up, (W,) bool.
     """
-    center = torch.tensor(place, device=pips.device).expand(len(pips), 1, 2)
-    across, size = (1, 0.15) if most <= 3 else (3, 0.11)
-    slot = torch.arange(most, device=pips.device)
-    down = torch.ceil(pips / across)[:, None]  # number of rows
-    y = ((down - 1) / 2 - slot // across) * (0.4 if across == 1 else 0.29)
-    wide = (pips[:, None] - slot // across * across).clamp(1, across)  # pips in the row of a slot
-    x = (slot % across - (wide - 1) / 2) * 0.27
-    there = (slot < pips[:, None]) & shown[:, None]
+    center = torch.tensor(place, device=rank.device).expand(len(rank), 1, 2)
     back = ~shown[:, None]
     return join(
         boxes(center, torch.tensor([0.53, 0.73]), EDGE),
         boxes(center, torch.tensor([0.5, 0.7]), PAPER),
-        circles(center + torch.stack([x, y], -1), size, color[:, None], alpha=there),
+        rank_strokes(place, rank, deck, 0.72, color[:, None], shown[:, None]),
         boxes(center, torch.tensor([0.42, 0.62]), BACK, alpha=back),
         boxes(center, torch.tensor([0.34, 0.54]), PAPER, alpha=0.6 * back, line_width=0.03),
     )

@@ -4,7 +4,7 @@ import torch
 
 from gpu_envs.rendering.scene import Color, Values, lines
 
-__all__ = ["numbers"]
+__all__ = ["digit_strokes", "numbers"]
 
 _CORNERS = ((-0.5, 1.0), (0.5, 1.0), (-0.5, 0.0), (0.5, 0.0), (-0.5, -1.0), (0.5, -1.0))
 _STROKES = ((0, 1), (1, 3), (3, 5), (4, 5), (2, 4), (0, 2), (2, 3))  # segments a to g
@@ -70,6 +70,13 @@ def numbers(
     starts, stops = (points[..., end, :].reshape(worlds, -1, 2) for end in (0, 1))
     tints = tint[:, :, None].expand(*shape, 3).flatten(1, 2)
     return lines(starts, stops, 0.14 * height, tints, shown.flatten(1))
+
+
+def digit_strokes(digit: str) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """Return the strokes of a digit of height 1 around (0, 0), each as two points."""
+    points = [(0.5 * x, 0.5 * y) for x, y in _CORNERS]
+    ends = (_STROKES["abcdefg".index(stroke)] for stroke in _LIT[digit])
+    return [(points[start], points[stop]) for start, stop in ends]
 
 
 def _text(value: float) -> str:

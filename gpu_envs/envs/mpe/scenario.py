@@ -13,7 +13,7 @@ MOVES = 5
 """Number of pushes: nothing, left, right, down, up."""
 
 
-def action_space(continuous: bool, moves: int = MOVES, letters: int = 0) -> spaces.Space:
+def action_space(continuous: bool, moves: int = MOVES, letters: int = 0) -> spaces.Space[Any]:
     """Return the action space of an agent, as in mpe2.
 
     Args:
@@ -31,7 +31,7 @@ def define(
     config: Any,
     counts: dict[str, int],
     widths: dict[str, int],
-    actions: dict[str, spaces.Space] | None = None,
+    actions: dict[str, spaces.Space[Any]] | None = None,
     **rest: Any,
 ) -> EnvDefinition:
     """Return the definition of a scenario.

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from gpu_envs.envs.mpe.messages import bubble_center, bubble_size, message
+
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Color, Scene
 
-__all__ = ["GAP", "VIEW", "Discs", "Word", "letters", "scene", "touched"]
+__all__ = ["VIEW", "Discs", "Word", "scene", "touched"]
 
 VIEW = 1.2
 """Half the side of a frame [m]: half the arena (1 m) and a margin."""
-GAP = 0.075
-"""Distance between two letters [m]."""
 
 
 class Discs(NamedTuple):
@@ -34,7 +34,7 @@ class Discs(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Message of an agent: a bubble above it with a dot per letter, darker for louder letters."""
+    """Message of an agent: a bubble beside it with a dot per letter, darker for louder letters; it covers no agent."""
 
     row: int
     """Row of ``pos``; the scene has its disc too."""
@@ -71,10 +71,13 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word) -> "Scene
         boxes(middle, 1.0 + half[:, None, None], Scene.surround, line_width=2.0 * half[:, None]),
         boxes(middle, 1.0, Scene.border or DARK, line_width=0.012 * zoom),
     ]
+    bubbles: list[tuple[torch.Tensor, torch.Tensor]] = []
     for part in parts:
         if isinstance(part, Word):
-            row = slice(part.row, part.row + 1)
-            shapes.append(_word(pos[:, row], radii[:, row], part.said, zoom, half))
+            row, size = slice(part.row, part.row + 1), bubble_size(part.said.shape[1], zoom)
+            center = bubble_center(part.row, pos, radii, core.num_agents, size, half, bubbles)
+            bubbles.append((center, size))
+            shapes.append(message(center, size, pos[:, row], radii[:, row], part.said, zoom))
         else:
             shapes.append(_discs(pos[:, part.rows], radii[:, part.rows], part, zoom))
     bounds = torch.stack([-half, -half, half, half], dim=1)
@@ -104,40 +107,3 @@ def touched(core: "WorldView", envs: torch.Tensor, prey: slice, hunters: slice, 
     pos, params = core.world_state["pos"][envs], core.get_params(envs)
     reach = (params[sizes[0]] + params[sizes[1]])[:, None, None]
     return ((pos[:, prey, None] - pos[:, None, hunters]).norm(dim=-1) < reach).any(-1)
-
-
-def _word(
-    pos: torch.Tensor, radius: torch.Tensor, said: torch.Tensor, zoom: torch.Tensor, half: torch.Tensor
-) -> torch.Tensor:
-    """Return a bubble above a disc, inside the frame."""
-    from gpu_envs.rendering.scene import boxes, join
-
-    limit = half[:, None, None]
-    size = torch.tensor([0.5 * GAP * (said.shape[1] + 0.4), 0.055], device=said.device) * zoom[:, None]  # (W, 1, 2)
-    above = torch.stack([torch.zeros_like(radius), radius], dim=-1)
-    center = pos + above + size * torch.tensor([0.0, 1.6], device=said.device)
-    center = torch.minimum(torch.maximum(center, size - limit), limit - size)
-    bubble = boxes(center, size, (1.0, 1.0, 1.0))
-    edge = boxes(center, size, (0.55, 0.57, 0.6), line_width=0.01 * zoom)
-    return join(bubble, edge, letters(center, said, zoom))
-
-
-def letters(
-    center: torch.Tensor, said: torch.Tensor, zoom: torch.Tensor, colors: "Color | None" = None
-) -> torch.Tensor:
-    """Return a row of dots, one per letter, whose opacity is the loudness.
-
-    Args:
-        center: Center of the row (W, 1, 2) [m].
-        said: Loudness (W, L) in [0, 1].
-        zoom: Factor of the size of the dots, (W, 1).
-        colors: Colors (L, 3); None is dark.
-    """
-    from gpu_envs.rendering.scene import DARK, circles, join, rings
-
-    count = said.shape[1]
-    along = (torch.arange(count, device=said.device) - 0.5 * (count - 1)) * GAP * zoom  # (W, L)
-    places = center + torch.stack([along, torch.zeros_like(along)], dim=-1)
-    color = DARK if colors is None else colors
-    marks = rings(places, 0.025 * zoom, (0.6, 0.62, 0.65), 0.007 * zoom)
-    return join(marks, circles(places, 0.03 * zoom, color, said))

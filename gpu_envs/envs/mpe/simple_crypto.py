@@ -7,7 +7,7 @@ import torch
 
 from gpu_envs.definition.environment import EnvDefinition, box, index
 from gpu_envs.envs.mpe import scenario
-from gpu_envs.envs.mpe.scene import letters
+from gpu_envs.envs.mpe.messages import letters
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_crypto
 

@@ -188,7 +188,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     state = {name: tensor[envs] for name, tensor in core.world_state.items() if name in ("pos", "direction")}
     alive = core.alive[envs]
     alive = alive | (core.valid[envs] & ~alive.any(1, keepdim=True))
-    radius = min(0.022, max(0.004, 0.09 / core.num_agents**0.5)) * size  # smaller for many agents
+    share = min(0.022, max(0.004, 0.09 / core.num_agents**0.5))  # smaller for many agents
+    radius = share * size
     ahead = torch.stack([state["direction"].cos(), state["direction"].sin()], -1)
     hunters, prey = ([tensor[:, rows] for tensor in (state["pos"], ahead, alive)] for rows in _sides(taggers))
     bodies = circles(hunters[0], 1.3 * radius, RED, hunters[2]), circles(prey[0], radius, BLUE, prey[2])
@@ -205,7 +206,9 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         rings(hunters[0], 1.3 * radius, DARK, 0.002 * size, 0.5 * hunters[2]),
         rings(hunters[0], reach, ring, 0.004 * size, 0.8 * hunters[2]),
     ]
-    return Scene(join(*parts), torch.cat([0.0 * size, 0.0 * size, size, size], 1), agents=join(*bodies))
+    bounds = torch.cat([0.0 * size, 0.0 * size, size, size], 1)
+    margin = max(Scene.margin, 2.8 * share)  # contains agents at the walls with their directions
+    return Scene(join(*parts), bounds, margin, agents=join(*bodies))
 
 
 def _sides(taggers: int) -> tuple[slice, slice]:

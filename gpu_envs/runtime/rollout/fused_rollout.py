@@ -41,7 +41,9 @@ class FusedRollout:
     def __init__(
         self, core: EnvBatch, kernel: Any, acting: Acting, policies: Callable[[], Any], trace: Any, threads: int
     ) -> None:
-        self.core, self.threads, self._span = core, threads, (0, 0, False)
+        self.core: EnvBatch = core
+        self.threads: int = threads
+        self._span = (0, 0, False)
         launcher = core._launcher
         params, state, ios = launcher.arguments
         shards = launcher.rollout_shards if threads > 1 else []

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError, describe_tensor
 from gpu_envs.runtime.rollout.packed_weights import pack_networks
+from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import plain
 from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks.mlp import Mlp
@@ -19,8 +20,8 @@ from warp_kernels.networks.mlp import Mlp
 __all__ = ["KernelPolicy"]
 
 
-@dataclass(frozen=True)
-class KernelPolicy:
+@dataclass(frozen=True, repr=False)
+class KernelPolicy(Summarized):
     """A policy of :meth:`gpu_envs.runtime.core.Core.rollout`; build one with :meth:`from_tensors`."""
 
     kind: PolicyKind
@@ -40,6 +41,11 @@ class KernelPolicy:
             )
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"KernelPolicy: seed: expected an int in [0, 2^63), got {self.seed}")
+
+    def _summary(self) -> Summary:
+        mlp = self.kind.mlp
+        facts = {"head": self.kind.head, "network": mlp.key, "parameters": len(self.weights)}
+        return Summary("", {**facts, "device": self.weights.device, "seed": self.seed})
 
     @classmethod
     def from_tensors(

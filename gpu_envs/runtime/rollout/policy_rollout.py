@@ -76,15 +76,20 @@ class PolicyRollout:
         draw: MatchupDraw | None = None,
         flexible: bool = False,
     ) -> None:
-        self.core, self.trace, self.draw, self._flexible = core, trace, draw, flexible
-        self.threads = threads or core._launcher.rollout_threads
+        self.core: EnvBatch = core
+        self.trace: RolloutTrace | EpisodeResults = trace
+        self.draw: MatchupDraw | None = draw
+        self._flexible = flexible
+        self.threads: int = threads or core._launcher.rollout_threads
         check_buffers(core, trace, draws=draw is not None)
         self._acting: Acting | None = None
         self._given: Mapping[str, KernelPolicy | None] | None = None
         self._misfits: dict[tuple[str, PolicyKind], str] = {}
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
-        self.matchup = torch.zeros(core.num_envs if index.ndim == 2 else 0, dtype=torch.int32, device=core.device)
+        self.matchup: Tensor = torch.zeros(
+            core.num_envs if index.ndim == 2 else 0, dtype=torch.int32, device=core.device
+        )
         self._matchup_rows = host_view(self.matchup)
         self._allocate(0, 0)
         self.assign(policies, index, matchup)

@@ -42,7 +42,7 @@ class AnytimeVariant(StandardVariant):
         """Create the variant; raise ConfigError if the game is not two-player zero-sum."""
         super().__init__(game, config)
         require_two_player_zero_sum(game, "anytime")
-        self.least_exploitable = LeastExploitable(game)
+        self.least_exploitable: LeastExploitable = LeastExploitable(game)
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration, with the functions that compute their opponents too."""

@@ -58,7 +58,7 @@ class PipelineVariant(StandardVariant):
                 "variant='pipeline': expected oracle='learned', got 'exact'; exact responses need no training, use "
                 "variant='standard'"
             )
-        self.depth = config.pipeline_depth
+        self.depth: int = config.pipeline_depth
 
     def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
         """Yield the segments of all levels in turn; then the update that fixes the lowest level of every role."""

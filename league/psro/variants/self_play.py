@@ -46,7 +46,9 @@ class SelfPlayVariant(StandardVariant):
         """Create the variant."""
         super().__init__(game, config)
         exact = config.oracle == "exact" and config.meta_solver == "auto"
-        self.least_exploitable = LeastExploitable(game) if exact and is_two_player_zero_sum(game) else None
+        self.least_exploitable: LeastExploitable | None = (
+            LeastExploitable(game) if exact and is_two_player_zero_sum(game) else None
+        )
 
     def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
         """Return the least exploitable meta-strategy, or that of the meta-solver for payoffs (S, N_1, ..., N_S)."""

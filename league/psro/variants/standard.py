@@ -29,7 +29,8 @@ class StandardVariant:
 
     def __init__(self, game: Game, config: PSROConfig) -> None:
         """Create the variant of a run; variants for some games only raise ConfigError."""
-        self.game, self.config = game, config
+        self.game: Game = game
+        self.config: PSROConfig = config
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration."""

@@ -12,7 +12,7 @@ from gpu_envs.runtime.core import Core
 from league.analysis.report import read_report
 from league.analysis.report_data import Report
 from league.analysis.report_tables import page_tables
-from league.game import Game
+from league.game import Game, Seat
 from league.policies.population import PolicyRecord, Population
 from league.storage import database
 from league.storage.run_store import RunStore
@@ -35,7 +35,8 @@ class LeagueRolloutEnvironment:
 
     def __init__(self, game: Game, folder: Path, entries: Mapping[str, Sequence[PolicyRecord]]) -> None:
         """Make a population for every seat, because a policy object belongs to one seat."""
-        self.game, self.seats = game, game.seats
+        self.game: Game = game
+        self.seats: tuple[Seat, ...] = game.seats
         self._populations = [Population(seat.role, folder) for seat in game.seats]
         for population in self._populations:
             population.replace(entries[population.role])
@@ -63,8 +64,10 @@ class LeagueRun:
         with RunStore.open(path, write=False) as store:
             game = store.game
         core = game.core(1)
-        self.agents = list(core.possible_agents)
-        self.groups = {group: [self.agents[row] for row in rows] for group, rows in core.groups.items()}
+        self.agents: list[str] = list(core.possible_agents)
+        self.groups: dict[str, list[str]] = {
+            group: [self.agents[row] for row in rows] for group, rows in core.groups.items()
+        }
 
     def files(self) -> list[Path]:
         """Return the database and its write-ahead log."""

@@ -59,7 +59,8 @@ class TrainingRun:
         Raises:
             CheckpointError: It is missing or damaged, or the module of the environment is not imported.
         """
-        self.path, self.folder = path, path / "checkpoints"
+        self.path: Path = path
+        self.folder: Path = path / "checkpoints"
         file, last = path / checkpoint_manifest.CONFIG, checkpoint.every(self.folder)[-1:]
         for saved in last or ([] if file.exists() else [checkpoint.find(path)]):
             manifest = checkpoint_manifest.read_manifest(saved)
@@ -74,8 +75,10 @@ class TrainingRun:
             config, self.folder, tuple(Seat(name, name, tuple(members)) for name, members in sides.items())
         )
         self._iteration, self._lasted = 0, 0.0  # last iteration and its duration [s]
-        self.agents = list(core.possible_agents)
-        self.groups = {group: [self.agents[row] for row in rows] for group, rows in core.groups.items()}
+        self.agents: list[str] = list(core.possible_agents)
+        self.groups: dict[str, list[str]] = {
+            group: [self.agents[row] for row in rows] for group, rows in core.groups.items()
+        }
 
     def files(self) -> Iterator[Path]:
         """Return the files of the configuration, the metrics and the checkpoints."""
@@ -98,6 +101,7 @@ class TrainingRun:
         """Read metrics, names of checkpoints, and the configuration, which a resumed run may have changed."""
         if (file := self.path / "config.json").exists() and (recorded := read_json(file)) != self.recorded:
             config = dataclasses.replace(TrainConfig.from_json(recorded, str(file)), device="cpu")
+            self.stage: TrainingRolloutEnvironment
             self.recorded, self.stage = recorded, dataclasses.replace(self.stage, config=config)
         roles = [seat.role for seat in self.stage.seats]
         policies = {role: [RANDOM] for role in roles}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from gpu_envs.envs.games.card_ranks import rank_strokes
 from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED
 from gpu_envs.runtime.factory import make_core
@@ -100,3 +101,33 @@ def test_small_payoff_table_has_numbers_and_a_large_one_has_none():
     count = [core.definition.draw(core, torch.arange(1)).shapes.shape[1] for core in (small, large)]
     assert count[1] == 3 * 81  # two stripes and a frame a cell
     assert count[0] > 3 * 4 + 8
+
+
+def lit_strokes(card: int, deck: int) -> torch.Tensor:
+    """Return the centers of the strokes of a card's rank, (S, 2)."""
+    rows = rank_strokes((0.0, 0.0), torch.tensor([card]), deck, 1.0, DARK)[0]
+    return rows[rows[:, 9] > 0.0, 1:3]
+
+
+def test_highest_cards_are_jack_queen_and_king():
+    jack, queen, king = (lit_strokes(card, 3) for card in range(3))
+    assert (len(queen), len(king)) == (17, 3)  # a ring with a tail; a stem with two arms
+    assert jack[:, 0].max() > 0.1 > 0.0 > jack[1:, 0].min()  # the hook of a J points to the left
+    assert queen[:16].norm(dim=1).min() > 0.25
+    assert king[0].tolist() == [-0.25, 0.0]
+    for deck in (4, 11):
+        assert all(torch.equal(lit_strokes(deck - 3 + card, deck), lit_strokes(card, 3)) for card in range(3))
+    assert torch.equal(lit_strokes(2, 4), queen)
+    assert len(lit_strokes(0, 4)) == 8  # 10
+
+
+@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "LeducPoker-v0"])
+def test_cards_of_another_rank_look_different(env_id):
+    core = make_core(env_id, 3, "cpu", seed=0)
+    core.reset()
+    suits = 2 if env_id == "LeducPoker-v0" else 1
+    core.world_state["card"][:, 0] = suits * torch.arange(3)
+    core.world_state["card"][:, 1:] = 0
+    frames = core.render_frames(range(3), 128)
+    assert len(np.unique(frames, axis=0)) == 3
+    assert np.array_equal(frames[0, :64], frames[1, :64])  # the upper half has the other player's card

@@ -1,5 +1,6 @@
 """check_env accepts what keeps the contract, and names what does not."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -21,8 +22,21 @@ def toys(monkeypatch):
 
 
 def test_registered_environments_conform(env_id, capfd):
-    assert gpu_envs.check_env(env_id, **SMALL[env_id]) is None
+    report = gpu_envs.check_env(env_id, **SMALL[env_id])
     assert capfd.readouterr() == ("", "")
+    assert report.env_id == env_id
+    assert len(report.checks) == 1 + len(env_checker.LAWS)
+
+
+def test_report_prints_every_check_and_is_escaped_in_html(toys):
+    report = gpu_envs.check_env("Toy-v0", limit_terminates=True)
+    lines = str(report).splitlines()
+    assert re.fullmatch(r"Toy-v0 \(limit_terminates=True\) passed all 11 checks in \d+\.\d s", lines[0])
+    assert lines[5] == "  seeds        Equal seeds give equal trajectories, in a new core and in a used one"
+    assert [line.split()[0] for line in lines[1:]] == [check.name for check in report.checks]
+    assert 0 < report.checks[1].seconds < report.seconds
+    check = replace(report.checks[0], description="a < b & c")
+    assert "a &lt; b &amp; c" in replace(report, checks=[check])._repr_html_()
 
 
 @pytest.mark.parametrize("config", [{}, {"max_steps": 0}, {"limit_terminates": True}])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from toy_league import GAME, digests, dump, files, grown, random_policy, results, start, trained
 
+import gpu_envs
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league.storage import database, step_store
 from league.storage.records import MatchCounts
@@ -220,7 +221,7 @@ def test_run_records_game_config_and_version(tmp_path):
     config = {"seed": 3, "solver": "nash", "nested": {"a": [1, 2]}}
     RunStore.create(tmp_path / "new" / "run", GAME, config).close()
     with RunStore.open(tmp_path / "new" / "run", write=False) as store:
-        assert (store.game, store.config, store.version) == (GAME, config, "0.1.0")
+        assert (store.game, store.config, store.version) == (GAME, config, gpu_envs.__version__)
         assert list(store.populations) == ["first", "second"]
 
 

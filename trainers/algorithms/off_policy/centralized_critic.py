@@ -13,6 +13,7 @@ from trainers.algorithms.off_policy.replay_learner import COPIED_FIELDS, ReplayC
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream
 from trainers.base.state import State
+from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.models.action_heads import Head
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
@@ -51,17 +52,19 @@ class JointObservation:
     def __init__(self, spec: LearnerSpec) -> None:
         """Look up the rows, observation widths and action widths of all policies."""
         device, players = torch.device(spec.device), spec.agents
-        self.policy, self.agents = spec.policy, len(players)
-        self.state_width, self.padded = spec.state_width, spec.state_width // self.agents
+        self.policy: str = spec.policy
+        self.agents: int = len(players)
+        self.state_width: int = spec.state_width
+        self.padded: int = spec.state_width // self.agents
         rows: dict[str, list[int]] = {}
         for player in sorted(players, key=lambda each: each.index):
             rows.setdefault(player.policy, []).append(player.row)
-        self.rows = {name: torch.tensor(those, device=device) for name, those in rows.items()}
-        self.obs_width = {player.policy: player.obs_width for player in players}
-        self.action_width = {player.policy: sum(player.action_space.shape or ()) for player in players}
-        self.choices = {player.policy: spaces.flatdim(player.action_space) for player in players}
-        self.code_width = max(self.choices.values())
-        self.width = spec.state_width + self.agents * self.code_width
+        self.rows: dict[str, Tensor] = {name: torch.tensor(those, device=device) for name, those in rows.items()}
+        self.obs_width: dict[str, int] = {player.policy: player.obs_width for player in players}
+        self.action_width: dict[str, int] = {player.policy: sum(player.action_space.shape or ()) for player in players}
+        self.choices: dict[str, int] = {player.policy: spaces.flatdim(player.action_space) for player in players}
+        self.code_width: int = max(self.choices.values())
+        self.width: int = spec.state_width + self.agents * self.code_width
         self.learners: Mapping[str, TargetActionProvider] = {}
 
     def set_co_learners(self, learners: Mapping[str, TargetActionProvider]) -> None:
@@ -139,7 +142,8 @@ class JointCritic(Network):
         """Build the network; `own` is the width of the agent's own code, other arguments as in `Network`."""
         rows = view.rows[view.policy]
         super().__init__(config.spec(view.width + len(rows) + own), outputs, 1.0, generator)
-        self.agents, self.state_width = view.agents, view.state_width
+        self.agents: int = view.agents
+        self.state_width: int = view.state_width
         self.register_buffer("rows", rows, persistent=False)
 
     rows: Tensor
@@ -178,8 +182,9 @@ class JointReplayStore(ReplayStore):
 
     def __init__(self, config: ReplayConfig, spec: LearnerSpec, head: Head, view: JointObservation) -> None:
         """Allocate the rollout; call `set_co_learners` before `store_rollout`."""
-        self.view, self.policy = view, spec.policy
-        self.first = spec.agents[0].policy
+        self.view: JointObservation = view
+        self.policy: str = spec.policy
+        self.first: str = spec.agents[0].policy
         self.all: Mapping[str, JointReplayStore] = {}
         self.moved: set[str] = set()
         super().__init__(config, spec, head)
@@ -201,7 +206,7 @@ class JointReplayStore(ReplayStore):
         """Store all learners' rollouts, by policy, and the shared replay."""
         self.view.set_co_learners(learners)
         self.all = {name: learner.experience for name, learner in learners.items()}
-        self.replay = self.all[self.first].replay
+        self.replay: ReplayBuffer = self.all[self.first].replay
 
     def store_rollout(self) -> None:
         """Move the rollouts of all policies to the replay, unless another learner did; each learner calls this once."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +18,14 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
+from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
-from trainers.base.random_streams import stream_of_shard
+from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, load_state, save_state, select_prefix
 from trainers.base.transition import Transition
@@ -77,41 +78,43 @@ class DQN:
         """Build networks and buffers; raise ConfigError if DQN does not support the spec or the replay does not fit."""
         if spec.turn_based and config.n_step > 1:
             raise ConfigError(f"learner.n_step: expected 1 for turn-based games, got {config.n_step}")
-        self.config, self.total_steps, self.has_action_mask = (
-            config,
-            spec.total_steps,
-            spec.has_action_mask,
-        )
-        self.device, self.steps, self.gradient_steps = torch.device(spec.device), 0, 0
-        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream, self.num_envs_total = (
-            stream_of_shard(self.generator, spec.shard),
-            spec.num_envs_total,
-        )
+        self.config: DQNConfig = config
+        self.total_steps: int = spec.total_steps
+        self.has_action_mask: bool = spec.has_action_mask
+        self.device: torch.device = torch.device(spec.device)
+        self.steps = 0
+        self.gradient_steps = 0
+        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
+        self.num_envs_total: int = spec.num_envs_total
         width, shape = spec.obs_width, (spec.num_envs, spec.num_agents)
-        self.spec = {**config.spec(width), "action": greedy_spec(spec.action_space, config.dueling)}
+        self.spec: dict[str, Any] = {**config.spec(width), "action": greedy_spec(spec.action_space, config.dueling)}
         (choices,) = self.spec["action"]["sizes"]
-        self.head = GreedyHead(choices, config.dueling)
-        self.normalizer = ObservationNormalizer(width)
-        self.actor = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(spec.seed))
-        self.target = target_copy(self.actor)
-        self.net = nn.ModuleDict({"normalizer": self.normalizer, "actor": self.actor, "target": self.target})
+        self.head: GreedyHead = GreedyHead(choices, config.dueling)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(width)
+        self.actor: Network = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(spec.seed))
+        self.target: Network = target_copy(self.actor)
+        self.net: torch.nn.ModuleDict = nn.ModuleDict(
+            {"normalizer": self.normalizer, "actor": self.actor, "target": self.target}
+        )
         self.net.to(self.device)
         adam = make_adam(self.actor.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
         # on the device, so that captured rollouts and gradient steps see their changes
-        self.epsilon = torch.full((), config.epsilon, device=self.device)
-        self.beta = torch.full((), config.priority_beta, device=self.device)
-        self.kernel_actor = make_kernel_actor(self, spec, (self.epsilon,))
-        self.updates = CapturedUpdates(
+        self.epsilon: Tensor = torch.full((), config.epsilon, device=self.device)
+        self.beta: Tensor = torch.full((), config.priority_beta, device=self.device)
+        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.epsilon,))
+        self.updates: CapturedUpdates = CapturedUpdates(
             spec.captured, self, lambda: (*self.replay.buffers.values(),), self._changed_priorities
         )
         capacity = final_obs_capacity(
             config.rollout_length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity
         )
-        self.rollout = RolloutBuffer(config.rollout_length, shape, width, (), torch.int64, capacity, self.device)
+        self.rollout: RolloutBuffer = RolloutBuffer(
+            config.rollout_length, shape, width, (), torch.int64, capacity, self.device
+        )
         fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, config.n_step)
-        self.replay = ReplayBuffer(config.replay_size, shape[0], fields, self.device, least, spec.shard)
+        self.replay: ReplayBuffer = ReplayBuffer(config.replay_size, shape[0], fields, self.device, least, spec.shard)
         self.pending: dict[str, Tensor] = {}  # per agent, the decision whose outcome is not known yet
         if spec.turn_based:
             like = {"obs": self.rollout.obs, "action": self.rollout.action, "reward": self.rollout.reward}
@@ -280,7 +283,8 @@ class DQN:
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
         counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
-        self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
+        self.steps: int = counters["steps"]
+        self.gradient_steps: int = counters["gradient_steps"]
         pending = check_tensors("learner state pending", select_prefix(state, "pending."), self.pending)
         self.pending = {name: tensor.to(self.device, copy=True) for name, tensor in pending.items()}
         self.replay.load_state_dict(state)

@@ -15,6 +15,7 @@ from trainers.algorithms.learner import CentralInput
 from trainers.base.learner_spec import LearnerSpec
 from trainers.models.kernel_networks import policy_kind, unsupported
 from trainers.models.policy import PolicyModules
+from warp_kernels.framework.policies import PolicyKind
 
 __all__ = ["MIN_STEPS", "ExploringLearner", "KernelActor", "make_kernel_actor"]
 
@@ -41,9 +42,10 @@ class KernelActor:
             learner: Learner with the networks.
             exploration: Scalars on the device that the learner changes in place, see `PolicyKind.explores`.
         """
-        self.learner, self.exploration = learner, exploration
-        self.kind = policy_kind(learner.spec, learner.head, explores=True)
-        self.weights = torch.zeros(self.kind.mlp.row_size, device=learner.normalizer.mean.device)
+        self.learner: ExploringLearner = learner
+        self.exploration: Sequence[Tensor] = exploration
+        self.kind: PolicyKind = policy_kind(learner.spec, learner.head, explores=True)
+        self.weights: Tensor = torch.zeros(self.kind.mlp.row_size, device=learner.normalizer.mean.device)
 
     @torch.no_grad()
     def policy(self) -> KernelPolicy:

@@ -43,9 +43,9 @@ class MASAC(SAC):
 
     def __init__(self, config: MASACConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers; call `set_co_learners` before training."""
-        self.view = JointObservation(spec)
+        self.view: JointObservation = JointObservation(spec)
         super().__init__(config, spec)
-        self.state_normalizer = ObservationNormalizer(spec.state_width).to(self.device)
+        self.state_normalizer: ObservationNormalizer = ObservationNormalizer(spec.state_width).to(self.device)
         self.net["state_normalizer"] = self.state_normalizer
 
     def set_co_learners(self, learners: Mapping[str, TargetActionProvider]) -> None:

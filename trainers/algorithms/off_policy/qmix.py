@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
-from trainers.base.random_streams import stream_of_shard
+from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, load_state, save_state, select_prefix
 from trainers.base.transition import Transition
@@ -79,10 +80,10 @@ class QMIXMixer(nn.Module):
         """Build n agents, state width S and hidden width; a CPU generator draws the weights."""
         super().__init__()
         self.agents = agents
-        self.first = mlp([state_width, agents * width], "relu", 1.0, generator)
-        self.first_bias = mlp([state_width, width], "relu", 1.0, generator)
-        self.second = mlp([state_width, width], "relu", 1.0, generator)
-        self.second_bias = mlp([state_width, width, 1], "relu", 1.0, generator)
+        self.first: torch.nn.Sequential = mlp([state_width, agents * width], "relu", 1.0, generator)
+        self.first_bias: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
+        self.second: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
+        self.second_bias: torch.nn.Sequential = mlp([state_width, width, 1], "relu", 1.0, generator)
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
         """Map values (..., n) and states (..., S) to team values (...)."""
@@ -108,50 +109,49 @@ class QMIX:
             raise ConfigError(
                 "vdn and qmix: expected agents that all act at every step, got a turn-based game; use iql or ppo"
             )
-        self.config, self.total_steps, self.has_action_mask = (
-            config,
-            spec.total_steps,
-            spec.has_action_mask,
-        )
+        self.config: QMIXConfig = config
+        self.total_steps: int = spec.total_steps
+        self.has_action_mask: bool = spec.has_action_mask
         self.central_input: CentralInput = config.central_input
-        self.device, self.steps, self.gradient_steps = torch.device(spec.device), 0, 0
-        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream, self.num_envs_total = (
-            stream_of_shard(self.generator, spec.shard),
-            spec.num_envs_total,
-        )
+        self.device: torch.device = torch.device(spec.device)
+        self.steps = 0
+        self.gradient_steps = 0
+        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
+        self.num_envs_total: int = spec.num_envs_total
         weights = torch.Generator().manual_seed(spec.seed)
         envs, agents, width = spec.num_envs, spec.num_agents, spec.obs_width
-        self.ids = agents if agents > 1 else 0
-        self.spec = {**config.spec(width), "action": greedy_spec(spec.action_space), "ids": self.ids}
+        self.ids: int = agents if agents > 1 else 0
+        self.spec: dict[str, Any] = {**config.spec(width), "action": greedy_spec(spec.action_space), "ids": self.ids}
         (choices,) = self.spec["action"]["sizes"]
-        self.head = GreedyHead(choices, dueling=False)
-        self.normalizer = ObservationNormalizer(width)
-        self.state_width = spec.state_width if config.mixer == "qmix" else 0
+        self.head: GreedyHead = GreedyHead(choices, dueling=False)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(width)
+        self.state_width: int = spec.state_width if config.mixer == "qmix" else 0
         if config.mixer == "qmix" and not self.state_width:
             raise ConfigError("learner.mixer='qmix': expected an environment with a global state; use vdn")
-        self.state_normalizer = ObservationNormalizer(self.state_width)
-        self.actor = Network(actor_width(self.spec), choices, 1.0, weights)
-        self.mixer = (
+        self.state_normalizer: ObservationNormalizer = ObservationNormalizer(self.state_width)
+        self.actor: Network = Network(actor_width(self.spec), choices, 1.0, weights)
+        self.mixer: QMIXMixer | VDNMixer = (
             QMIXMixer(agents, self.state_width, config.mixer_width, weights) if self.state_width else VDNMixer()
         )
         learned = nn.ModuleDict({"actor": self.actor, "mixer": self.mixer})
-        self.target_actor, self.target_mixer = target_copy(self.actor), target_copy(self.mixer)
+        self.target_actor: Network = target_copy(self.actor)
+        self.target_mixer: QMIXMixer | VDNMixer = target_copy(self.mixer)
         targets = {"target_actor": self.target_actor, "target_mixer": self.target_mixer}
         normalizers = {"normalizer": self.normalizer}
         if self.state_width:
             normalizers["state_normalizer"] = self.state_normalizer
-        self.net = nn.ModuleDict({"learned": learned, **targets, **normalizers})
+        self.net: torch.nn.ModuleDict = nn.ModuleDict({"learned": learned, **targets, **normalizers})
         self.net.to(self.device)
         adam = make_adam(learned.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
-        self.updates = CapturedUpdates(spec.captured, self, lambda: (*self.replay.buffers.values(),))
-        self.epsilon = torch.full((), config.epsilon, device=self.device)
-        self.hidden_state = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
-        self.burn_in = config.burn_in if self.actor.hidden_width else 0
-        self.window = self.burn_in + config.window if self.actor.hidden_width else 1
+        self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, lambda: (*self.replay.buffers.values(),))
+        self.epsilon: Tensor = torch.full((), config.epsilon, device=self.device)
+        self.hidden_state: Tensor = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
+        self.burn_in: int = config.burn_in if self.actor.hidden_width else 0
+        self.window: int = self.burn_in + config.window if self.actor.hidden_width else 1
         capacity = final_obs_capacity(config.rollout_length, spec.time_limit, envs * agents, config.truncation_capacity)
-        self.rollout = RolloutBuffer(
+        self.rollout: RolloutBuffer = RolloutBuffer(
             config.rollout_length, (envs, agents), width, (), torch.int64, capacity, self.device
         )
         each, flag = (agents, width), torch.bool
@@ -171,9 +171,9 @@ class QMIX:
             fields["next_mask"] = ((agents, choices), flag)
         if self.actor.hidden_width:
             fields["hidden_state"] = ((agents, self.actor.hidden_width), torch.float32)
-        self.remembered = torch.zeros((config.rollout_length, *self.hidden_state.shape), device=self.device)
+        self.remembered: Tensor = torch.zeros((config.rollout_length, *self.hidden_state.shape), device=self.device)
         least = max(config.rollout_length, self.window)
-        self.replay = ReplayBuffer(config.replay_size, envs, fields, self.device, least, spec.shard)
+        self.replay: ReplayBuffer = ReplayBuffer(config.replay_size, envs, fields, self.device, least, spec.shard)
 
     @torch.no_grad()
     def act(
@@ -338,7 +338,8 @@ class QMIX:
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
         counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
-        self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
+        self.steps: int = counters["steps"]
+        self.gradient_steps: int = counters["gradient_steps"]
         self.rollout.clear()
         own = self._carried()
         for name, tensor in check_tensors("learner state carried", select_prefix(state, "carried."), own).items():

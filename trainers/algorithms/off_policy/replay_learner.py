@@ -105,8 +105,10 @@ class ReplayStore:
                 f"{config.names}: expected agents that all act at every step, got a turn-based game; use ppo or dqn"
             )
         shape = (spec.num_envs, spec.num_agents)
-        self.config, self.device, self.captured = config, torch.device(spec.device), spec.captured
-        self.rollout = RolloutBuffer(
+        self.config: ReplayConfig = config
+        self.device: torch.device = torch.device(spec.device)
+        self.captured: bool = spec.captured
+        self.rollout: RolloutBuffer = RolloutBuffer(
             config.rollout_length,
             shape,
             spec.obs_width,
@@ -206,10 +208,14 @@ class ReplayLearner(ABC):
 
     def __init__(self, spec: LearnerSpec) -> None:
         """Set the device, the random streams and the capture of gradient steps."""
-        self.device, self.steps = torch.device(spec.device), 0
-        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream, self.num_envs_total = stream_of_shard(self.generator, spec.shard), spec.num_envs_total
-        self.updates = CapturedUpdates(spec.captured, self, lambda: (*self.experience.replay.buffers.values(),))
+        self.device: torch.device = torch.device(spec.device)
+        self.steps: int = 0
+        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
+        self.num_envs_total: int = spec.num_envs_total
+        self.updates: CapturedUpdates = CapturedUpdates(
+            spec.captured, self, lambda: (*self.experience.replay.buffers.values(),)
+        )
 
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
-from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
+from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -33,6 +34,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream
 from trainers.base.state import State, load_state, save_state
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
@@ -72,30 +74,33 @@ class SAC(ReplayLearner):
         action = action_spec(spec.action_space, box="tanh_gaussian")
         head = make_head(action)
         assert isinstance(head, CategoricalHead | TanhGaussianHead)
-        self.head, self.discrete = head, isinstance(head, CategoricalHead)
+        self.head: CategoricalHead | TanhGaussianHead = head
+        self.discrete: bool = isinstance(head, CategoricalHead)
         # whether critics output the values of all choices
-        self.values_all_choices = isinstance(head, CategoricalHead) and not head.multi
-        self.spec = {**config.spec(spec.obs_width), "action": action}
-        self.normalizer = ObservationNormalizer(spec.obs_width)
-        self.actor = Network(self.spec, head.num_params, 0.01, weights)
+        self.values_all_choices: bool = isinstance(head, CategoricalHead) and not head.multi
+        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
+        self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         code_width, values = (0, head.code_width) if self.values_all_choices else (head.code_width, 1)
-        self.critics = nn.ModuleList([self._make_critic(spec, code_width, values, weights) for _ in range(2)])
-        self.target_critics = target_copy(self.critics)
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
+        self.critics: torch.nn.ModuleList = nn.ModuleList(
+            [self._make_critic(spec, code_width, values, weights) for _ in range(2)]
+        )
+        self.target_critics: torch.nn.ModuleList = target_copy(self.critics)
+        self.log_temperature: torch.nn.Parameter = nn.Parameter(torch.tensor(math.log(config.temperature)))
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
-        self.net = nn.ModuleDict({**parts, "target_critics": self.target_critics})
+        self.net: torch.nn.ModuleDict = nn.ModuleDict({**parts, "target_critics": self.target_critics})
         self.net.register_parameter("log_temperature", self.log_temperature)
         self.net.to(self.device)
         learned = {"actor": self.actor.parameters(), "critic": self.critics.parameters()}
         learned["temperature"] = iter([self.log_temperature])
-        self.optimizers = {
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
             name: make_adam(parameters, config.learning_rate, spec.captured) for name, parameters in learned.items()
         }
         self.experience = self._make_experience(spec)
-        self.rollout = self.experience.rollout
+        self.rollout: RolloutBuffer = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
-        self.exploring = torch.full((), config.learning_starts > 0, device=self.device)
-        self.kernel_actor = make_kernel_actor(self, spec, (self.exploring,))
+        self.exploring: Tensor = torch.full((), config.learning_starts > 0, device=self.device)
+        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.exploring,))
 
     def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> Network:
         """Build a critic of situations and codes of width `code_width`, with `values` outputs."""
@@ -235,7 +240,7 @@ class SAC(ReplayLearner):
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        self.steps = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
+        self.steps: int = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.experience.load_state_dict(state)
         self._schedule()
 

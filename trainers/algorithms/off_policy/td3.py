@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, setting
-from trainers.algorithms.off_policy.kernel_actor import make_kernel_actor
+from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -28,7 +29,9 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream, normal, uniform
 from trainers.base.state import State, load_state, save_state
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
+from trainers.models.continuous_heads import TanhGaussianHead, TanhHead
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
@@ -64,32 +67,35 @@ class TD3(ReplayLearner):
         if self.central_input is None and not isinstance(spec.action_space, spaces.Box):
             raise ConfigError(f"{config.names}: expected continuous actions, got {spec.action_space}; use sac or dqn")
         super().__init__(spec)
-        self.config, self.total_steps, self.gradient_steps = config, spec.total_steps, 0
+        self.config = config
+        self.total_steps: int = spec.total_steps
+        self.gradient_steps = 0
         weights = torch.Generator().manual_seed(spec.seed)
         action = action_spec(spec.action_space, box="tanh")
         head = make_head(action)
         assert not isinstance(head, GaussianHead)
-        self.head, self.discrete = head, isinstance(head, CategoricalHead)
-        self.spec = {**config.spec(spec.obs_width), "action": action}
-        self.normalizer = ObservationNormalizer(spec.obs_width)
-        self.actor = Network(self.spec, head.num_params, 0.01, weights)
-        self.critics = self._make_critics(spec, weights)
-        self.target_actor = target_copy(self.actor)
-        self.target_critics = target_copy(self.critics)
+        self.head: CategoricalHead | TanhGaussianHead | TanhHead = head
+        self.discrete: bool = isinstance(head, CategoricalHead)
+        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
+        self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
+        self.critics: torch.nn.ModuleList = self._make_critics(spec, weights)
+        self.target_actor: Network = target_copy(self.actor)
+        self.target_critics: torch.nn.ModuleList = target_copy(self.critics)
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         parts |= {"target_actor": self.target_actor, "target_critics": self.target_critics}
-        self.net = nn.ModuleDict(parts).to(self.device)
+        self.net: torch.nn.ModuleDict = nn.ModuleDict(parts).to(self.device)
         learned = {"actor": self.actor, "critic": self.critics}
-        self.optimizers = {
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
             name: make_adam(net.parameters(), config.learning_rate, spec.captured) for name, net in learned.items()
         }
         self.experience = self._make_experience(spec)
-        self.rollout = self.experience.rollout
+        self.rollout: RolloutBuffer = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
-        self.exploring = torch.zeros((), dtype=torch.bool, device=self.device)
-        self.noise = torch.zeros((), device=self.device)
+        self.exploring: Tensor = torch.zeros((), dtype=torch.bool, device=self.device)
+        self.noise: Tensor = torch.zeros((), device=self.device)
         self._schedule()
-        self.kernel_actor = make_kernel_actor(self, spec, (self.exploring, self.noise))
+        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.exploring, self.noise))
 
     def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
         network = self.config.spec(spec.obs_width + self.head.code_width)
@@ -209,6 +215,7 @@ class TD3(ReplayLearner):
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
         counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
-        self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
+        self.steps: int = counters["steps"]
+        self.gradient_steps: int = counters["gradient_steps"]
         self.experience.load_state_dict(state)
         self._schedule()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from gpu_envs.utils.settings import setting
@@ -16,6 +17,7 @@ from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
 from trainers.algorithms.on_policy.engine_choice import make_engine
+from trainers.algorithms.on_policy.engines import Engine
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, make_rmsprop, set_learning_rate
@@ -58,8 +60,8 @@ class A2C(ActorCriticLearner):
             self.optimizer = make_rmsprop(
                 self.net.parameters(), config.learning_rate, spec.captured, alpha=0.99, eps=1e-5
             )
-        self.optimizers = {config.optimizer: self.optimizer}
-        self.engine = make_engine(self.agent, self.optimizer, spec, losses.ADVANTAGE)
+        self.optimizers: dict[str, torch.optim.Optimizer] = {config.optimizer: self.optimizer}
+        self.engine: Engine = make_engine(self.agent, self.optimizer, spec, losses.ADVANTAGE)
 
     def _schedule(self, progress: float) -> dict[str, float]:
         learning_rate = linear_schedule(self.config.learning_rate, self.config.learning_rate_final, progress)

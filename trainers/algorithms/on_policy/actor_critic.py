@@ -97,8 +97,8 @@ class CriticInput(nn.Module):
         """Set the state width S and the number of agents n."""
         super().__init__()
         self.num_agents = num_agents
-        self.width = state_width + (num_agents if num_agents > 1 else 0)
-        self.normalizer = ObservationNormalizer(state_width)
+        self.width: int = state_width + (num_agents if num_agents > 1 else 0)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(state_width)
 
     def forward(self, states: Tensor, agent: Tensor) -> Tensor:
         """Map states (worlds, ..., S) and agents (N,), indices over all worlds, to inputs (N, ..., S + n)."""
@@ -117,17 +117,17 @@ class ActorCritic(nn.Module):
         """Draw weights with the spec's seed; `action` as in `action_spec`."""
         super().__init__()
         weights = torch.Generator().manual_seed(spec.seed)
-        self.spec = {**config.spec(spec.obs_width), "action": action}
+        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
         head = make_head(action)
-        self.normalizer = ObservationNormalizer(spec.obs_width)
-        self.actor = Network(self.spec, head.num_params, 0.01, weights)
+        self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
+        self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         if config.central_input is None:
-            self.critic_input = None
+            self.critic_input: CriticInput | None = None
             self.critic = Network(self.spec, 1, 1.0, weights)
         else:
             critic_input = CriticInput(spec.state_width, spec.num_agents)
             body = "mlp" if config.network == "cnn" else config.network  # the state is not an image
-            self.critic = Network({**config.spec(critic_input.width), "network": body}, 1, 1.0, weights)
+            self.critic: Network = Network({**config.spec(critic_input.width), "network": body}, 1, 1.0, weights)
             self.critic_input = critic_input
         self.head = head
         self.to(spec.device)

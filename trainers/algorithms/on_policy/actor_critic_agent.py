@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,12 +13,15 @@ from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticC
 from trainers.algorithms.on_policy.advantages import ValuedPolicy, row_batch, sequence_batch, update_normalizers
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.random_streams import stream_of_shard
+from trainers.base.random_streams import SingleStream, stream_of_shard
 from trainers.base.state import State
 from trainers.base.transition import PER_WORLD, Transition
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.rollout_buffer import BatchedRolloutBuffer, RolloutBuffer, final_obs_capacity
+from trainers.models.action_heads import Head
 from trainers.models.batched_policies import BatchedPolicies
+from trainers.models.networks import Network
+from trainers.models.normalization import ObservationNormalizer
 
 __all__ = ["ActorCriticAgent", "BatchedActorCriticAgents"]
 
@@ -27,14 +31,20 @@ class ActorCriticAgent:
 
     def __init__(self, config: ActorCriticConfig, spec: LearnerSpec) -> None:
         """Build networks, rollout and hidden states."""
-        self.config, self.device = config, torch.device(spec.device)
-        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream = stream_of_shard(self.generator, spec.shard)
-        self.num_envs_total = spec.num_envs_total
+        self.config: ActorCriticConfig = config
+        self.device: torch.device = torch.device(spec.device)
+        self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
+        self.num_envs_total: int = spec.num_envs_total
+        self.net: ActorCritic
+        net: ActorCritic
         self.net = net = ActorCritic(config, spec, config.action(spec.action_space))
-        self.spec, self.normalizer, self.actor, self.head = net.spec, net.normalizer, net.actor, net.head
+        self.spec: dict[str, Any] = net.spec
+        self.normalizer: ObservationNormalizer = net.normalizer
+        self.actor: Network = net.actor
+        self.head: Head = net.head
         shape, length = (spec.num_envs, spec.num_agents), config.rollout_length
-        self.rollout = RolloutBuffer(
+        self.rollout: RolloutBuffer = RolloutBuffer(
             length,
             shape,
             spec.obs_width,
@@ -45,7 +55,9 @@ class ActorCriticAgent:
         )
         self.valued: ValuedPolicy | None = None  # policy that V-trace values
         recurrent = config.network == "gru"
-        self.recurrent_state = RecurrentState(shape, net.actor, net.critic, self.device) if recurrent else None
+        self.recurrent_state: RecurrentState | None = (
+            RecurrentState(shape, net.actor, net.critic, self.device) if recurrent else None
+        )
 
     @torch.no_grad()
     def act(self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, state: Tensor | None) -> Tensor:
@@ -100,10 +112,13 @@ class BatchedActorCriticAgents:
 
     def __init__(self, members: Sequence[ActorCriticAgent]) -> None:
         """Move the members' rollouts and hidden states into shared memory."""
-        self.policies, self.streams = BatchedPolicies(members), [member.stream for member in members]
-        self.rollout = BatchedRolloutBuffer([member.rollout for member in members])
+        self.policies: BatchedPolicies = BatchedPolicies(members)
+        self.streams: list[SingleStream] = [member.stream for member in members]
+        self.rollout: BatchedRolloutBuffer = BatchedRolloutBuffer([member.rollout for member in members])
         recurrent_states = [member.recurrent_state for member in members if member.recurrent_state is not None]
-        self.hidden_state = torch.stack([state.actor_next for state in recurrent_states]) if recurrent_states else None
+        self.hidden_state: Tensor | None = (
+            torch.stack([state.actor_next for state in recurrent_states]) if recurrent_states else None
+        )
         for place, recurrent_state in enumerate(recurrent_states):
             assert self.hidden_state is not None
             recurrent_state.actor_next = self.hidden_state[place]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
+from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
 from trainers.algorithms.on_policy.engines import Engine
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
@@ -19,6 +19,9 @@ from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
+from trainers.buffers.rollout_buffer import RolloutBuffer
+from trainers.models.action_heads import Head
+from trainers.models.networks import Network
 from trainers.models.policy import Policy, freeze_policy
 
 __all__ = ["ActorCriticLearner"]
@@ -43,14 +46,23 @@ class ActorCriticLearner(ABC):
 
     def __init__(self, config: ActorCriticConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
-        self.total_steps, self.steps = spec.total_steps, 0
+        self.total_steps: int = spec.total_steps
+        self.steps = 0
         self.central_input: CentralInput = config.central_input
+        self.agent: ActorCriticAgent
+        agent: ActorCriticAgent
         self.agent = agent = ActorCriticAgent(config, spec)
-        self.device, self.generator, self.rollout = agent.device, agent.generator, agent.rollout
+        self.device: torch.device = agent.device
+        self.generator: torch.Generator = agent.generator
+        self.rollout: RolloutBuffer = agent.rollout
+        self.net: ActorCritic
+        net: ActorCritic
         self.net = net = agent.net
-        self.actor, self.critic, self.head = net.actor, net.critic, net.head
+        self.actor: Network = net.actor
+        self.critic: Network = net.critic
+        self.head: Head = net.head
         self.fixed_shapes = spec.captured
-        self.updates = CapturedUpdates(spec.captured, self, self._read)
+        self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, self._read)
 
     def act(
         self,
@@ -111,7 +123,7 @@ class ActorCriticLearner(ABC):
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        self.steps = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
+        self.steps: int = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.agent.load_state_dict(state)
         if isinstance(self.engine, KernelEngine):
             self.engine.invalidate()

@@ -62,7 +62,8 @@ class TorchEngine:
 
     def __init__(self, agent: ActorCriticAgent, optimizer: torch.optim.Optimizer) -> None:
         """Set the networks with their rollout, and the optimizer of their parameters."""
-        self.agent, self.optimizer = agent, optimizer
+        self.agent: ActorCriticAgent = agent
+        self.optimizer: torch.optim.Optimizer = optimizer
         self._batch: dict[str, Tensor] = {}
         self._totals: dict[str, Tensor] = {}
 

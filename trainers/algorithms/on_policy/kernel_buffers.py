@@ -55,7 +55,7 @@ class KernelBuffers:
         gradients = actor.num_packed + critic.num_packed
         self.num_gradients = gradients
         self.num_slices = NUM_SLICES if device.type == "cpu" else GPU_SLICES
-        self.networks = (
+        self.networks: tuple[PackedNetwork, PackedNetwork] = (
             PackedNetwork(actor, [*net.actor.parameters(), *log_std], 0, 0, gradients, parameter_places(actor)),
             PackedNetwork(
                 critic,
@@ -74,29 +74,41 @@ class KernelBuffers:
 
         length, rows, width = gradients + 2 * NUM_METRICS, rollout.valid.numel(), rollout.obs.shape[-1]
         after = rows + rollout.rows_per_step
-        self.weights = zeros(1, actor.row_size + critic.row_size)
+        self.weights: Tensor = zeros(1, actor.row_size + critic.row_size)
         chunks = min(max(rows // 128, 1), MAX_CHUNKS)  # at least as many as a minibatch has
-        self.packed, self.total, self.sums = zeros(chunks, length), zeros(1, length), zeros(1, length)
-        self.moments, self.squared_moments = zeros(1, length), zeros(1, length)
-        self.steps, self.norms, self.squares = zeros(1), zeros(1), zeros(1, self.num_slices)
-        self.settings, self.rates = zeros(NUM_SETTINGS), zeros(5)
-        self.active = torch.ones(1, dtype=torch.bool, device=device)
-        self.index, self.all_rows = zeros(1, rows, dtype=torch.int64), torch.arange(rows, device=device)
-        self.begins, self.scale = zeros(rows + 1, dtype=torch.int32), zeros(1, rows)
-        self.seen, self.values = zeros(after, width), zeros(after)
+        self.packed: Tensor = zeros(chunks, length)
+        self.total: Tensor = zeros(1, length)
+        self.sums: Tensor = zeros(1, length)
+        self.moments: Tensor = zeros(1, length)
+        self.squared_moments: Tensor = zeros(1, length)
+        self.steps: Tensor = zeros(1)
+        self.norms: Tensor = zeros(1)
+        self.squares: Tensor = zeros(1, self.num_slices)
+        self.settings: Tensor = zeros(NUM_SETTINGS)
+        self.rates: Tensor = zeros(5)
+        self.active: Tensor = torch.ones(1, dtype=torch.bool, device=device)
+        self.index: Tensor = zeros(1, rows, dtype=torch.int64)
+        self.all_rows: Tensor = torch.arange(rows, device=device)
+        self.begins: Tensor = zeros(rows + 1, dtype=torch.int32)
+        self.scale: Tensor = zeros(1, rows)
+        self.seen: Tensor = zeros(after, width)
+        self.values: Tensor = zeros(after)
         self.final_seen, self.final_values = zeros(rollout.capacity + 1, width), zeros(rollout.capacity + 1)
-        self.advantage, self.returns = zeros(rows), zeros(rows)
-        self.known = zeros(rows, dtype=torch.bool)
+        self.advantage: Tensor = zeros(rows)
+        self.returns: Tensor = zeros(rows)
+        self.known: Tensor = zeros(rows, dtype=torch.bool)
         # for tiles: number of observations, and of final ones; no list of their rows
-        self.counts = torch.tensor([[after], [rollout.capacity + 1]], dtype=torch.int32, device=device)
-        self.no_rows = zeros(1, 0, dtype=torch.int64)
+        self.counts: Tensor = torch.tensor([[after], [rollout.capacity + 1]], dtype=torch.int32, device=device)
+        self.no_rows: Tensor = zeros(1, 0, dtype=torch.int64)
         pairs = [
             (network.offset + targets, network.offset + sources)
             for network in self.networks
             for targets, sources in [copy_places(network.mlp)]
         ]
+        self.targets: Tensor
+        self.sources: Tensor
         self.targets, self.sources = (torch.cat(each).to(device, torch.int32) for each in zip(*pairs, strict=True))
-        self.segments = torch.tensor(
+        self.segments: Tensor = torch.tensor(
             [[n.into // LANES, n.offset // LANES, n.mlp.num_packed // LANES] for n in self.networks],
             dtype=torch.int32,
             device=device,
@@ -107,8 +119,8 @@ class KernelBuffers:
     def resize_final(self, capacity: int) -> None:
         """Allocate rows for the values of `capacity` final observations, if their number has changed."""
         if len(self.final_values) != capacity + 1:
-            self.final_seen = self.final_seen.new_zeros(capacity + 1, self.final_seen.shape[1])
-            self.final_values = self.final_values.new_zeros(capacity + 1)
+            self.final_seen: Tensor = self.final_seen.new_zeros(capacity + 1, self.final_seen.shape[1])
+            self.final_values: Tensor = self.final_values.new_zeros(capacity + 1)
             self.counts[1] = capacity + 1
 
     def metric_sums(self) -> Tensor:

@@ -15,6 +15,7 @@ from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
 from trainers.algorithms.on_policy.kernel_launches import KernelLaunches
 from trainers.base.gradients import GradientReducer
 from trainers.models.kernel_networks import policy_kind
+from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks import losses
 
 __all__ = ["KernelEngine"]
@@ -62,11 +63,14 @@ class KernelEngine:
             threads: Largest number of CPU threads.
             captured: Updates are CUDA graphs, which always pack the weights.
         """
-        self.agent, self.optimizer, self.objective = agent, optimizer, objective
-        self.is_adam = isinstance(optimizer, torch.optim.Adam)
-        self.kind = policy_kind(agent.net.spec, agent.head)
-        self.buffers, self.captured = KernelBuffers(agent, self.kind), captured
-        self.launches = KernelLaunches(agent, self.kind, self.buffers, objective, threads)
+        self.agent: ActorCriticAgent = agent
+        self.optimizer: torch.optim.Optimizer = optimizer
+        self.objective: str = objective
+        self.is_adam: bool = isinstance(optimizer, torch.optim.Adam)
+        self.kind: PolicyKind = policy_kind(agent.net.spec, agent.head)
+        self.buffers: KernelBuffers = KernelBuffers(agent, self.kind)
+        self.captured: bool = captured
+        self.launches: KernelLaunches = KernelLaunches(agent, self.kind, self.buffers, objective, threads)
         self._gradient_steps = 0
         self._rows: Tensor | None = None
         self._begins: dict[tuple[int, ...], Tensor] = {}

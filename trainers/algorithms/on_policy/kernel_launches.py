@@ -51,10 +51,13 @@ class KernelLaunches:
         self, agent: ActorCriticAgent, kind: PolicyKind, buffers: KernelBuffers, objective: str, threads: int
     ) -> None:
         """Set what the kernels work on; arguments as in `KernelEngine`."""
-        self.agent, self.kind, self.buffers, self.objective = agent, kind, buffers, objective
-        self.device = agent.device
+        self.agent: ActorCriticAgent = agent
+        self.kind: PolicyKind = kind
+        self.buffers: KernelBuffers = buffers
+        self.objective: str = objective
+        self.device: torch.device = agent.device
         warp_kernels.start()
-        self.threads = threads if self.device.type == "cpu" else 1
+        self.threads: int = threads if self.device.type == "cpu" else 1
         self._tile_rows = [tile_rows(network.mlp, self.device) for network in buffers.networks]
         self._heuristic = ThreadingHeuristic()
         self._addresses: tuple[int, ...] = ()

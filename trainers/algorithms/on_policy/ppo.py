@@ -17,6 +17,7 @@ from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
 from trainers.algorithms.on_policy.engine_choice import make_engine
+from trainers.algorithms.on_policy.engines import Engine
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
@@ -58,10 +59,12 @@ class PPO(ActorCriticLearner):
         """Build networks and buffers."""
         super().__init__(config, spec)
         self.config = config
-        self.optimizer = make_adam(self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5)
-        self.optimizers = {"adam": self.optimizer}
-        self.entropy_coef = torch.full((), config.entropy_coef, device=self.device)
-        self.engine = make_engine(self.agent, self.optimizer, spec, losses.PPO)
+        self.optimizer: torch.optim.Optimizer = make_adam(
+            self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5
+        )
+        self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": self.optimizer}
+        self.entropy_coef: Tensor = torch.full((), config.entropy_coef, device=self.device)
+        self.engine: Engine = make_engine(self.agent, self.optimizer, spec, losses.PPO)
 
     def _schedule(self, progress: float) -> dict[str, float]:
         c = self.config
