@@ -1,5 +1,6 @@
 """Text that fits a terminal: its width, and numbers that are rounded for people."""
 
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ __all__ = ["MARGIN", "align", "fit_table", "short_number", "shorten", "terminal_
 MARGIN = 3
 """Columns at the right edge that progress displays leave free: a terminal writes "^C" there after Ctrl-C. In the last
 column it would start a new line, and the display would be drawn twice."""
-_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))  # above the last it is written with an exponent
 
 
 def terminal_width(file: TextIO) -> int | None:
@@ -26,19 +27,19 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-def short_number(value: float) -> str:
-    """Return a number with three significant digits and a decimal prefix, such as 166k; counts below 10,000 are exact.
+def short_number(value: float, digits: int = 3) -> str:
+    """Return a number for people, rounded to significant digits, with a decimal prefix such as 166k.
 
-    Numbers below 1 have no prefix: 0.00012083 is 0.000121.
+    Whole numbers below 10,000 are exact. Numbers below 1 have no prefix: 0.00012083 is 0.000121.
     """
+    if not math.isfinite(value):
+        return str(value)
     if abs(value) < 10_000:
-        return f"{int(value):,}" if value == int(value) else f"{value:.3g}"
+        return f"{int(value):,}" if value == int(value) else f"{value:.{digits}g}"
     for size, unit in _UNITS:
-        scaled = abs(value) / size
-        if scaled >= 0.9995:
-            digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
-            text = f"{scaled:.{digits}f}".rstrip("0").rstrip(".") if digits else f"{scaled:.0f}"
-            return f"{'-' if value < 0 else ''}{text}{unit}"
+        text = f"{value / size:.{digits}g}"
+        if abs(float(text)) >= 1:
+            return f"{text}{unit}"
     raise AssertionError(value)
 
 
@@ -72,9 +73,9 @@ def fit_table(lines: Sequence[Sequence[str]], width: int | None, left: int = 0) 
         Lines of text, and the number of rows that are shown. A turned table has the last rows that fit, one at least.
     """
     head, *rows = lines
-    text = align(lines, left)
+    text, count = align(lines, left), len(rows)
     if width is None or len(text[1]) <= width or not rows:
-        return text, len(rows)
+        return text, count
     for count in range(len(rows), 0, -1):
         text = align(list(zip(head, *rows[-count:], strict=True)), left=1)
         if len(text[1]) <= width:

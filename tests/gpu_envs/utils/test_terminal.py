@@ -24,10 +24,16 @@ ROWS = [[str(i), f"{i}.00 (0.50)", "-"] for i in range(4)]
         (3.2e9, "3.2G"),
         (0.00012083, "0.000121"),
         (12.3456, "12.3"),
+        (9.5e15, "9.5e+03T"),
+        (float("nan"), "nan"),
     ],
 )
 def test_numbers_have_three_significant_digits(value, text):
     assert short_number(value) == text
+
+
+def test_scores_have_four_significant_digits():
+    assert [short_number(value, 4) for value in (-12.3456, 12_345.6, 999_960)] == ["-12.35", "12.35k", "1M"]
 
 
 def test_long_text_ends_in_an_ellipsis():

@@ -134,7 +134,7 @@ def test_errors_print_one_line(run, tmp_path, monkeypatch):
         (ConfigError, "expected an environment, got none", []),
         (ConfigError, "expected an environment, got none", ["--seed", "1"]),
         (ConfigError, "--num-envs: invalid literal for int.* 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
-        (ConfigError, "--num-env, 3; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
+        (ConfigError, "--num-env; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
         (ConfigError, "Missing value for argument '--seed'", ["SimpleTag-v0", "--seed"]),
         (ConfigError, "--env-arg seed=3: .* use --seed", ["SimpleTag-v0", "--env-arg", "seed=3"]),
         (CheckpointError, "expected TagContinuous-v0, got SimpleTag-v0", ["TagContinuous-v0", "--resume", str(run)]),
