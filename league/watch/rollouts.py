@@ -192,6 +192,7 @@ def _answer(
         "obs_widths": [core.observation_spaces[agent].shape[0] for agent in core.possible_agents],
         "obs_names": descriptions.describe_observations(core),
         "action_names": descriptions.describe_actions(core),
+        "action_parts": descriptions.describe_action_parts(core),
     }
 
 

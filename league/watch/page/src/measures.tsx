@@ -2,7 +2,7 @@ import { useMemo } from "preact/hooks";
 import type { Ancestor, League, Metrics, Rating, Run, Strategy } from "./api";
 import { Chart, type Line } from "./chart";
 import { column } from "./curves";
-import { ordered, rgb, series } from "./theme";
+import { dashes, ordered, rgb, roleColor, series } from "./theme";
 
 const TOLD = 5; // policies of a meta-strategy that are listed
 const LEAST = 1e-6; // lower limit of a logarithmic axis, as a share of the largest value
@@ -29,7 +29,7 @@ export function Measures({ league, metrics, run }: { league: League; metrics: Me
         <section class="panel" aria-labelledby="ratings">
           <h2 id="ratings">Ratings</h2>
           <p class="soft">400 points are odds of 10 to 1. The faint lines are the best so far.</p>
-          <Ratings ratings={ratings} lineage={league.lineage} />
+          <Ratings ratings={ratings} lineage={league.lineage} colors={run.colors} />
         </section>
       )}
       {strategies.length > 0 && (
@@ -67,14 +67,15 @@ function gainsOf({ learned_responses: learned }: League, metrics: Metrics) {
 }
 
 /** Elo of every policy, by player, over the iteration in which it was added. */
-function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] }) {
+function Ratings({ ratings, lineage, colors }: { ratings: Rating[]; lineage: Ancestor[]; colors: Record<string, string> }) {
   const { x, lines } = useMemo(() => {
     const player = ({ role, name }: Rating): string =>
       lineage.find((each) => each.role === role && each.name === name)?.player ?? role;
     const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
     const players = ratings.map(player);
     const lines = [...new Set(players)].flatMap((name, i): Line[] => {
-      const color = series(i);
+      const color = roleColor(colors, name, i);
+      const dash = dashes(i);
       const found: (number | null)[][] = []; // more than one where a player has several policies of an iteration
       for (const each of ratings.filter((_, i) => players[i] === name)) {
         const at = x.indexOf(each.iteration);
@@ -87,12 +88,12 @@ function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] 
         return Number.isFinite(most) ? most : null;
       });
       return [
-        { label: `best of ${name}`, values: best, color, faint: true },
-        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true })),
+        { label: `best of ${name}`, values: best, color, faint: true, ...(dash && { dash }) },
+        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true, ...(dash && { dash }) })),
       ];
     });
     return { x, lines };
-  }, [ratings, lineage]);
+  }, [ratings, lineage, colors]);
   return <Chart title="Elo of each policy by the iteration in which it was added" xLabel="iteration" x={x} lines={lines} />;
 }
 
