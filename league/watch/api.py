@@ -90,7 +90,7 @@ import json
 from typing import Any
 from urllib.parse import quote, unquote
 
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.storage.records import finite
 from league.watch.rollouts import MAX_WORLDS, RolloutCache, record_rollout
 from league.watch.sources.base import LatestSnapshot, Snapshot
@@ -99,7 +99,6 @@ from trainers.base.seeding import SEEDS
 __all__ = [
     "DEFAULT_WORLDS",
     "LATEST",
-    "RETRIES",
     "UnknownAnswerError",
     "ViewerApi",
     "encode_json",
@@ -112,8 +111,6 @@ DEFAULT_WORLDS = 4
 """Default number of worlds in a rollout."""
 LATEST = "latest"
 """Name in a request for the policy that `Snapshot.latest` names."""
-RETRIES = 3
-"""Number of times that a rollout is recorded again with a newer snapshot, because a file could not be read."""
 
 
 class UnknownAnswerError(GpuEnvsError):
@@ -169,17 +166,8 @@ class ViewerApi:
         worlds = _number(given, "worlds", DEFAULT_WORLDS, 1, MAX_WORLDS)
 
         def make() -> bytes:
-            found, number, chosen = snapshot, version, names
-            for retry in range(RETRIES + 1):
-                try:
-                    played = record_rollout(found.stage, chosen, seed, worlds, stopped=self.rollouts.closed.is_set)
-                    return encode_json({**played, "version": number})
-                except (CheckpointError, OSError):  # the training may have removed the checkpoint meanwhile
-                    if retry == RETRIES:
-                        raise
-                    found, number = self.latest.reread()
-                    chosen = self._resolve(found, wanted)
-            raise AssertionError(RETRIES)
+            played = record_rollout(snapshot.stage, names, seed, worlds, stopped=self.rollouts.closed.is_set)
+            return encode_json({**played, "version": version})
 
         return self.rollouts.get((version, names, seed, worlds), make)
 

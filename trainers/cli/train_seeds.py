@@ -72,7 +72,7 @@ def _report(folder: Path, results: list[TrainResult]) -> int:
     written = [folder / "summary.json", folder / "mean_metrics.csv"]
     if config.until_return is None or stopped_by is not None:
         try:
-            written += filter(None, [plot_curves(folder / "mean_metrics.csv", folder / "curves.png")])
+            written += filter(None, [plot_curves(folder / "mean_metrics.csv", folder / "curves.png", config.env_id)])
         except (GpuEnvsError, OSError) as error:  # the training has succeeded
             print(f"no curves: {error}")
     for file in written:

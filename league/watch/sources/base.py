@@ -93,11 +93,6 @@ class LatestSnapshot:
                 self._job = self._pool.submit(self._reread, stamp)
             return self._snapshot, self._version
 
-    def reread(self) -> tuple[Snapshot, int]:
-        """Read the run at once, because a file of the last snapshot is gone; return the latest snapshot."""
-        self._reread(self._stat_files())
-        return self.get()
-
     def was_seen(self, role: str, name: str) -> bool:
         """Return whether a snapshot had this policy, which the run may have removed since."""
         with self._lock:

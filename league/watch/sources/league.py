@@ -62,6 +62,10 @@ class LeagueRolloutEnvironment:
         """Return the worlds, see `league.watch.rollouts.RolloutEnvironment`."""
         return self.game.core(num_envs, "cpu", autoreset="disabled")
 
+    def present(self, name: str) -> str:
+        """Return the name: a league keeps its policies."""
+        return name
+
     def policy(self, place: int, name: str) -> PolicyProtocol:
         """Load a policy of the population that plays a seat, or the mixture of those with a weight."""
         population = self._populations[place]
@@ -152,7 +156,7 @@ def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]
         "policies": {role: [entry["name"] for entry in each] for role, each in report_json["policies"].items()},
         "latest": _latest(store, report),
         "mixture": MIXTURE if report.strategy is not None and _is_product(store) else None,
-        "colors": role_colors(game.env_id, [*game.roles, *(seat.name for seat in game.seats)]),
+        "colors": role_colors(game.env_id, [*(seat.name for seat in game.seats), *game.roles]),
     }
     league = {**_league(report_json, game), "tables": [_table(*each) for each in page_tables(report)]}
     return {"run": run, "metrics": _metrics(report_json, store.iterations()), "league": league}

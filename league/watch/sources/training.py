@@ -50,6 +50,13 @@ class TrainingRolloutEnvironment:
         """Load the policy of a seat from a checkpoint."""
         return None if name == RANDOM else checkpoint.load_policy(self.folder / name, self.seats[place].role)
 
+    def present(self, name: str) -> str:
+        """Return the name of a checkpoint, or that of the newest one if the training has removed it meanwhile."""
+        if name == RANDOM or (self.folder / name).is_dir():
+            return name
+        newest = checkpoint.every(self.folder)[-1:]
+        return newest[0].name if newest else name
+
 
 class TrainingRun:
     """Training run, see `league.watch.sources.base.RunSource`."""

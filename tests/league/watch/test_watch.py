@@ -246,7 +246,7 @@ def test_latest_policy_of_a_league_is_a_main_agent(tmp_path, watched):
     assert run["policies"]["player"][-1].startswith("league_exploiter")
     assert run["latest"] == {"player": "main_0:2"}
     assert run["mixture"] == "meta-strategy"
-    assert run["colors"]["player"] == "blue"
+    assert (run["colors"]["player_0"], run["colors"]["player_1"]) == ("blue", "red")
 
 
 def test_parents_are_given_by_name(tmp_path, watched):

@@ -1,13 +1,13 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Ancestor } from "./api";
+import { SIGNS, type Sign, playerOf } from "./players";
 import { Scroll } from "./scroll";
-import { roleColor, series } from "./theme";
 import { number, shortNames } from "./text";
 
 const LANE = 40; // from one line of descent to the next [px]
 const STEP = 46; // from one iteration to the next, at least [px]
 const LEFT = 24;
-const LABEL = 8; // characters of a label
+const LABEL = 7; // characters of a label
 const TOP = 30;
 
 interface Placed extends Ancestor {
@@ -20,16 +20,15 @@ interface Placed extends Ancestor {
 interface Props {
   lineage: Ancestor[];
   roles: string[];
-  colors: Record<string, string>;
+  players: Map<string, Sign>;
   choose?: (policy: Ancestor) => void;
 }
 
 /** Who came from whom. Left and right go from policy to policy; Enter takes one into the match. */
-export function Lineage({ lineage, roles, colors, choose }: Props) {
+export function Lineage({ lineage, roles, players, choose }: Props) {
   const tree = useRef<SVGSVGElement>(null);
   const [active, setActive] = useState(0);
   const { placed, width, height, iterations } = useMemo(() => place(lineage, roles), [lineage, roles]);
-  const players = useMemo(() => playersOf(lineage, roles, colors), [lineage, roles, colors]);
   const short = useMemo(() => shortNames(lineage.map((each) => each.name)), [lineage]);
   if (!placed.length) return null;
   const at = Math.min(active, placed.length - 1);
@@ -72,7 +71,7 @@ export function Lineage({ lineage, roles, colors, choose }: Props) {
             >
               <title>{spoken(each)}</title>
               <circle r={11} class="halo" />
-              <path transform={`scale(${(0.75 + 0.75 * Math.sqrt(each.weight ?? 0)).toFixed(3)})`} d={SIGNS[players.get(playerOf(each))?.sign ?? 0]} class="sign" />
+              <path transform={`scale(${(0.75 + 0.75 * Math.sqrt(each.weight ?? 0)).toFixed(3)})`} d={SIGNS[players.get(playerOf(each))?.shape ?? 0]} class="sign" />
               <text y={20} aria-hidden="true">
                 {cut(short.get(each.name) ?? each.name)}
               </text>
@@ -81,10 +80,10 @@ export function Lineage({ lineage, roles, colors, choose }: Props) {
         </svg>
       </Scroll>
       <div class="legend">
-        {[...players.values()].map(({ name, sign, color }) => (
+        {[...players.values()].map(({ name, shape, color }) => (
           <span>
             <svg class="key" viewBox="-8 -8 16 16" aria-hidden="true">
-              <path d={SIGNS[sign]} style={{ fill: `var(${color})` }} />
+              <path d={SIGNS[shape]} style={{ fill: `var(${color})` }} />
             </svg>
             {name}
           </span>
@@ -98,14 +97,6 @@ export function Lineage({ lineage, roles, colors, choose }: Props) {
     </section>
   );
 }
-
-const SIGNS = [
-  "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",
-  "M-5.5-5.5h11v11h-11z",
-  "M0-7 7 0 0 7-7 0z",
-  "M0-7 6.5 5h-13z",
-  "M0 7-6.5-5h13z",
-];
 
 function place(lineage: Ancestor[], roles: string[]) {
   const numbers = [...new Set(lineage.map((each) => each.iteration))].sort((a, b) => a - b);
@@ -127,33 +118,6 @@ function place(lineage: Ancestor[], roles: string[]) {
     }
   }
   return { placed, iterations, width: 2 * LEFT + Math.max(0, numbers.length - 1) * STEP, height: TOP + lanes * LANE };
-}
-
-const RANDOM = "random";
-
-/** Key of the player that a policy is a stage of: its role where a role has one player; the random policies are one. */
-function playerOf({ name, role, player }: Ancestor): string {
-  return name === RANDOM ? RANDOM : `${role}\n${player ?? role}`;
-}
-
-interface Sign {
-  name: string;
-  sign: number;
-  color: string;
-}
-
-/** Shape and color of every player: the color of its role where there are several roles. */
-function playersOf(lineage: Ancestor[], roles: string[], colors: Record<string, string>): Map<string, Sign> {
-  const found = new Map<string, Sign>();
-  const several = new Set(lineage.map((each) => each.role)).size > 1;
-  for (const each of lineage) {
-    const key = playerOf(each);
-    if (found.has(key)) continue;
-    const index = [...found.keys()].filter((name) => name !== RANDOM).length;
-    const color = several ? roleColor(colors, each.role, roles.indexOf(each.role)) : series(index);
-    found.set(key, key === RANDOM ? { name: RANDOM, sign: 0, color: "--soft" } : { name: each.player ?? each.role, sign: (index + 1) % SIGNS.length, color });
-  }
-  return found;
 }
 
 function cut(name: string): string {

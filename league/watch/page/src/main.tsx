@@ -9,6 +9,7 @@ import { type Chosen, Match, type Slot, named } from "./match";
 import { Measures } from "./measures";
 import { Payoffs, same } from "./payoffs";
 import { Player } from "./player";
+import { playersOf } from "./players";
 import { Recording } from "./recording";
 import { Stage } from "./stage";
 import { Tables } from "./tables";
@@ -43,6 +44,10 @@ function App({ source }: { source: Source }) {
   const stage = useRef<HTMLElement>(null);
   const left = useRef<HTMLDivElement>(null);
   const slots = useMemo(() => (told ? slotsOf(told) : []), [told]);
+  const signs = useMemo(
+    () => playersOf(told?.league?.lineage ?? [], told?.run.roles ?? [], told?.run.colors ?? {}),
+    [told],
+  );
   const tables = useMemo(() => told?.league && <Tables tables={told.league.tables} />, [told]);
 
   const load = useCallback(
@@ -118,6 +123,7 @@ function App({ source }: { source: Source }) {
   if (!told) return <p class="hello" role="status">{lost ?? "Loading the run …"}</p>;
   const { run, league, metrics } = told;
   const { seats } = run;
+  const curveColors = Object.fromEntries([...Object.entries(run.colors), ...[...signs.values()].map(({ name, color }) => [name, color.slice(2)])]);
   const report = league !== null && !source.live && source.recorded.length === 0; // a file without rollouts
   return (
     <>
@@ -137,8 +143,12 @@ function App({ source }: { source: Source }) {
             </section>
           )}
           {!report && <Inspector player={player} />}
-          {league && metrics && <Curves metrics={metrics} colors={run.colors} />}
-          {league && !report && tables}
+          {league && (
+            <div class="later">
+              {metrics && <Curves metrics={metrics} colors={curveColors} />}
+              {!report && tables}
+            </div>
+          )}
         </div>
         <div class="right">
           {league?.payoff && (
@@ -155,12 +165,12 @@ function App({ source }: { source: Source }) {
               }}
             />
           )}
-          {league && metrics && <Measures league={league} metrics={metrics} run={run} />}
+          {league && metrics && <Measures league={league} metrics={metrics} run={run} signs={signs} />}
           {league && league.lineage.length > 0 && (
             <Lineage
               lineage={league.lineage}
               roles={run.roles}
-              colors={run.colors}
+              players={signs}
               {...(source.live && {
                 choose: ({ role, name }) =>
                   choose({ ...chosen, policies: slots.map((slot, i) => (slot.role === role ? name : (chosen.policies[i] ?? null))) }),

@@ -26,7 +26,7 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
-const LONG = 9; // characters of a name that is written out
+const LONG = 7; // characters of a name that is written out
 
 /** Short names of policies, such as LE0:1 for league_exploiter_0:1; long ones where two would be equal. */
 export function shortNames(names: string[]): Map<string, string> {
