@@ -17,7 +17,8 @@ export interface Run {
   kind: "training" | "league";
   env_id: string;
   writing: boolean;
-  state: "running" | "finished" | "stopped" | "ended";
+  /** Absent in a report. */
+  state?: "running" | "finished" | "stopped" | "ended";
   /** Completed iterations, and all. */
   done: number;
   total: number;

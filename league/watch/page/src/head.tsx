@@ -4,7 +4,7 @@ import type { Player } from "./player";
 import { number, words } from "./text";
 
 export function Head({ run, live, lost, player }: { run: Run; live: boolean; lost: string | null; player: Player | null }) {
-  const [state, sign] = lost ? [lost, "lost"] : [live ? stateOf(run) : `recorded, ${stateOf(run)}`, live && run.writing ? "writing" : "still"];
+  const [state, sign] = lost ? [lost, "lost"] : [live ? stateOf(run) : run.state ? `recorded, ${stateOf(run)}` : "recorded", live && run.writing ? "writing" : "still"];
   return (
     <header>
       <h1>{run.name}</h1>
@@ -38,7 +38,7 @@ export function Head({ run, live, lost, player }: { run: Run; live: boolean; los
 
 /** "running, 88 of 1,875 iterations", "stopped at 88 of 1,875 iterations" or "finished". */
 function stateOf({ state, done, total }: Run): string {
-  if (state === "finished" || !state) return "finished";
+  if (state === "finished") return "finished";
   return `${state}${state === "running" ? "," : " at"} ${number(done)} of ${number(total)} iterations`;
 }
 

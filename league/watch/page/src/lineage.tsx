@@ -30,6 +30,7 @@ export function Lineage({ lineage, roles, players, choose }: Props) {
   const [active, setActive] = useState(0);
   const { placed, width, height, iterations } = useMemo(() => place(lineage, roles), [lineage, roles]);
   const short = useMemo(() => shortNames(lineage.map((each) => each.name)), [lineage]);
+  const label = ({ name }: Ancestor): string => cut(short.get(name) ?? name);
   if (!placed.length) return null;
   const at = Math.min(active, placed.length - 1);
   const told = placed[at];
@@ -62,7 +63,7 @@ export function Lineage({ lineage, roles, players, choose }: Props) {
             <g
               role="button"
               tabIndex={i === at ? 0 : -1}
-              aria-label={spoken(each)}
+              aria-label={label(each) === each.name ? spoken(each) : `${label(each)}: ${spoken(each)}`}
               transform={`translate(${each.x} ${each.y})`}
               style={{ color: `var(${players.get(playerOf(each))?.color})` }}
               onFocus={() => setActive(i)}
@@ -73,7 +74,7 @@ export function Lineage({ lineage, roles, players, choose }: Props) {
               <circle r={11} class="halo" />
               <path transform={`scale(${(0.75 + 0.75 * Math.sqrt(each.weight ?? 0)).toFixed(3)})`} d={SIGNS[players.get(playerOf(each))?.shape ?? 0]} class="sign" />
               <text y={20} aria-hidden="true">
-                {cut(short.get(each.name) ?? each.name)}
+                {label(each)}
               </text>
             </g>
           ))}

@@ -75,7 +75,7 @@ function Ratings({ ratings, lineage, signs }: { ratings: Rating[]; lineage: Ance
     const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
     const owners = ratings.map(stage);
     const lines = [...new Set(owners)].flatMap((key): Line[] => {
-      const { name, color, index } = signs.get(key) ?? { name: key, color: series(0), index: 0 };
+      const { name, color, index } = signs.get(key) ?? { name: key.split("\n").at(-1) ?? key, color: series(0), index: 0 };
       const dash = dashes(index);
       const found: (number | null)[][] = []; // more than one where a player has several policies of an iteration
       for (const each of ratings.filter((_, i) => owners[i] === key)) {
