@@ -207,7 +207,9 @@ def describe_action_parts(core: Core) -> dict[str, list[str]] | None:
     """
     module = description_module(core.id)
     parts, tables = getattr(module, "action_parts", None), getattr(module, "action_tables", None)
-    if not all(isinstance(space, spaces.Box) for space in core.action_spaces.values()) or (parts or tables) is None:
+    if not all(isinstance(space, spaces.Box) for space in core.action_spaces.values()):
+        return None
+    if parts is None and tables is None:
         return None
 
     def describe(row: int) -> list[str]:
@@ -216,7 +218,9 @@ def describe_action_parts(core: Core) -> dict[str, list[str]] | None:
             names = [_plain(name) for name in parts(core.config, row)]
             _check_count(core, row, "components of the action", len(names), count)
             return names
-        found = [table for table in tables() if table.head[0] == "component" and len(table.rows) == count]
+        found = [
+            table for table in (tables() if tables else ()) if table.head[0] == "component" and len(table.rows) == count
+        ]
         if not found:
             return []
         if count == 1:  # the row has the direction, and the head the quantity

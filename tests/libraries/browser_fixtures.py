@@ -5,9 +5,7 @@ import shutil
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
-from viewer import HOME, answering
-
-WAIT = 60_000  # timeout on a busy machine [ms]
+from viewer import HOME, WAIT, answering
 
 
 @pytest.fixture(scope="module")

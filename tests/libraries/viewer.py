@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 PAGE = Path(__file__).parents[2] / "league" / "watch" / "static" / "index.html"
+WAIT = 60_000  # timeout on a busy machine [ms]
 HOME = "http://viewer.test/"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 STORIES = [f"{kind}_{i}" for kind in ("main", "main_exploiter", "league_exploiter") for i in range(4)]

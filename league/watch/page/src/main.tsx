@@ -39,6 +39,7 @@ function App({ source }: { source: Source }) {
   const [trouble, setTrouble] = useState<string | null>(null);
   const [followed, setFollow] = useState<boolean | null>(null); // null: while the run is live
   const wanted = useRef("");
+  const [quiet, setQuiet] = useState(false); // nothing covers the picture while the next rollout is awaited
   const wasLive = useRef(false); // so that the last policies of a run that ends are shown, too
   const asked = useRef<AbortController | null>(null);
   const stage = useRef<HTMLElement>(null);
@@ -59,13 +60,15 @@ function App({ source }: { source: Source }) {
       setTrouble(null);
       try {
         const recording = new Recording(await source.get<Rollout>(path, asking.signal));
-        player.load(recording, player.recording ? player.playing || !still.matches : !still.matches);
+        player.load(recording, player.playing || !still.matches);
         setShown(recording.answer.seats.map((seat) => seat.policy));
       } catch (error) {
         if (asking.signal.aborted) return;
         setTrouble(error instanceof Error ? error.message : String(error));
       }
-      if (asked.current === asking) setBusy(false);
+      if (asked.current !== asking) return;
+      setBusy(false);
+      setQuiet(false);
     },
     [source, player],
   );
@@ -86,17 +89,17 @@ function App({ source }: { source: Source }) {
   useEffect(() => {
     if (live) player.set({ loop: true });
   }, [live]);
-  // The latest policies are shown when there are newer ones; a rollout that was paused stays.
+  // Newer policies are shown at the end of an episode; a rollout that was paused stays.
   useEffect(() => {
     const next = (): void => {
       const latest = slots.map((slot, i) => chosen.policies[i] ?? slot.latest ?? "");
       if (!follow || !source.live || busy || !player.recording || latest.includes("") || same(latest, shown)) return;
       if (wanted.current === latest.join()) return; // it was asked for, and newer ones came
       wanted.current = latest.join();
+      setQuiet(true);
       play(chosen);
     };
-    const paused = !player.playing && player.frame > 0 && player.frame < player.last;
-    if (!paused) next();
+    if (!player.playing && (player.frame === 0 || player.frame >= player.last)) next();
     return player.ends(next);
   }, [follow, slots, busy, shown, chosen, play]);
 
@@ -139,7 +142,7 @@ function App({ source }: { source: Source }) {
               </h2>
               <Match {...{ source, slots, chosen, choose, play, busy, follow, setFollow }} />
               <Playing slots={slots} shown={shown} colors={run.colors} />
-              <Stage player={player} busy={busy} told={trouble ?? (busy ? "Simulating episodes …" : null)} />
+              <Stage player={player} busy={busy} told={trouble ?? (busy && !quiet ? "Simulating episodes …" : null)} />
             </section>
           )}
           {!report && <Inspector player={player} />}

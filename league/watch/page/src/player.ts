@@ -53,10 +53,13 @@ export class Player {
       this.before = now;
       const frame = Math.min(Math.floor(this.clock), this.last); // a loop rests at the last frame
       if (frame !== this.frame) this.show(frame);
-      if (frame >= this.last && !this.loop) return this.pause();
+      if (frame >= this.last && !this.loop) {
+        this.pause();
+        return this.ended();
+      }
       if (frame >= this.last && this.clock - this.last > PAUSE * this.recording.answer.fps * this.speed) {
         this.clock = 0;
-        for (const call of this.onEnd) call();
+        this.ended();
       }
       this.ticking = requestAnimationFrame(tick);
     };
@@ -115,7 +118,11 @@ export class Player {
     return () => this.onChange.delete(call);
   }
 
-  /** Calls back when a loop starts again; returns what stops it. */
+  private ended(): void {
+    for (const call of this.onEnd) call();
+  }
+
+  /** Calls back at the end of an episode, also when a loop starts again; returns what stops it. */
   ends(call: () => void): () => void {
     this.onEnd.add(call);
     return () => this.onEnd.delete(call);
