@@ -2,43 +2,38 @@
 
 import ast
 import atexit
+import contextlib
 import gc
 import importlib.util
+import os
+import platform
 import sys
-from importlib.metadata import EntryPoint, entry_points
+import traceback
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
 
+from gpu_envs import __version__
 from gpu_envs.errors import GpuEnvsError
 from gpu_envs.utils.suggestions import unknown_name_message
 
-__all__ = ["GROUP", "main"]
+__all__ = ["GROUP", "TRACEBACK", "main"]
 
 GROUP = "gpu_envs.commands"
 """Entry-point group of the commands; each is a function ``command(argv) -> exit code``."""
+TRACEBACK = "GPU_ENVS_TRACEBACK"
+"""Environment variable that lets unexpected errors print their traceback."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    Errors that a user can correct print one line on stderr and return 2: errors of this library, files that cannot be
-    read or written, too little memory.
+    A failed command prints one line on stderr and returns 2. For an error that is none of this library's, of files or
+    of memory, such as a defect in the code of an environment, the line names the place. The environment variable
+    GPU_ENVS_TRACEBACK=1 raises it instead, with its traceback.
     """
     atexit.register(gc.freeze)  # a final garbage collection would take a second
-    args = sys.argv[1:] if argv is None else argv
-    commands = {found.name: found for found in entry_points(group=GROUP)}
-    if not args or args[0] in ("-h", "--help"):
-        print(_usage(commands))
-        return 0 if args else 2
-    name, *rest = args
-    if name not in commands:
-        return _fail(unknown_name_message("command", name, sorted(commands)))
-    for before, word in zip(("", *rest), rest, strict=False):
-        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
-        if "\0" in word or (equals and not value):  # an empty path would mean the working folder
-            where = f"{option}: " if option.startswith("--") else ""
-            return _fail(f"{name}: {where}expected a value, got {value!r:.80}")
     try:
-        return commands[name].load()(rest)
+        return _run(sys.argv[1:] if argv is None else argv)
     except GpuEnvsError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -50,11 +45,33 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"
         return _fail(f"{error.strerror or str(error).partition(chr(10))[0]}{where}")
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
             raise
-        message = str(error).partition("\n")[0] or type(error).__name__
-        return _fail(f"not enough memory ({message}); try fewer worlds, or a smaller picture")
+        if _out_of_memory(error):
+            message = str(error).partition("\n")[0] or type(error).__name__
+            return _fail(f"not enough memory ({message}); try fewer worlds, or a smaller picture")
+        return _fail(_place(error))
+
+
+def _run(args: list[str]) -> int:
+    """Run the command that the words name."""
+    commands = {found.name: found for found in entry_points(group=GROUP)}
+    if not args or args[0] in ("-h", "--help"):
+        print(_usage(commands))
+        return 0 if args else 2
+    name, *rest = args
+    if name in ("--version", "-V"):
+        print(_versions())
+        return 0
+    if name not in commands:
+        return _fail(unknown_name_message("command", name, sorted(commands)))
+    for before, word in zip(("", *rest), rest, strict=False):
+        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        if "\0" in word or (equals and not value):  # an empty path would mean the working folder
+            where = f"{option}: " if option.startswith("--") else ""
+            return _fail(f"{name}: {where}expected a value, got {value!r:.80}")
+    return commands[name].load()(rest)
 
 
 def _fail(message: str) -> int:
@@ -65,6 +82,17 @@ def _fail(message: str) -> int:
     return 2
 
 
+def _place(error: Exception) -> str:
+    """Return the kind, the first line and the place of an unexpected error."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    file, line = last.filename, last.lineno
+    if isinstance(error, SyntaxError):  # its own place, not that of the import
+        file, line = error.filename or file, error.lineno or line
+    message = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[0]
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{text} ({file}, line {line}); set {TRACEBACK}=1 to see the traceback"
+
+
 def _out_of_memory(error: Exception) -> bool:
     """Return whether an error of Python, torch or Warp reports too little memory, without importing torch."""
     words = ("DefaultCPUAllocator: ", "Failed to allocate ")
@@ -72,11 +100,20 @@ def _out_of_memory(error: Exception) -> bool:
     return named or any(word in str(error) for word in words)
 
 
+def _versions() -> str:
+    """Return the versions of this library and of those that results depend on, without importing them."""
+    found = [f"Python {platform.python_version()}"]
+    for package in ("warp-lang", "torch"):
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return f"gpu-envs {__version__} ({', '.join(found)})"
+
+
 def _usage(commands: dict[str, EntryPoint]) -> str:
     width = max(map(len, commands), default=0)
     rows = "\n".join(f"  {name:{width}}  {_purpose(commands[name])}" for name in sorted(commands))
     purpose = "Multi-agent reinforcement learning with environments that run in parallel on a GPU or CPU."
-    hint = "gpu-envs COMMAND --help prints the options of a command, with an example."
+    hint = "gpu-envs COMMAND --help prints the options of a command, with an example; gpu-envs --version, versions."
     return f"usage: gpu-envs COMMAND ...\n\n{purpose}\n{hint}\n\n{rows}\n\nexample: gpu-envs train TagContinuous-v0"
 
 

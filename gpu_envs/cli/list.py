@@ -1,23 +1,58 @@
 """The command `gpu-envs list`."""
 
+from __future__ import annotations
+
+import sys
 from dataclasses import dataclass
 
-from gpu_envs.cli.options import parse
-from gpu_envs.definition.registry import list_envs
+from gpu_envs.cli.options import ImportOptions, OptionalStr, parse
+from gpu_envs.definition.registry import EnvSpec, find, list_envs
+from gpu_envs.descriptions.summaries import FAMILIES, SUMMARIES
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.terminal import shorten, terminal_width
 
 __all__ = ["ListOptions", "list_command"]
 
 
-@dataclass(frozen=True)
-class ListOptions:
-    """Print the ids of all environments, one per line.
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(ImportOptions):
+    """List all environments by family: id, number of agents, description.
 
-    Example: gpu-envs list
+    Example: gpu-envs list --family mpe
     """
+
+    family: OptionalStr = None
+    """Family of environments: "mpe", "tag", "classic", "games" or "other", that of other packages. Default: all."""
+    ids: bool = False
+    """Print the ids only, one per line."""
 
 
 def list_command(argv: list[str]) -> int:
-    """Print the ids of all environments."""
-    parse(ListOptions, "list", argv)
-    print("\n".join(list_envs()))
+    """List the environments with their number of agents and a description."""
+    args = parse(ListOptions, "list", argv)
+    families: dict[str, list[EnvSpec]] = {family: [] for family in FAMILIES}
+    for entry in map(find, list_envs()):
+        families.setdefault(_family(entry), []).append(entry)
+    if args.family is not None:
+        if args.family not in families:
+            raise ConfigError(f"list: {unknown_name_message('family', args.family, list(families))}")
+        families = {args.family: families[args.family]}
+    if args.ids:
+        print("\n".join(sorted(entry.id for entries in families.values() for entry in entries)))
+        return 0
+    width = terminal_width(sys.stdout) or 1000
+    wide = max(len(entry.id) for entries in families.values() for entry in entries)
+    print(f"{'id':{wide}}  agents  description")
+    for family, entries in families.items():
+        print(f"\n{family}: {FAMILIES[family]}" if family in FAMILIES else f"\n{family}")
+        for entry in entries:
+            agents, summary = SUMMARIES.get(entry.id, ("-", ""))
+            print(shorten(f"{entry.id:{wide}}  {agents:>6}  {summary}".rstrip(), width))
     return 0
+
+
+def _family(entry: EnvSpec) -> str:
+    """Return the folder of the host file of an environment; "other" for those of other packages."""
+    _, _, place = (entry.module or "").partition("gpu_envs.envs.")
+    return place.partition(".")[0] or "other"

@@ -7,18 +7,19 @@ import dataclasses
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, Suppress, UseAppendAction, arg
 
 from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings
+from gpu_envs.utils.suggestions import similar_names
 
 __all__ = [
     "CommandLine",
@@ -33,6 +34,7 @@ __all__ = [
     "Repeated",
     "parse",
     "parse_pairs",
+    "similar_option",
     "split_command_line",
     "with_field",
     "without_validation",
@@ -109,7 +111,9 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ConfigError(f"{command}: {_message(errors.getvalue())}; see gpu-envs {command} --help") from None
+        message = _message(errors.getvalue(), sorted(_options_of(kind)))
+        see = " See" if message.endswith("?") else "; see"
+        raise ConfigError(f"{command}: {message}{see} gpu-envs {command} --help") from None
     try:
         check_settings(options, "--", lambda name: name.replace("_", "-"))
     except ConfigError as error:
@@ -121,8 +125,8 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
     return options
 
 
-def _message(box: str) -> str:
-    """Return the first message of tyro's error box as one line, with the option that tyro suggests."""
+def _message(box: str, known: Sequence[str]) -> str:
+    """Return the first message of tyro's error box as one line, with the known option that is meant."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
     lines = [line.strip("│ ") for line in plain.splitlines() if line.strip()][1:]  # the first line is the title
     while lines and not lines[0].strip("─-"):  # a rule follows the title in terminals without box characters
@@ -131,10 +135,44 @@ def _message(box: str) -> str:
     if lines and lines[0].startswith("Missing from"):
         return f"expected {' '.join(lines[1:2]).split('  ')[0]}, got none"
     message = " ".join(lines[:end])
-    with contextlib.suppress(ValueError, IndexError):
-        suggestion = lines[lines.index("Perhaps you meant:") + 1].split()[0]
-        message += f"; did you mean {suggestion}?"
+    kind, colon, words = message.partition(": ")
+    if kind.startswith("Unrecognized option") and colon:
+        wrong = [word for word in words.split(", ") if word.startswith("--")] or words.split(", ")
+        meant = similar_option(wrong[0].partition("=")[0], known)
+        return f"{kind}: {', '.join(wrong)}" + (f"; did you mean {meant}?" if meant else "")
     return message
+
+
+def similar_option(word: str, known: Sequence[str]) -> str | None:
+    """Return the option that a wrong one means: a similar one, one that it abbreviates, or one in another group.
+
+    Args:
+        word: Option of the command line, such as "--learner.lr".
+        known: Options of the command, such as "--learner.learning-rate".
+    """
+    given, names = word.lstrip("-").replace("_", "-"), [option.lstrip("-") for option in known]
+    leaf = given.rpartition(".")[2]
+    for name in names:
+        end = name.rpartition(".")[2]
+        parts, short = end.split("-"), leaf.split("-")
+        initials = "".join(part[:1] for part in parts) == leaf
+        prefixes = len(parts) == len(short) and all(map(str.startswith, parts, short))
+        if len(leaf) > 1 and (initials or prefixes):
+            return f"--{name}"
+    if len(leaf) < 3:  # almost any name would be similar
+        return None
+    leaves = {name.rpartition(".")[2]: name for name in names}
+    found = similar_names(given, names) or [leaves[each] for each in similar_names(leaf, leaves)]
+    return f"--{found[0]}" if found else None
+
+
+def _options_of(kind: type[Any], prefix: str = "--") -> Iterator[str]:
+    """Yield the options of a dataclass, with those of its groups."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _options_of(hint, f"{prefix}{name.replace('_', '-')}.")
+        elif Suppress not in get_args(hint) and Positional not in get_args(hint):
+            yield f"{prefix}{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)

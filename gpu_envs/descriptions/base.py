@@ -7,6 +7,8 @@ documentation page are generated from it, and the viewer labels observations and
 - ``observation_blocks(config, row)``: the list of :class:`ObservationBlock` of the agent in this row,
 - ``action_names(config, row)``: a name per discrete action of that agent, or a list of names per component; empty if
   the actions have numbers only,
+- ``action_parts(config, row)``: a name per component of a continuous action; without it, those of the table of
+  ``action_tables()`` whose first column is "component",
 - ``action_tables()``, ``OBSERVATIONS``, ``REWARDS``: tables of the documentation page.
 
 ``gpu_envs.register(..., description=)`` takes the import path of such a module for an environment of another package.
@@ -37,6 +39,7 @@ __all__ = [
     "Table",
     "World",
     "copy_world",
+    "describe_action_parts",
     "describe_actions",
     "describe_observations",
     "description_module",
@@ -185,6 +188,44 @@ def describe_actions(core: Core) -> dict[str, list[Any]] | None:
         assert isinstance(space, spaces.Discrete)
         _check_count(core, row, "actions", len(names), int(space.n))
         return [_plain(name) for name in names]
+
+    return _by_group(core, describe)
+
+
+def describe_action_parts(core: Core) -> dict[str, list[str]] | None:
+    """Return the names of the components of continuous actions.
+
+    They are those of ``action_parts(config, row)`` of the description, or else of its table of components with as many
+    rows: ``action_tables()``.
+
+    Returns:
+        Names by group, or by agent if the agents of a group differ; empty if there is no such table. None if actions
+        are not continuous or the environment has no description.
+
+    Raises:
+        ConfigError: The description and the action space have different numbers of components.
+    """
+    module = description_module(core.id)
+    parts, tables = getattr(module, "action_parts", None), getattr(module, "action_tables", None)
+    if not all(isinstance(space, spaces.Box) for space in core.action_spaces.values()):
+        return None
+    if parts is None and tables is None:
+        return None
+
+    def describe(row: int) -> list[str]:
+        count = spaces.flatdim(core.action_spaces[core.possible_agents[row]])
+        if parts is not None:
+            names = [_plain(name) for name in parts(core.config, row)]
+            _check_count(core, row, "components of the action", len(names), count)
+            return names
+        found = [
+            table for table in (tables() if tables else ()) if table.head[0] == "component" and len(table.rows) == count
+        ]
+        if not found:
+            return []
+        if count == 1:  # the row has the direction, and the head the quantity
+            return [_plain(found[0].head[1]).partition(" [")[0]]
+        return [_plain(name).partition(",")[0] for name in found[0].column(1)]
 
     return _by_group(core, describe)
 

@@ -7,7 +7,12 @@ import time
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
+from gpu_envs.utils.terminal import MARGIN, short_number
+
 __all__ = ["Progress", "ProgressBar"]
+
+WIDE, NARROW = 120, 60
+"""Widths of a terminal: from the first the bar is long, below the second there is none."""
 
 
 class ProgressBar:
@@ -33,31 +38,21 @@ class ProgressBar:
         self.every: float = every
         self.file: TextIO = sys.stdout if file is None else file
         self._printed = -math.inf
-        self._bar: Any = None
-        self._task: Any = None
+        self._progress: Any = None
+        self._live: Any = None
 
     def __enter__(self) -> Self:
         """Open the bar in a terminal."""
         if self.file.isatty() and importlib.util.find_spec("rich"):
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn(self.unit),
-                TimeRemainingColumn(),
-                TextColumn("{task.description}", markup=False),
-            )
-            self._bar = Progress(*columns, console=Console(file=self.file))
-            self._bar.start()
-            self._task = self._bar.add_task("", total=self.total)
+            self._open()
         return self
 
     def __call__(self, done: int, text: str = "") -> None:
         """Show the completed amount and a short text."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=min(done, self.total), description=text)
+        if self._live is not None:
+            shown = min(done, self.total)
+            count = f"{short_number(shown)}/{short_number(self.total)} {self.unit}"
+            self._progress.update(self._progress.task_ids[0], completed=shown, description=text, count=count)
         elif time.monotonic() - self._printed >= self.every or done >= self.total:
             self._printed = time.monotonic()
             print(f"{done:>12,} / {self.total:,} {self.unit}  {text}".rstrip(), file=self.file, flush=True)
@@ -66,8 +61,39 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close the bar."""
-        if self._bar is not None:
-            self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
+
+    def _open(self) -> None:
+        """Show a line of percentage, bar, amount, remaining time and text; where space is short, the text is cut."""
+        from rich.console import Console
+        from rich.constrain import Constrain
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
+        console = Console(file=self.file)
+        columns = [
+            TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True)),
+            BarColumn(40 if console.width >= WIDE else 10),
+            TextColumn("{task.fields[count]}", markup=False, table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+            ),
+        ]
+        if console.width < NARROW:
+            del columns[1]
+        self._progress = Progress(*columns, console=console, expand=True)
+        self._progress.add_task("", total=self.total, count=f"0/{short_number(self.total)} {self.unit}")
+        self._live = Live(
+            get_renderable=lambda: Constrain(
+                self._progress.make_tasks_table(self._progress.tasks), console.width - MARGIN
+            ),
+            console=console,
+            refresh_per_second=10,
+        )
+        self._live.start()
 
 
 class Progress(Protocol):

@@ -117,16 +117,20 @@ def curve_figure(
     return figure
 
 
-def rating_figure(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
+def rating_figure(
+    points: Mapping[str, tuple[Sequence[float], Sequence[float]]], colors: Mapping[str, str] | None = None
+) -> Figure:
     """Draw the ratings of policies over the iterations in which they were added.
 
     Args:
         points: (iterations, ratings) by role; NaN: not rated.
+        colors: Colors of the roles; None for those of matplotlib.
     """
     figure = _figure(6.4, 3.8)
     axes = figure.add_subplot()
     for name, (x, y) in points.items():
-        color = axes.scatter(x, y, s=18, label=name, alpha=0.8).get_facecolor()[0]
+        own = (colors or {}).get(name)
+        color = axes.scatter(x, y, s=18, label=name, alpha=0.8, color=own).get_facecolor()[0]
         when, place = np.unique(x, return_inverse=True)
         best = np.full(len(when), np.nan)
         np.fmax.at(best, place, np.asarray(y, np.float64))
@@ -169,7 +173,7 @@ def meta_strategy_figure(
     return figure
 
 
-def lineage_figure(relatives: Sequence[LineageNode], title: str) -> Figure:
+def lineage_figure(relatives: Sequence[LineageNode], title: str, color: str | None = None) -> Figure:
     """Draw the lineage of policies over the iterations in which they were added; dot sizes show their weights."""
     children: dict[str | None, list[LineageNode]] = {}
     known = {each.name for each in relatives}
@@ -196,7 +200,8 @@ def lineage_figure(relatives: Sequence[LineageNode], title: str) -> Figure:
             line = ([parent.iteration, each.iteration], [place[parent.name], place[each.name]])
             axes.plot(*line, color="0.6", linewidth=1)
     sizes = [18 + 220 * each.weight for each in relatives]
-    axes.scatter([each.iteration for each in relatives], [place[each.name] for each in relatives], sizes, zorder=3)
+    x, y = [each.iteration for each in relatives], [place[each.name] for each in relatives]
+    axes.scatter(x, y, sizes, zorder=3, color=color)
     if len(relatives) <= 4 * MAX_LABELED:
         last, longest = max(each.iteration for each in relatives), max(len(each.name) for each in relatives)
         room = width - 0.6 - LETTER_WIDTH * longest  # [inch] for all iterations; names of the last are beside them

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpu_envs.rendering.palette import PALETTE, role_colors
 from league.analysis import figures as draw
 from league.analysis.report_data import Report
 
@@ -31,6 +32,8 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
 def report_figures(report: Report) -> Iterator[tuple[str, Figure]]:
     """Yield the file name and the figure of each drawing that the data allow."""
     seats = [seat["name"] for seat in report.seats]
+    roles = role_colors(report.env_id, [seat["role"] for seat in report.seats])
+    colors = {role: PALETTE[color] for role, color in roles.items()}
     names = {role: [entry["name"] for entry in entries] for role, entries in report.policies.items()}
     if len(seats) == 2 and all(names.values()):
         mean = np.array(report.payoffs["mean"], np.float64)
@@ -61,7 +64,7 @@ def report_figures(report: Report) -> Iterator[tuple[str, Figure]]:
         if any(entry.get("elo") is not None for entry in entries)
     }
     if rated:
-        yield "ratings", draw.rating_figure(rated)
+        yield "ratings", draw.rating_figure(rated, colors)
     shown = [row for row in rows if row["strategy"] is not None]
     if shown:
         places: dict[str, int] = {}  # one seat of each role
@@ -78,7 +81,7 @@ def report_figures(report: Report) -> Iterator[tuple[str, Figure]]:
                 )
                 for entry in entries
             ]
-            yield f"lineage_{role}", draw.lineage_figure(relatives, f"Lineage of {role}")
+            yield f"lineage_{role}", draw.lineage_figure(relatives, f"Lineage of {role}", colors.get(role))
 
 
 def _nan(value: Any) -> float:

@@ -135,7 +135,7 @@ def format_number(value: float | None, digits: int = 4) -> str:
     if value is None or not math.isfinite(value):
         return ""
     small = digits and 0 < abs(value) < 5e-5
-    return f"{value:.1e}" if small else f"{value + 0.0:.{digits}f}"  # no -0
+    return f"{value:.1e}" if small else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0
 
 
 def _with_interval(value: float | None, half: float | None) -> str:
@@ -165,7 +165,7 @@ def _printed(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], wid
         return "\n".join([title, *(line.rstrip() for line in lines if line.strip()), ""])
     made = table.Table(show_header=any(head), box=None, pad_edge=False)
     for name in head:
-        made.add_column(name, overflow="fold")
+        made.add_column(name, overflow="fold", min_width=max(map(len, name.split()), default=None))
     for row in rows:
         made.add_row(*map(text.Text, row))
     file = io.StringIO()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from gpu_envs.utils.terminal import MARGIN, fit_table, shorten
 from league.storage.run_store import RunStore
 
 __all__ = ["SHOWN", "LiveTable", "cells", "table"]
@@ -45,6 +46,7 @@ class LiveTable:
             from rich.console import Console
             from rich.live import Live
 
+            # transient: the result or the interrupt follows, with all rows
             self.live = Live(console=Console(file=self.file), auto_refresh=False, transient=True)
             self.live.start()
         return self
@@ -67,21 +69,31 @@ class LiveTable:
             self.live.stop()
 
     def _rich(self, text: str) -> Any:
-        from rich.table import Table
+        from rich.text import Text
 
-        head, *lines = cells(list(self.store.iterations().values()))
-        shown = Table(*head, title=f"{self.store.game.env_id}, {self.iterations} iterations", caption=text)
-        for line in lines[-SHOWN:]:
-            shown.add_row(*line)
-        return shown
+        width = self.live.console.width - MARGIN
+        rows = list(self.store.iterations().values())
+        title = f"{self.store.game.env_id}: {max(0, len(rows) - 1)} of {self.iterations} iterations"
+        lines = [title, *table(rows, width, SHOWN).splitlines(), text]
+        return Text("\n".join(shorten(line, width) for line in lines), no_wrap=True)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the iterations of a run as aligned text."""
-    lines = cells(rows)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join([text[0], "-" * len(text[0]), *text[1:]])
+def table(rows: Sequence[Mapping[str, Any]], width: int | None = None, last: int | None = None) -> str:
+    """Return the iterations of a run as aligned text: a row per iteration, or a row per player if that is too wide.
+
+    Args:
+        rows: Rows of the iterations.
+        width: Number of columns of the terminal; None for any width.
+        last: Number of the latest iterations to show; None for all.
+    """
+    head, *lines = cells(rows)
+    text, count = fit_table([head, *lines[-last:]] if last else [head, *lines], width)
+    notes = []
+    if any(row.get("return") for row in rows):
+        notes.append("of a player: return (score)")
+    if last is None and count < len(lines):
+        notes.append(f"the last {count} of {len(lines)} iterations; gpu-envs watch shows all")
+    return "\n".join([*text, *notes])
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -90,7 +102,7 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         return _of_psro(rows)
     players = list(dict.fromkeys(name for row in rows for name in row["return"]))
     known = ["NashConv"] if any(row.get("nash_conv") is not None for row in rows) else []
-    lines = [["iteration", "players", *(f"{name} return (score)" for name in players), *known, "changes", "seconds"]]
+    lines = [["iteration", "players", *players, *known, "changes", "seconds"]]
     for number, row in enumerate(rows):
         earned, scores = row["return"], row.get("score", {})
         row_cells = [
@@ -135,4 +147,4 @@ def _gain_of_previous(row: Mapping[str, Any]) -> float | None:
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{value + 0.0:,.{digits}f}"

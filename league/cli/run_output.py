@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from gpu_envs.definition.id_modules import import_option
+from gpu_envs.utils.terminal import terminal_width
 from league.cli.live_table import LiveTable, table
 from league.cli.options import ExecutorOptions
 from league.storage.run_config import SUMMARY_FILE, write_summary
@@ -68,16 +69,18 @@ class RunOutput:
         print(f"{populations}, on {self.device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
 
     def _print_interrupted(self) -> None:
-        """Print the command that continues the run."""
+        """Print the finished iterations and the command that continues the run."""
+        if rows := list(self.store.iterations().values()):
+            print(table(rows, terminal_width(sys.stdout)), flush=True)
         words = f"{self.executor.words()}{import_option(self.store.game.env_id)}"
-        print(f"interrupted; continue with: gpu-envs league resume {self.store.path}{words}", file=sys.stderr)
+        print(f"interrupted; continue with:\n  gpu-envs league resume {self.store.path}{words}", file=sys.stderr)
 
     def _print_result(self, seconds: float) -> None:
         """Write the summary of the run and print its iterations, its files and the commands to examine it."""
         store = self.store
         write_summary(store)
         rows = list(store.iterations().values())
-        print(table(rows))
+        print(table(rows, terminal_width(sys.stdout)))
         print(f"{len(rows) - 1} iterations, {seconds:.1f} s in this process")
         for file in (store.path / SUMMARY_FILE, store.file):
             print(f"  {file}")

@@ -5,11 +5,18 @@ The answers are::
     api/run         the run and its version
         - name, kind "training" | "league", env_id, env (settings), algorithm, config (as recorded)
         - writing: whether a process seems to write the run; false in an exported file
+        - state: "running"; "finished": all iterations are complete; "stopped" before; "ended" before, by a goal or for
+          lack of progress, or stopped
+        - done, total: number of completed and of all iterations
         - version: integer that increases with every change; then the page requests the rest again
         - problem: null, or the reason why the files cannot be read; the other fields are then from the last reading
         - roles: names of populations; for a training, of its policies
         - seats: [{name, role}]: seats of a rollout, in the order of its policies
         - policies: {role: [name]}, the latest last; for a training "random" and the names of checkpoints
+        - latest: {role: name}: policies that a rollout shows if it names none: the last checkpoint; of a league the
+          last main agent, if it has such, and of PSRO the mixture; empty: there is no policy yet
+        - mixture: null, or the name of a further policy of every role: the mixture of the final meta-strategy
+        - colors: {name: color} of roles, seats and groups, see `gpu_envs.rendering.palette`
         - agents: [name], in the order of rows
         - groups: {group: [name of an agent]}
 
@@ -40,7 +47,8 @@ The answers are::
           header. rows: a list of cells per row. numeric: whether each column has numbers only
 
     api/rollout?policies=NAME,NAME&seed=0&worlds=4      one episode per world
-        - policies: one per seat, percent-encoded; a single one for all seats; none: the latest of every role
+        - policies: one per seat, percent-encoded; a single one for all seats; none, or "latest": that of the role. The
+          latest also replaces a checkpoint that the training has removed meanwhile
         - seed: default 0
         - worlds: 1 to 16, default 4; the response may have fewer, see `rollouts.BUDGET`
       returns
@@ -60,6 +68,7 @@ The answers are::
           order; by agent if those of a group differ; null: not described
         - action_names: {group: [name]}, or [[name]] by component; empty: actions have numbers only. null: not
           described, or continuous. See `gpu_envs.descriptions`
+        - action_parts: {group: [name]}: names of the components of continuous actions. null: not described, or discrete
 
     Arrays are {shape, data}: base64 of little-endian float32, the last axis fastest. A world keeps its last frame after
     its episode has ended.
@@ -87,10 +96,21 @@ from league.watch.rollouts import MAX_WORLDS, RolloutCache, record_rollout
 from league.watch.sources.base import LatestSnapshot, Snapshot
 from trainers.base.seeding import SEEDS
 
-__all__ = ["DEFAULT_WORLDS", "UnknownAnswerError", "ViewerApi", "encode_json", "resolve_policies", "rollout_path"]
+__all__ = [
+    "DEFAULT_WORLDS",
+    "LATEST",
+    "UnknownAnswerError",
+    "ViewerApi",
+    "encode_json",
+    "resolve_policies",
+    "rollout_path",
+    "run_state",
+]
 
 DEFAULT_WORLDS = 4
 """Default number of worlds in a rollout."""
+LATEST = "latest"
+"""Name in a request for the policy that `Snapshot.latest` names."""
 
 
 class UnknownAnswerError(GpuEnvsError):
@@ -131,6 +151,7 @@ class ViewerApi:
         """Return the description of the run with its present state."""
         source = self.latest.source
         moment = {"writing": source.writing(), "version": version, "problem": self.latest.problem}
+        moment |= run_state(moment["writing"], *source.progress())
         return {"name": source.path.resolve().name, **snapshot.answers["run"], **moment}
 
     def _rollout(self, snapshot: Snapshot, version: int, query: str) -> bytes:
@@ -140,7 +161,8 @@ class ViewerApi:
             raise ConfigError(f"api/rollout: no parameter {min(unknown)!r:.80}; there are policies, seed, worlds")
         if len(given) < len(pairs):
             raise ConfigError("api/rollout: expected every parameter once, got one of them twice")
-        names = resolve_policies(snapshot, [unquote(name) for name in given.get("policies", "").split(",") if name])
+        wanted = [unquote(name) for name in given.get("policies", "").split(",") if name]
+        names = self._resolve(snapshot, wanted)
         seed = _number(given, "seed", 0, 0, SEEDS - 1)
         worlds = _number(given, "worlds", DEFAULT_WORLDS, 1, MAX_WORLDS)
 
@@ -149,6 +171,21 @@ class ViewerApi:
             return encode_json({**played, "version": version})
 
         return self.rollouts.get((version, names, seed, worlds), make)
+
+    def _resolve(self, snapshot: Snapshot, wanted: list[str]) -> tuple[str, ...]:
+        """Return one policy for each seat; the latest one replaces a removed checkpoint."""
+        seats = snapshot.stage.seats
+        if len(wanted) == len(seats):
+            gone = [not snapshot.has(seat.role, name) for seat, name in zip(seats, wanted, strict=True)]
+            gone = [each and self.latest.was_seen(s.role, n) for each, s, n in zip(gone, seats, wanted, strict=True)]
+            wanted = [LATEST if each else name for each, name in zip(gone, wanted, strict=True)]
+        return resolve_policies(snapshot, wanted)
+
+
+def run_state(writing: bool, done: int, total: int, may_end: bool) -> dict[str, Any]:
+    """Return the state of a run as in api/run, from `RunSource.writing` and `RunSource.progress`."""
+    state = "running" if writing else "finished" if done >= total else "ended" if may_end else "stopped"
+    return {"state": state, "done": done, "total": total}
 
 
 def resolve_policies(snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:
@@ -162,14 +199,15 @@ def resolve_policies(snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:
     for seat in seats:
         if not snapshot.policies[seat.role]:
             raise UnknownAnswerError(f"{seat.role}: there is no policy yet")
-    names = names or [snapshot.policies[seat.role][-1] for seat in seats]
+    names = names or [LATEST]
     names = names * len(seats) if len(names) == 1 else names
     if len(names) != len(seats):
         raise ConfigError(
             f"policies: expected one, or one for each of {', '.join(s.name for s in seats)}, got {len(names)}"
         )
+    names = [snapshot.latest[seat.role] if name == LATEST else name for seat, name in zip(seats, names, strict=True)]
     for seat, name in zip(seats, names, strict=True):
-        if name not in snapshot.policies[seat.role]:
+        if not snapshot.has(seat.role, name):
             raise UnknownAnswerError(f"policies: {seat.name}: there is no policy {name!r:.80} of {seat.role}")
     return tuple(names)
 

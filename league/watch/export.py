@@ -70,7 +70,8 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
         rollouts[rollout_path(names, 0, DEFAULT_WORLDS)] = answer
         if progress is not None:
             progress(len(rollouts), " against ".join(names))
-    write_page(file, api.latest.source.path.resolve().name, snapshot.answers, rollouts, version)
+    run = api.run(snapshot, version)
+    write_page(file, run["name"], {**snapshot.answers, "run": run}, rollouts, version)
     return len(rollouts), trouble
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.descriptions import base as descriptions
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import CheckpointError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.lru_cache import LRUCache
 from league.game import Seat
@@ -31,6 +32,8 @@ __all__ = [
     "MAX_STEPS",
     "MAX_WAITING",
     "MAX_WORLDS",
+    "RETRIES",
+    "RETRY_SECONDS",
     "RolloutCache",
     "RolloutEnvironment",
     "ViewerClosedError",
@@ -46,6 +49,8 @@ BUDGET = 32 * 2**20
 """Maximum size of a rollout's arrays [byte]; larger ones get fewer worlds, then no observations, then fewer steps."""
 CACHE_BYTES = 128 * 2**20
 """Size of the cache of encoded rollouts [byte]."""
+RETRIES, RETRY_SECONDS = 20, 0.005
+"""Number of times that policies are read again, because a file of them was missing, and the time in between [s]."""
 MAX_WAITING = 8
 """Maximum number of rollouts that wait to be recorded."""
 
@@ -64,6 +69,10 @@ class RolloutEnvironment(Protocol):
 
     def policy(self, place: int, name: str) -> PolicyProtocol | None:
         """Return a policy instance for one seat; None: random actions."""
+        ...
+
+    def present(self, name: str) -> str:
+        """Return the name of a policy, or that of the newest one if the run has removed it meanwhile."""
         ...
 
 
@@ -96,6 +105,7 @@ def record_rollout(
     Raises:
         ViewerClosedError: `stopped` returned True.
     """
+    names, policies = _load(stage, names)  # first: a training removes checkpoints
     core = stage.core(worlds)
     core.reset(seed=seed)
     steps = min(core.definition.max_episode_steps or MAX_STEPS, MAX_STEPS)
@@ -110,8 +120,7 @@ def record_rollout(
     steps = min(steps, max(1, budget // size - 1))
 
     players: dict[str, PolicyProtocol | None] = {}
-    for place, (seat, name) in enumerate(zip(stage.seats, names, strict=True)):
-        policy = stage.policy(place, name)
+    for place, (seat, policy) in enumerate(zip(stage.seats, policies, strict=True)):
         if policy is not None:
             policy.seed(derive_seed(seed, place))
         players |= dict.fromkeys(seat.members, policy)
@@ -131,6 +140,26 @@ def record_rollout(
         frames.append({n: torch.where(_rows(going, new[n]), new[n], before) for n, before in frames[-1].items()})
         going = info["alive"].any(1)
     return _answer(core, stage, names, seed, frames, played, left_out) | {"complete": (~going).tolist()}
+
+
+def _load(stage: RolloutEnvironment, names: Sequence[str]) -> tuple[tuple[str, ...], list[PolicyProtocol | None]]:
+    """Load the policy of each seat; the newest ones replace those that the run removes while they are read.
+
+    Returns:
+        The names of the loaded policies, and the policies.
+
+    Raises:
+        CheckpointError, OSError: A file is damaged or missing, however often it is read.
+    """
+    for retry in range(RETRIES + 1):
+        chosen = tuple(stage.present(name) for name in names)
+        try:
+            return chosen, [stage.policy(place, name) for place, name in enumerate(chosen)]
+        except (CheckpointError, OSError):
+            if retry == RETRIES:
+                raise
+            time.sleep(RETRY_SECONDS)
+    raise AssertionError(RETRIES)
 
 
 def _rows(flags: Tensor, like: Tensor) -> Tensor:
@@ -192,6 +221,7 @@ def _answer(
         "obs_widths": [core.observation_spaces[agent].shape[0] for agent in core.possible_agents],
         "obs_names": descriptions.describe_observations(core),
         "action_names": descriptions.describe_actions(core),
+        "action_parts": descriptions.describe_action_parts(core),
     }
 
 

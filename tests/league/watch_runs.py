@@ -24,9 +24,9 @@ from trainers.runner.trainer import Trainer
 RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 2})
 
 
-def trainer(out: Path, iterations: int = 4) -> Trainer:
+def trainer(out: Path, iterations: int = 4, **changes) -> Trainer:
     learner = PPOConfig(rollout_length=5, hidden_sizes=(4,), num_epochs=1, num_minibatches=1)
-    settings = {"num_envs": 4, "checkpoint_interval": 2, "eval_episodes": 4, "learner": learner}
+    settings = {"num_envs": 4, "checkpoint_interval": 2, "eval_episodes": 4, "learner": learner, **changes}
     env = {"max_cycles": 7}
     return Trainer(TrainConfig("SimpleTag-v0", env, total_steps=iterations * 20, **settings), out)
 

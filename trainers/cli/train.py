@@ -94,11 +94,11 @@ def report_training(result: TrainResult, video: bool) -> int:
     config, out = result.config, result.run_dir
     written = [out / "metrics.csv", out / "config.json"]
     if config.until_return is None or result.stopped_by is not None:
-        written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
+        written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png", config.env_id))
     if result.stopped_by is not None:
         name, option = signal.Signals(result.stopped_by).name, import_option(config.env_id)
         left = result.steps < config.iterations * config.rollout_steps
-        follow = f"; continue with: gpu-envs train --resume {out}{option}" if left else ""
+        follow = f"; continue with:\n  gpu-envs train --resume {out}{option}" if left else ""
         print(f"{name}: saved {result.checkpoint}{follow}")
         return 128 + result.stopped_by
     print(f"trained {result.steps:,} steps in {result.seconds:.0f} s")

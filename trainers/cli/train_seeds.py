@@ -65,14 +65,14 @@ def _report(folder: Path, results: list[TrainResult]) -> int:
     if stopped_by is not None:
         name, option = signal.Signals(stopped_by).name, import_option(config.env_id)
         left = any(result.steps < config.iterations * config.rollout_steps for result in results)
-        follow = f"; continue with: gpu-envs train --resume {folder}{option}" if left else ""
+        follow = f"; continue with:\n  gpu-envs train --resume {folder}{option}" if left else ""
         print(f"{name}: saved {len(results)} runs{follow}")
     else:
         _print_means(results)
     written = [folder / "summary.json", folder / "mean_metrics.csv"]
     if config.until_return is None or stopped_by is not None:
         try:
-            written += filter(None, [plot_curves(folder / "mean_metrics.csv", folder / "curves.png")])
+            written += filter(None, [plot_curves(folder / "mean_metrics.csv", folder / "curves.png", config.env_id)])
         except (GpuEnvsError, OSError) as error:  # the training has succeeded
             print(f"no curves: {error}")
     for file in written:

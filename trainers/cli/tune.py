@@ -98,7 +98,7 @@ def tune_command(argv: list[str]) -> int:
         print(f"  {file}")
     if not found.complete:
         option = import_option(found.config.env_id)
-        print(f"interrupted; continue with: gpu-envs tune --resume {found.run_dir} --allow-pickle{option}")
+        print(f"interrupted; continue with:\n  gpu-envs tune --resume {found.run_dir} --allow-pickle{option}")
         return 130
     return 0
 

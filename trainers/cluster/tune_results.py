@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from gpu_envs.definition.id_modules import import_option
 from gpu_envs.errors import CheckpointError, GpuEnvsError
+from gpu_envs.utils.terminal import short_number
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.cluster.search_space import FIELDS
 from trainers.cluster.tune_trial import WORST, TuneConfig
@@ -74,9 +75,9 @@ class TuneResult:
         names = list(self.trials[0].settings)
         lines = [["", "trial", "score", "steps", "", *names]]
         for rank, trial in enumerate(self.trials[:rows], start=1):
-            score = "-" if trial.score is None else f"{trial.score:.4g}"
+            score = "-" if trial.score is None else short_number(trial.score, 4)
             values = [trial.settings.get(name, "-") for name in names]  # a trial that has not started has no settings
-            values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
+            values = [short_number(value) if isinstance(value, float) else str(value) for value in values]
             lines.append([str(rank), trial.name, score, f"{trial.steps:,}", trial.state, *values])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)

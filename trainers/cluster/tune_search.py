@@ -18,6 +18,7 @@ from typing import Any
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.terminal import short_number
 from trainers.base.serialization import write_json
 from trainers.cluster import search_space
 from trainers.cluster.connect import connect, ray_library, ray_module
@@ -255,7 +256,7 @@ def _trial_printer(plan: TuneConfig, library: Any) -> Any:
         def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
             last = trial.last_result or {}
             ended = 1 + sum(other.is_finished() for other in trials if other is not trial)
-            text = last.get("failed") or f"{plan.metric} {last.get(plan.metric, math.nan):.4g}"
+            text = last.get("failed") or f"{plan.metric} {short_number(last.get(plan.metric, math.nan), 4)}"
             print(f"{trial}: {last.get('steps', 0):,} steps, {text} ({ended} ended)", flush=True)
 
     return TrialPrinter()

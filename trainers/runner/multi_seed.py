@@ -241,7 +241,7 @@ class MultiSeedTrainer(Summarized):
             over = len(complete)
             self.progress(
                 over * self._steps_per_run + running,
-                f"{over} of {self.num_seeds} runs complete  return per agent: {text}",
+                f"{over} of {self.num_seeds} runs complete  return {text}",
             )
         finally:
             self._showing.release()

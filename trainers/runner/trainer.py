@@ -14,6 +14,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.summaries import Summarized, Summary
+from gpu_envs.utils.terminal import short_number
 from trainers.base.phase_timer import PHASES
 from trainers.base.serialization import write_json
 from trainers.base.shard import Shard
@@ -239,7 +240,7 @@ class Trainer(Summarized):
                     self._shown_returns.get(group, "-") if math.isnan(value) else f"{value:.2f}"
                 )
             text = "  ".join(f"{group} {value}" for group, value in self._shown_returns.items())
-            self.progress(self.steps, f"{row['env_steps_per_second']:,.0f} steps/s  return per agent: {text}")
+            self.progress(self.steps, f"{short_number(row['env_steps_per_second'])} steps/s  return {text}")
 
     def _last_saved(self) -> str:
         saved = checkpoint.every(self.run_dir / "checkpoints")

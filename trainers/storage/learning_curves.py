@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import CheckpointError, MissingExtraError
+from gpu_envs.rendering.palette import PALETTE, role_colors
 from trainers.base.serialization import read_bytes
 
 __all__ = ["COUNTERS", "INTERVAL", "NUM_SEEDS", "plot_curves", "read_rows"]
@@ -74,8 +75,10 @@ def _is_finite(cell: str) -> bool:
         return False
 
 
-def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
+def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None:
     """Plot the learning curves of a metrics.csv: one panel per quantity, one line per policy or group.
+
+    Roles have the colors of the worlds of `env_id`.
 
     Means over seeds have bands, their 95 % confidence intervals. They end where the first run ended, because the mean
     of the others is not that of all runs.
@@ -101,6 +104,7 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
             panels.setdefault(("eval " if owner.startswith("eval/") else "") + quantity, []).append(column)
     if not panels:
         return None
+    colors = role_colors(env_id, [_owner(column) for columns in panels.values() for column in columns])
     wide = 4
     high = math.ceil(len(panels) / wide)
     figure = Figure(figsize=(4 * wide, 2.6 * high), layout="constrained")
@@ -109,8 +113,8 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
         for column in columns:
             points = [(int(row["env_steps"]), float(row[column])) for row in rows if row.get(column)]
             if points:
-                label = column.rpartition("/")[0].removeprefix("eval/")
-                axes.plot(*zip(*points, strict=True), label=label, marker="o" if len(points) < 2 else None)
+                label, marker = _owner(column), "o" if len(points) < 2 else None
+                axes.plot(*zip(*points, strict=True), label=label, marker=marker, color=PALETTE[colors[label]])
                 _fill_interval(axes, rows, column)
         axes.set_title(quantity.replace("_", " "), fontsize=10)
         axes.tick_params(labelsize=8)
@@ -125,6 +129,11 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
     finally:
         temporary.unlink(missing_ok=True)
     return png_path
+
+
+def _owner(column: str) -> str:
+    """Return the group or policy that a column is about."""
+    return column.rpartition("/")[0].removeprefix("eval/")
 
 
 def _fill_interval(axes: Any, rows: Sequence[Mapping[str, str]], column: str) -> None:

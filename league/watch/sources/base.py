@@ -13,7 +13,10 @@ from typing import Any, Protocol
 from gpu_envs.errors import GpuEnvsError
 from league.watch.rollouts import RolloutEnvironment
 
-__all__ = ["REREAD_FACTOR", "LatestSnapshot", "RunSource", "Snapshot"]
+__all__ = ["MIXTURE", "REREAD_FACTOR", "LatestSnapshot", "RunSource", "Snapshot"]
+
+MIXTURE = "meta-strategy"
+"""Name of the policy that plays the final meta-strategy of a league: it samples a policy for every episode."""
 
 REREAD_FACTOR = 10
 """Pause between two readings as a multiple of the duration of a reading, so that reading uses a tenth of a core."""
@@ -31,6 +34,14 @@ class Snapshot:
     """Environment in which the policies play."""
     matchups: list[tuple[str, ...]]
     """Policies of each seat for rollouts, the most interesting first."""
+    latest: dict[str, str]
+    """Name of the policy by role that is the present result of the run; empty before there are policies."""
+    mixture: bool = False
+    """Whether every role also has the policy `MIXTURE`."""
+
+    def has(self, role: str, name: str) -> bool:
+        """Return whether a role has a policy of this name."""
+        return name in self.policies[role] or (self.mixture and name == MIXTURE)
 
 
 class RunSource(Protocol):
@@ -51,6 +62,10 @@ class RunSource(Protocol):
         """Return whether a process seems to write the run."""
         ...
 
+    def progress(self) -> tuple[int, int, bool]:
+        """Return completed iterations, all iterations, and whether the run may end before the last one by its rules."""
+        ...
+
 
 class LatestSnapshot:
     """Latest snapshot of a run; a thread reads the next one while the last one is shown."""
@@ -66,6 +81,7 @@ class LatestSnapshot:
         self._stamp = self._stat_files()
         self._snapshot, self._version = source.read(), _newest(self._stamp)
         self._rested = time.monotonic()
+        self._seen = {role: set(names) for role, names in self._snapshot.policies.items()}
 
     def get(self) -> tuple[Snapshot, int]:
         """Return the latest snapshot and its version, which increases; start a new reading if files have changed."""
@@ -76,6 +92,11 @@ class LatestSnapshot:
                 self._stamp = stamp
                 self._job = self._pool.submit(self._reread, stamp)
             return self._snapshot, self._version
+
+    def was_seen(self, role: str, name: str) -> bool:
+        """Return whether a snapshot had this policy, which the run may have removed since."""
+        with self._lock:
+            return name in self._seen[role]
 
     def _reread(self, stamp: Sequence[tuple[str, int, int]]) -> None:
         start = time.monotonic()
@@ -90,6 +111,8 @@ class LatestSnapshot:
         with self._lock:
             self._snapshot, self._version = snapshot, max(self._version + 1, _newest(stamp))
             self.problem = None
+            for role, names in snapshot.policies.items():
+                self._seen.setdefault(role, set()).update(names)
             self._rested = time.monotonic() + REREAD_FACTOR * (time.monotonic() - start)
 
     def _stat_files(self) -> list[tuple[str, int, int]]:

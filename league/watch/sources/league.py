@@ -8,15 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from gpu_envs.rendering.palette import role_colors
 from gpu_envs.runtime.core import Core
 from league.analysis.report import read_report
 from league.analysis.report_data import Report
 from league.analysis.report_tables import page_tables
 from league.game import Game, Seat
+from league.leagues.league_state import read_players
+from league.policies.mixture import MixturePolicy
 from league.policies.population import PolicyRecord, Population
 from league.storage import database
 from league.storage.run_store import RunStore
-from league.watch.sources.base import Snapshot
+from league.watch.sources.base import MIXTURE, Snapshot
 from trainers.models.policy import PolicyProtocol
 from trainers.storage import folder_lock
 
@@ -33,10 +38,24 @@ NUMBER = re.compile(r"[-+\d.,e]+( ± [\d.,e+-]+)?")
 class LeagueRolloutEnvironment:
     """Game of a league with the policies of its populations."""
 
-    def __init__(self, game: Game, folder: Path, entries: Mapping[str, Sequence[PolicyRecord]]) -> None:
-        """Make a population for every seat, because a policy object belongs to one seat."""
+    def __init__(
+        self,
+        game: Game,
+        folder: Path,
+        entries: Mapping[str, Sequence[PolicyRecord]],
+        weights: Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        """Make a population for every seat, because a policy object belongs to one seat.
+
+        Args:
+            game: The game.
+            folder: Folder of the files of policies.
+            entries: Policies by role.
+            weights: Final meta-strategy of every seat; None: none, or seats that are correlated.
+        """
         self.game: Game = game
         self.seats: tuple[Seat, ...] = game.seats
+        self.weights: Sequence[Sequence[float]] | None = weights
         self._populations = [Population(seat.role, folder) for seat in game.seats]
         for population in self._populations:
             population.replace(entries[population.role])
@@ -45,10 +64,31 @@ class LeagueRolloutEnvironment:
         """Return the worlds, see `league.watch.rollouts.RolloutEnvironment`."""
         return self.game.core(num_envs, "cpu", autoreset="disabled")
 
+    def present(self, name: str) -> str:
+        """Return the name: a league keeps its policies."""
+        return name
+
     def policy(self, place: int, name: str) -> PolicyProtocol:
-        """Load a policy of the population that plays a seat."""
+        """Load a policy of the population that plays a seat, or the mixture of those with a weight."""
         population = self._populations[place]
+        if name == MIXTURE and self.weights is not None:
+            return _mixture(population, self.weights[place])
         return population.policy(population.named(name).index)
+
+
+def _mixture(population: Population, weights: Sequence[float]) -> MixturePolicy:
+    """Return the mixture of policies that have a weight; members of a mixture count as policies."""
+    members: list[PolicyProtocol] = []
+    shares: list[float] = []
+    for index, weight in enumerate(weights):
+        policy = population.policy(index) if weight > 0 else None
+        if isinstance(policy, MixturePolicy):
+            members += policy.members
+            shares += (weight * policy.weights).tolist()
+        elif policy is not None:
+            members.append(policy)
+            shares.append(weight)
+    return MixturePolicy(members, torch.tensor(shares, dtype=torch.float64))
 
 
 class LeagueRun:
@@ -68,6 +108,12 @@ class LeagueRun:
         self.groups: dict[str, list[str]] = {
             group: [self.agents[row] for row in rows] for group, rows in core.groups.items()
         }
+        self._progress = 0, 0
+
+    def progress(self) -> tuple[int, int, bool]:
+        """Return completed iterations, all iterations, and that a league does not end before."""
+        done, total = self._progress
+        return done, total, False
 
     def files(self) -> list[Path]:
         """Return the database and its write-ahead log."""
@@ -83,10 +129,14 @@ class LeagueRun:
             report, game = read_report(store), store.game
             answers = league_answers(store, report)
             entries = {role: list(population.entries) for role, population in store.populations.items()}
+            self._progress = report.finished or 0, int(store.config.get("iterations", 0))
         answers["run"] |= {"agents": self.agents, "groups": self.groups}
-        policies = answers["run"]["policies"]
-        stage = LeagueRolloutEnvironment(game, self.path / "policies", entries)
-        return Snapshot(answers, policies, stage, _matchups(report, game) if all(policies.values()) else [])
+        policies, latest = answers["run"]["policies"], answers["run"]["latest"]
+        mixture = answers["run"]["mixture"] is not None
+        weights = report.strategy["weights"] if mixture and report.strategy is not None else None
+        stage = LeagueRolloutEnvironment(game, self.path / "policies", entries, weights)
+        matchups = _matchups(report, game, latest, mixture) if all(policies.values()) else []
+        return Snapshot(answers, policies, stage, matchups, latest, mixture)
 
 
 def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]:
@@ -108,6 +158,9 @@ def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]
         "roles": list(game.roles),
         "seats": report_json["seats"],
         "policies": {role: [entry["name"] for entry in each] for role, each in report_json["policies"].items()},
+        "latest": _latest(store, report),
+        "mixture": MIXTURE if report.strategy is not None and _is_product(store) else None,
+        "colors": role_colors(game.env_id, [*(seat.name for seat in game.seats), *game.roles]),
     }
     league = {**_league(report_json, game), "tables": [_table(*each) for each in page_tables(report)]}
     return {"run": run, "metrics": _metrics(report_json, store.iterations()), "league": league}
@@ -191,14 +244,36 @@ def _flat(nested: Any, depth: int) -> list[Any]:
     return nested if depth == 1 else [value for each in nested for value in _flat(each, depth - 1)]
 
 
-def _matchups(report: Report, game: Game) -> list[tuple[str, ...]]:
-    """Return the latest policies, those with the largest weights, and all pairs by decreasing weight."""
-    latest = tuple(report.policies[seat.role][-1]["name"] for seat in game.seats)
+def _is_product(store: RunStore) -> bool:
+    """Return whether the seats of the last meta-strategy sample independently."""
+    rows = store.iterations()
+    return not rows or rows[max(rows)].get("joint") is None
+
+
+def _latest(store: RunStore, report: Report) -> dict[str, str]:
+    """Return the policy of every role that is the result: the mixture of PSRO, else the last main agent, else the last.
+
+    A main agent is a player whose builder calls its kind "main".
+    """
+    if report.strategy is not None and report.strategy["of_the_run"] and _is_product(store):
+        return {role: MIXTURE for role, each in report.policies.items() if each}
+    main = {player.name for player in read_players(store) if player.kind == "main" and player.parent is None}
+    found = {}
+    for role, entries in report.policies.items():
+        names = [entry["name"] for entry in entries if entry["player"] in main] or [entry["name"] for entry in entries]
+        found |= {role: names[-1]} if names else {}
+    return found
+
+
+def _matchups(report: Report, game: Game, usual: Mapping[str, str], mixture: bool) -> list[tuple[str, ...]]:
+    """Return the usual policies, the mixtures, those with the largest weights, and all pairs by decreasing weight."""
+    latest = tuple(usual[seat.role] for seat in game.seats)
     ranked = {
         role: [entry["name"] for entry in sorted(each, key=lambda entry: -(entry.get("weight") or 0.0))]
         for role, each in report.policies.items()
     }
-    found = [latest, tuple(ranked[seat.role][0] for seat in game.seats)]
+    found = [latest, *([tuple(MIXTURE for _ in game.seats)] if mixture else [])]
+    found.append(tuple(ranked[seat.role][0] for seat in game.seats))
     if len(game.seats) == 2:
         one, other = (ranked[seat.role] for seat in game.seats)
         pairs = [(i + j, (a, b)) for i, a in enumerate(one) for j, b in enumerate(other)]

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import CheckpointError
+from gpu_envs.rendering.palette import role_colors
 from gpu_envs.runtime.core import Core
 from league.game import Seat
 from league.watch.sources.base import Snapshot
 from trainers.base.serialization import read_json
 from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.models.policy import PolicyProtocol
-from trainers.storage import checkpoint, checkpoint_manifest
+from trainers.storage import checkpoint, checkpoint_manifest, folder_lock
 from trainers.storage.learning_curves import read_rows
 
 __all__ = ["MAX_ROWS", "MIN_IDLE", "RANDOM", "TrainingRolloutEnvironment", "TrainingRun", "metric_rows"]
@@ -48,6 +49,13 @@ class TrainingRolloutEnvironment:
     def policy(self, place: int, name: str) -> PolicyProtocol | None:
         """Load the policy of a seat from a checkpoint."""
         return None if name == RANDOM else checkpoint.load_policy(self.folder / name, self.seats[place].role)
+
+    def present(self, name: str) -> str:
+        """Return the name of a checkpoint, or that of the newest one if the training has removed it meanwhile."""
+        if name == RANDOM or (self.folder / name).is_dir():
+            return name
+        newest = checkpoint.every(self.folder)[-1:]
+        return newest[0].name if newest else name
 
 
 class TrainingRun:
@@ -87,10 +95,21 @@ class TrainingRun:
         for folder in checkpoint.every(self.folder):
             yield folder / "manifest.json"
 
+    def progress(self) -> tuple[int, int, bool]:
+        """Return completed iterations, all iterations, and whether a goal or a lack of progress may end the run."""
+        config = self.stage.config
+        return self._iteration, config.iterations, config.until_return is not None or config.patience > 0
+
     def writing(self) -> bool:
-        """Return whether the training has steps left and has written a file recently."""
+        """Return whether the training has steps left and a process holds its lock.
+
+        A folder without a lock, such as a copy, counts as written for a while after its last change.
+        """
         if self._iteration >= self.stage.config.iterations:
             return False
+        locked = [folder for folder in (self.path, self.path.parent) if (folder / folder_lock.LOCK).is_file()]
+        if locked:  # several seeds have one lock, that of their folder
+            return any(map(folder_lock.is_held, locked))
         try:
             changed = max(file.stat().st_mtime for file in self.files() if file.exists())
         except FileNotFoundError:  # a checkpoint was removed meanwhile
@@ -119,6 +138,9 @@ class TrainingRun:
             "roles": roles,
             "seats": [{"name": role, "role": role} for role in roles],
             "policies": policies,
+            "latest": {role: names[-1] for role, names in policies.items()},
+            "mixture": None,
+            "colors": role_colors(config.env_id, [*roles, *self.groups]),
             "agents": self.agents,
             "groups": self.groups,
         }
@@ -128,7 +150,7 @@ class TrainingRun:
             seconds = [0.0, *(float(row.get("seconds") or 0.0) for row in rows[-2:])]
             self._lasted = seconds[-1] - seconds[-2]
         answers = {"run": run, "metrics": metric_rows(rows)}
-        return Snapshot(answers, policies, self.stage, self._matchups(policies))
+        return Snapshot(answers, policies, self.stage, self._matchups(policies), run["latest"])
 
     def _matchups(self, policies: dict[str, list[str]]) -> list[tuple[str, ...]]:
         """Return the latest policies, the best, the older ones, and the latest against random ones."""

@@ -11,8 +11,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
+import gpu_envs
 from gpu_envs.cli import dispatch, options
+from gpu_envs.definition import registry
+from gpu_envs.definition.registry import list_envs
+from gpu_envs.descriptions.summaries import SUMMARIES
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.testing import env_checker
 
 ROOT = Path(__file__).parents[3]
@@ -34,9 +39,27 @@ def refused(capsys, *argv):
 
 
 def test_list_prints_environment_ids(capsys):
-    code, out, err = run(capsys, "list")
+    code, out, err = run(capsys, "list", "--ids")
     assert (code, err) == (0, "")
-    assert "SimpleTag-v0" in out.split()
+    assert out.split() == list_envs()
+
+
+def test_list_describes_environments_of_a_family_within_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "list")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in out, "a summary is too long"
+    assert SUMMARIES.keys() == set(list_envs())
+    for id in list_envs():
+        (line,) = [line for line in lines if line.startswith(f"{id} ")]
+        number, words = line.removeprefix(id).split(maxsplit=1)
+        assert words == SUMMARIES[id][1]
+        assert int(number) == make_core(id, 1, "cpu").num_agents
+    code, out, _ = run(capsys, "list", "--family", "tag")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if "-v" in line] == ["TagContinuous-v0", "TagGridworld-v0"]
+    assert "no family named 'tags'; did you mean tag?" in refused(capsys, "list", "--family", "tags")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +67,16 @@ def test_list_prints_environment_ids(capsys):
     [
         ("lst", "no command named 'lst'; did you mean list?"),
         ("list --al", "list: Unrecognized options: --al; see gpu-envs list --help"),
+        ("render x --learner.nothing 3", "render: Unrecognized options: --learner.nothing; see"),
+        (
+            "train CartPole-v1 --learner.lr 1e-3",
+            "--learner.lr; did you mean --learner.learning-rate? See gpu-envs",
+        ),
+        ("train CartPole-v1 --lr=1e-3", "Unrecognized options: --lr=1e-3; did you mean --learner.learning-rate?"),
+        ("train CartPole-v1 --learner.ent-coef 0", "--learner.ent-coef; did you mean --learner.entropy-coef?"),
+        ("train CartPole-v1 --gamma 0.9", "--gamma; did you mean --learner.gamma?"),
+        ("train CartPole-v1 --n_envs 3", "--n_envs; did you mean --num-envs?"),
+        ("render x --out y.mp4", "--out; did you mean --output?"),
         ("check", "check: expected ID, got none; see gpu-envs check --help"),
         ("check Simplest-v0", "no environment named 'Simplest-v0'"),
         ("check SimpleTag-v0 --env-arg num_good", "--env-arg num_good: expected NAME=VALUE"),
@@ -125,10 +158,48 @@ def test_failed_cpu_allocation_of_torch_prints_one_line(capsys, monkeypatch):
     assert "not enough memory" in refused(capsys, "fail")
 
 
-def test_other_errors_keep_their_traceback(monkeypatch):
-    failing(monkeypatch, RuntimeError("a defect"))
+def test_other_errors_print_one_line_with_their_place(capsys, monkeypatch):
+    failing(monkeypatch, RuntimeError("a defect\nand more"))
+    line = refused(capsys, "fail")
+    assert line.startswith("gpu-envs: error: RuntimeError: a defect (")
+    assert f"{Path(__file__).name}, line " in line
+    assert "and more" not in line
+    monkeypatch.setenv(dispatch.TRACEBACK, "1")
     with pytest.raises(RuntimeError, match="a defect"):
         dispatch.main(["fail"])
+
+
+def test_defects_of_an_environment_print_one_line_with_their_place(capsys, monkeypatch, tmp_path):
+    head = (
+        "from dataclasses import dataclass\nimport gpu_envs\n@dataclass(frozen=True)\nclass Config:\n    n: int = 2\n"
+    )
+    (tmp_path / "bad_build.py").write_text(
+        f"{head}def build(config):\n    return config.nothing\n"
+        'gpu_envs.register("BadBuild-v0", config=Config, build=build)\n'
+    )
+    (tmp_path / "bad_syntax.py").write_text("import os\ndef build(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    line = refused(capsys, "render", "bad_build:BadBuild-v0", "--steps", "1")
+    assert "AttributeError: 'Config' object has no attribute 'nothing' (" in line
+    assert "bad_build.py, line 7); set GPU_ENVS_TRACEBACK=1" in line
+    line = refused(capsys, "render", "bad_syntax:BadSyntax-v0", "--steps", "1")
+    assert "SyntaxError: " in line
+    assert "bad_syntax.py, line 2)" in line
+
+
+def test_closed_pipe_ends_the_help_silently():
+    command = f"{sys.executable} -m gpu_envs --help | head -1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("usage: gpu-envs COMMAND ...\n", "")
+
+
+def test_version_names_what_results_depend_on(capsys):
+    code, out, err = run(capsys, "--version")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"gpu-envs {gpu_envs.__version__} (Python ")
+    assert f"torch {torch.__version__}" in out
+    assert "warp-lang " in out
 
 
 def test_folder_below_a_file_is_refused(capsys, tmp_path):

@@ -70,7 +70,7 @@ def test_help_names_missing_extra_of_command(capsys, monkeypatch):
     assert "  league   league.cli.dispatch needs an extra\n" in help_text(capsys)
 
 
-class Parsed(Exception):
+class Parsed(BaseException):
     """The arguments were parsed; the command must not run."""
 
 

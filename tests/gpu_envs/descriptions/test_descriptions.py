@@ -84,3 +84,22 @@ def test_registered_environment_with_a_description(monkeypatch):
         descriptions.describe_observations(core)
     with pytest.raises(ConfigError, match="expected 3 actions, got 1"):
         descriptions.describe_actions(core)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "names"),
+    [
+        ("Pendulum-v1", {"agent": ["torque"]}),
+        ("MountainCarContinuous-v0", {"agent": ["throttle"]}),
+        ("DiscGame-v0", {"player": ["x", "y"]}),
+        ("SimpleSpread-v0", {"agent": ["nothing", "left", "right", "down", "up"]}),
+        (
+            "SimpleSpeakerListener-v0",
+            {"speaker": ["letter 0", "letter 1", "letter 2"], "listener": ["nothing", "left", "right", "down", "up"]},
+        ),
+    ],
+)
+def test_components_of_continuous_actions_have_names(env_id, names):
+    settings = {"continuous_actions": True} if env_id.startswith("Simple") else {}
+    assert descriptions.describe_action_parts(make_core(env_id, 1, "cpu", **settings)) == names
+    assert descriptions.describe_action_parts(make_core("CartPole-v1", 1, "cpu")) is None

@@ -1,9 +1,13 @@
 """Progress of long work."""
 
 import io
+import re
 import sys
 
+import pytest
+
 from gpu_envs.utils.progress import ProgressBar
+from gpu_envs.utils.terminal import MARGIN
 
 
 class Terminal(io.StringIO):
@@ -38,6 +42,20 @@ def test_terminal_shows_a_progress_bar():
     assert "4/4" in shown
     assert "rounds" in shown
     assert "[all]" in shown  # brackets are no markup
+
+
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_bar_cuts_its_text_before_the_percentage_the_amount_and_the_remaining_time(width, monkeypatch):
+    """No line reaches the last columns, where Ctrl-C would break it and leave a second bar."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    file = Terminal()
+    with ProgressBar(20_000_000, "steps", file=file) as progress:
+        progress(1_510_000, "166k steps/s  return adversary 123.45  agent -123.45  bystander 0.25")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue()).replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= width - MARGIN
+    last = [line for line in lines if line.strip()][-1]
+    assert re.match(r"  8% ([━╸╺]+ )?1\.51M/20M steps -:--:-- 166k", last)
+    assert last.rstrip().endswith("…" if width < 160 else "0.25")
 
 
 def test_terminal_without_rich_shows_lines(monkeypatch):

@@ -476,6 +476,15 @@ def test_numbers_are_short_and_empty_if_missing():
         "0.2500",
         "1.0e-16",
     ]
+    assert report_tables.format_number(-0.25, 0) == "0"
+
+
+@pytest.mark.parametrize("run", ["kuhn"], indirect=True)
+def test_headers_are_whole_in_a_narrow_terminal(run):
+    text = format_report(build_report(run), 80).partition("\n")[2]  # the first line has the path of the run
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("exploitability", "initialized", "alpha-rank"):
+        assert word in text
 
 
 def test_learned_responses_are_reported_as_a_lower_bound(runs, tmp_path):

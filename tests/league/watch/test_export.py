@@ -41,10 +41,12 @@ def test_export_holds_every_answer(kind, request, page, tmp_path, watched, capsy
     assert (start + tables.rpartition("</section>\n")[2] + end.lstrip("\n")) == PAGE
     assert script
     answers, api = json.loads(text), watched(path)
+    answers_of_run = answers["api/run"]
     for name in ("run", "metrics", *(["league"] if kind == "league" else [])):
         assert answers.pop(f"api/{name}") == ask(api, name)
-    names = ask(api, "run")["policies"]
-    latest = tuple(names[seat["role"]][-1] for seat in ask(api, "run")["seats"])
+    usual = ask(api, "run")["latest"]
+    latest = tuple(usual[seat["role"]] for seat in ask(api, "run")["seats"])
+    assert answers_of_run["state"] == "finished"
     assert next(iter(answers)) == rollout_path(latest, 0, 4)
     assert len(answers) >= 4
     for question, answer in answers.items():

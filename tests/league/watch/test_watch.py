@@ -3,13 +3,17 @@
 import json
 import time
 
+import numpy as np
 import pytest
 import torch
 from toy_league import digests
 from watch_runs import RPS, array, ask, trainer, until
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from league import registry
 from league.analysis.run_tables import RunTables
+from league.executors import LocalExecutor
+from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
 from league.storage.open_run import open_run
@@ -18,6 +22,8 @@ from league.storage.run_store import RunStore
 from league.watch.api import UnknownAnswerError
 from league.watch.sources.open import open_source
 from league.watch.sources.training import metric_rows
+from trainers.storage import checkpoint
+from trainers.storage.metrics_log import MetricsLog
 
 # ---------------------------------------------------------------- a training
 
@@ -77,7 +83,8 @@ def test_running_training_gives_new_snapshots(tmp_path, watched):
 def test_training_without_changes_has_ended(tmp_path, watched, monkeypatch):
     run = trainer(tmp_path)
     run.iterate()
-    run.log.close()
+    run.close()
+    (tmp_path / "run.lock").unlink()  # as in a copy
     api, now = watched(tmp_path), time.time()
     monkeypatch.setattr(time, "time", lambda: now + 50.0)
     assert ask(api, "run")["writing"]
@@ -112,6 +119,59 @@ def test_extended_training_is_not_finished(tmp_path, watched):
     file.write_text(json.dumps(longer))
     until(lambda: ask(api, "run")["config"]["total_steps"] == longer["total_steps"])
     assert ask(api, "run")["writing"]
+    run.close()
+    assert ask(api, "run")["state"] == "stopped"
+    assert (ask(api, "run")["done"], ask(api, "run")["total"]) == (4, 8)
+
+
+@pytest.mark.parametrize(("goal", "state"), [(None, "stopped"), (10**6, "ended")])
+def test_states_of_a_training_are_running_stopped_and_finished(tmp_path, watched, goal, state):
+    run = trainer(tmp_path, until_return=goal)
+    run.iterate()
+    api = watched(tmp_path)
+    answer = ask(api, "run")
+    assert (answer["state"], answer["done"], answer["total"]) == ("running", 1, 4)
+    run.close()
+    assert ask(api, "run")["state"] == state
+    assert not ask(api, "run")["writing"]
+    while run.iteration < 4:
+        run.log = MetricsLog(tmp_path, after=run.iteration)
+        run.iterate()
+        run.close()
+    until(lambda: ask(api, "run")["done"] == 4)
+    assert ask(api, "run")["state"] == "finished"
+
+
+def test_removed_checkpoint_is_replaced_by_the_newest(tmp_path, watched):
+    """The page asks for what the last snapshot had, and files disappear while they are read."""
+    run = trainer(tmp_path, iterations=12, keep_last_checkpoints=1)
+    for _ in range(2):
+        run.iterate()
+    api = watched(tmp_path)
+    assert ask(api, "run")["latest"] == {"adversary": "000000002", "agent": "000000002"}
+    answers, load = [], checkpoint.load_policy
+
+    def late(path, *args, **kwargs):
+        while path.name == "000000002" and path.exists():  # it rotates away after the request has been resolved
+            with torch.enable_grad():
+                run.iterate()
+        return load(path, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "load_policy", late)
+        answers.append(ask(api, "rollout", "policies=000000002,random&worlds=1"))
+    newest = ask(api, "run")["latest"]["agent"]
+    assert newest > "000000002"
+    assert [seat["policy"] for seat in answers[0]["seats"]] == [newest, "random"]
+    again = ask(api, "rollout", "policies=000000002,latest&worlds=1&seed=1")  # of an earlier snapshot
+    assert [seat["policy"] for seat in again["seats"]] == [newest, newest]
+    run.close()
+    with pytest.raises(UnknownAnswerError, match="there is no policy '000000001'"):
+        ask(api, "rollout", "policies=000000001,random")
+    for file in (tmp_path / "checkpoints" / newest).glob("*.safetensors"):  # damaged, not removed
+        file.write_bytes(b"nothing")
+    with pytest.raises(CheckpointError):
+        ask(api, "rollout", "worlds=1&seed=2")
 
 
 def test_any_reading_error_is_reported(tmp_path, watched, monkeypatch):
@@ -156,6 +216,37 @@ def test_answers_describe_a_league(league, watched):
     curves = ask(api, "metrics")
     assert curves["x"] == "iteration"
     assert [row[curves["columns"].index("iteration")] for row in curves["rows"]] == list(rows)
+
+
+def test_latest_policy_of_psro_is_the_mixture_of_its_meta_strategy(league, watched):
+    api = watched(league)
+    run = ask(api, "run")
+    assert (run["state"], run["done"], run["total"]) == ("finished", 2, 2)
+    assert run["mixture"] == "meta-strategy"
+    assert run["latest"] == {"player": "meta-strategy"}
+    rollout = ask(api, "rollout", "worlds=16")
+    assert [seat["policy"] for seat in rollout["seats"]] == ["meta-strategy"] * 2
+    weights = {each["name"]: each["weight"] for each in ask(api, "league")["lineage"]}
+    allowed = np.zeros((2, 16), bool)  # each world plays like one policy with a weight
+    for name in (name for name, weight in weights.items() if weight > 0):
+        alone = array(ask(api, "rollout", f"policies={name}&worlds=16")["action"])
+        allowed |= (alone[0, :, :].T == array(rollout["action"])[0].T) | (name == "random")
+    assert allowed.all()
+
+
+def test_latest_policy_of_a_league_is_a_main_agent(tmp_path, watched):
+    config = registry.find("alphastar").config_type(
+        iterations=1, steps=64, episodes_per_matchup=10, train_overrides={"num_envs": 8, "learner.rollout_length": 4}
+    )
+    game = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
+    with open_run(tmp_path, game, "alphastar", config) as store:
+        registry.find("alphastar").make(store, config, None, LocalExecutor()).run()
+    api = watched(tmp_path)
+    run = ask(api, "run")
+    assert run["policies"]["player"][-1].startswith("league_exploiter")
+    assert run["latest"] == {"player": "main_0:2"}
+    assert run["mixture"] == "meta-strategy"
+    assert (run["colors"]["player_0"], run["colors"]["player_1"]) == ("blue", "red")
 
 
 def test_parents_are_given_by_name(tmp_path, watched):

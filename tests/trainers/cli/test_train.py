@@ -134,7 +134,7 @@ def test_errors_print_one_line(run, tmp_path, monkeypatch):
         (ConfigError, "expected an environment, got none", []),
         (ConfigError, "expected an environment, got none", ["--seed", "1"]),
         (ConfigError, "--num-envs: invalid literal for int.* 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
-        (ConfigError, "--num-env, 3; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
+        (ConfigError, "--num-env; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
         (ConfigError, "Missing value for argument '--seed'", ["SimpleTag-v0", "--seed"]),
         (ConfigError, "--env-arg seed=3: .* use --seed", ["SimpleTag-v0", "--env-arg", "seed=3"]),
         (CheckpointError, "expected TagContinuous-v0, got SimpleTag-v0", ["TagContinuous-v0", "--resume", str(run)]),
@@ -178,7 +178,7 @@ def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, mon
     argv = [*WITHOUT_VIDEO, "--num-seeds", "2", "--eval-episodes", "0", "--run-dir", str(tmp_path)]
     assert train_command(argv) == 128 + signal.SIGTERM
     said = capsys.readouterr().out
-    assert f"SIGTERM: saved 2 runs; continue with: gpu-envs train --resume {tmp_path}\n" in said
+    assert f"SIGTERM: saved 2 runs; continue with:\n  gpu-envs train --resume {tmp_path}\n" in said
 
 
 @pytest.mark.parametrize(("goal", "code"), [("-1e9", 0), ("1e9", 1)])
@@ -306,7 +306,7 @@ def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypa
         iterate = Trainer.iterate
         patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGINT)))
         assert train_command([*begin, "--total-steps", "256", "--no-video", "--run-dir", out]) == 130
-        assert f"continue with: gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
+        assert f"continue with:\n  gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
         assert train_command([*begin, "--total-steps", "128", "--no-video", "--run-dir", f"{out}-b"]) == 130
         assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
     assert "far" in sys.modules

@@ -325,13 +325,18 @@ def test_results_without_any_score(tmp_path):
 def test_interrupted_search_has_a_table():
     """Trials that have not started have no settings yet."""
     done = tune_results.TrialResult(
-        "trial-00000", {"learner.gamma": 0.5, "seed": 3}, 12.3456, 1536, "finished", "somewhere"
+        "trial-00000",
+        {"learner.gamma": 0.5, "learner.learning_rate": 0.00012083291, "seed": 3},
+        12.3456,
+        1536,
+        "finished",
+        "somewhere",
     )
     left = tune_results.TrialResult("trial-00001", {}, None, 0, "unfinished", None)
     lines = tune_results.TuneResult(cartpole(), 12.0, Path("x"), (done, left), Path("run"), False).table().splitlines()
-    assert lines[0].split() == ["trial", "score", "steps", "learner.gamma", "seed"]
-    assert lines[1].split() == ["1", "trial-00000", "12.35", "1,536", "finished", "0.5", "3"]
-    assert lines[2].split() == ["2", "trial-00001", "-", "0", "unfinished", "-", "-"]
+    assert lines[0].split() == ["trial", "score", "steps", "learner.gamma", "learner.learning_rate", "seed"]
+    assert lines[1].split() == ["1", "trial-00000", "12.35", "1,536", "finished", "0.5", "0.000121", "3"]
+    assert lines[2].split() == ["2", "trial-00001", "-", "0", "unfinished", "-", "-", "-"]
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_summary_has_means_over_runs(tmp_path):
     trainer.progress = lambda steps, text: shown.append((steps, text))
     results = trainer.run()
     assert shown[-1][0] == trainer.total_steps == 2 * 3 * 64
-    assert shown[-1][1].startswith("2 of 2 runs complete  return per agent: walker ")
+    assert shown[-1][1].startswith("2 of 2 runs complete  return walker ")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [(run["seed"], run["run_dir"], run["env_steps"]) for run in summary["runs"]] == [
         (0, "seed-0", 192),

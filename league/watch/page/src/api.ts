@@ -17,6 +17,11 @@ export interface Run {
   kind: "training" | "league";
   env_id: string;
   writing: boolean;
+  /** Absent in a report. */
+  state?: "running" | "finished" | "stopped" | "ended";
+  /** Completed iterations, and all. */
+  done: number;
+  total: number;
   version: number;
   algorithm: string;
   env: Record<string, unknown>;
@@ -27,6 +32,12 @@ export interface Run {
   seats: Seat[];
   /** By role, the latest last. */
   policies: Record<string, string[]>;
+  /** By role, the policy that is the present result. */
+  latest: Record<string, string>;
+  /** A further policy of every role; null if there is none. */
+  mixture: string | null;
+  /** Names of colors of style.css, by role, seat or group. */
+  colors: Record<string, string>;
 }
 
 export interface Metrics {
@@ -124,6 +135,8 @@ export interface Rollout {
   /** Of a group; of an agent where those of its group differ. */
   obs_names: Record<string, Block[]> | null;
   action_names: Record<string, string[] | string[][]> | null;
+  /** Components of continuous actions. */
+  action_parts: Record<string, string[]> | null;
 }
 
 /** A rollout that an exported file holds. */

@@ -15,6 +15,7 @@ export interface Line {
   /** Values shown on hover, if they differ from the drawn ones. */
   told?: (number | null)[];
   faint?: boolean;
+  dash?: number[];
   points?: boolean;
   /** The line below, up to which an area is filled: lines are stacked from the last to the first. */
   downTo?: number | null;
@@ -83,9 +84,15 @@ export function Chart(props: Props) {
         <li>
           {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
         </li>
-        {values.map(({ label, value, color }) => (
+        {values.map(({ label, value, color, dash }) => (
           <li>
-            <i class="dot" style={{ background: resolve(color) }} />
+            {dash ? (
+              <svg class="sample" viewBox="0 0 22 8" aria-hidden="true">
+                <path d="M0 4h22" stroke={resolve(color)} stroke-dasharray={dash.join()} />
+              </svg>
+            ) : (
+              <i class="dot" style={{ background: resolve(color) }} />
+            )}
             {label} <b>{written(value)}</b>
           </li>
         ))}
@@ -107,10 +114,17 @@ export function Chart(props: Props) {
   );
 }
 
-function readout({ lines, most }: Props, index: number): { label: string; value: number | null; color: string }[] {
+interface Value {
+  label: string;
+  value: number | null;
+  color: string;
+  dash: number[] | undefined;
+}
+
+function readout({ lines, most }: Props, index: number): Value[] {
   const all = lines
     .filter((line) => !line.faint)
-    .map((line) => ({ label: line.label, value: (line.told ?? line.values)[index] ?? null, color: line.fill ?? line.color }));
+    .map((line) => ({ label: line.label, value: (line.told ?? line.values)[index] ?? null, color: line.fill ?? line.color, dash: line.dash }));
   if (!most || all.length <= most) return all;
   return all.filter(({ value }) => value !== null && value > 0).sort((a, b) => (b.value ?? 0) - (a.value ?? 0)).slice(0, most);
 }
@@ -163,7 +177,8 @@ function options(props: Props, width: number, height: number, hover: (index: num
         alpha: line.faint ? 0.3 : 1,
         points: { show: line.points ?? false, size: 5, fill: stroke(line.color) },
         ...(line.fill && line.downTo === null && { fill: line.fill }),
-        spanGaps: line.points ?? false,
+        spanGaps: true,
+        ...(line.dash && { dash: line.dash }),
       })),
     ],
     bands: lines.flatMap((line, i) =>

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Metrics } from "./api";
 import { Chart, type Line } from "./chart";
-import { series } from "./theme";
+import { roleColor, series } from "./theme";
 import { words } from "./text";
 
 const FIRST = [/return|score|win|success|nash_conv|exploitability/, /entropy/, /value_loss/, /policy_loss/];
@@ -10,7 +10,7 @@ const FEW = 40; // points that are drawn as they are, at first
 const CLOCK = new Set(["iteration", "env_steps", "seconds"]);
 
 /** Columns of metrics.csv, each in a chart of its own. */
-export function Curves({ metrics }: { metrics: Metrics }) {
+export function Curves({ metrics, colors }: { metrics: Metrics; colors: Record<string, string> }) {
   const columns = metrics.columns.filter((name) => !CLOCK.has(name) && name !== metrics.x);
   const [chosen, choose] = useState<string[] | null>(null);
   const [smooth, setSmooth] = useState(metrics.rows.length < FEW ? 0 : 0.6);
@@ -59,7 +59,7 @@ export function Curves({ metrics }: { metrics: Metrics }) {
       {metrics.rows.length === 0 && <p class="hint">No iteration is finished yet.</p>}
       <div class="charts">
         {shown.map((name) => (
-          <Curve key={name} metrics={metrics} name={name} x={x} smooth={smooth} color={series(hue(columns, name))} />
+          <Curve key={name} metrics={metrics} name={name} x={x} smooth={smooth} color={hue(columns, name, colors)} />
         ))}
       </div>
     </section>
@@ -114,7 +114,10 @@ function grouped(columns: string[]): [string, string[]][] {
   return [...groups];
 }
 
-/** One color for each group of columns. */
-function hue(columns: string[], name: string): number {
-  return grouped(columns).findIndex(([, names]) => names.includes(name));
+/** The color of the role that a column is about; without one, a color for each group of columns. */
+function hue(columns: string[], name: string, colors: Record<string, string>): string {
+  const role = name.split("/").find((part) => colors[part]);
+  if (role) return roleColor(colors, role, 0);
+  const free = grouped(columns).filter(([group]) => !colors[group]);
+  return series(free.findIndex(([, names]) => names.includes(name)));
 }

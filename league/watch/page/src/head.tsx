@@ -1,10 +1,10 @@
 import type { Run } from "./api";
 import { Help } from "./help";
 import type { Player } from "./player";
-import { words } from "./text";
+import { number, words } from "./text";
 
 export function Head({ run, live, lost, player }: { run: Run; live: boolean; lost: string | null; player: Player | null }) {
-  const [state, sign] = lost ? [lost, "lost"] : !live ? ["recorded", "still"] : run.writing ? ["being written", "writing"] : ["finished", "still"];
+  const [state, sign] = lost ? [lost, "lost"] : [live ? stateOf(run) : run.state ? `recorded, ${stateOf(run)}` : "recorded", live && run.writing ? "writing" : "still"];
   return (
     <header>
       <h1>{run.name}</h1>
@@ -34,6 +34,12 @@ export function Head({ run, live, lost, player }: { run: Run; live: boolean; los
       {player && <Help player={player} />}
     </header>
   );
+}
+
+/** "running, 88 of 1,875 iterations", "stopped at 88 of 1,875 iterations" or "finished". */
+function stateOf({ state, done, total }: Run): string {
+  if (state === "finished") return "finished";
+  return `${state}${state === "running" ? "," : " at"} ${number(done)} of ${number(total)} iterations`;
 }
 
 function Fact({ name, value }: { name: string; value: string }) {

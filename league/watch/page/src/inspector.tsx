@@ -14,7 +14,7 @@ export function Inspector({ player }: { player: Player }) {
   return (
     <section class="panel" aria-labelledby="agents">
       <h2 id="agents">
-        Agents <small>world {player.world}</small>
+        Agents <small>world {player.world + 1}</small>
       </h2>
       <div class="inspector">
         <Agents player={player} recording={recording} />
@@ -93,6 +93,10 @@ function action(recording: Recording, frame: number, world: number, agent: numbe
   if (!taken.length || !recording.isAlive(frame, world, agent)) return "–";
   const names = recording.named(recording.answer.action_names, agent) ?? [];
   const parts = (Array.isArray(names[0]) ? names : [names]) as string[][];
+  const components = recording.named(recording.answer.action_parts, agent);
+  if (components) {
+    return Array.from(taken, (value, part) => whole(`${components[part] ?? part} ${fixed(value, 2)}`)).join(", ");
+  }
   return Array.from(taken, (value, part) =>
     Number.isInteger(value) ? whole(parts[part]?.[value] ?? String(value)) : fixed(value, 2),
   ).join(", ");

@@ -1,11 +1,13 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Ancestor } from "./api";
-import { series } from "./theme";
-import { number } from "./text";
+import { SIGNS, type Sign, playerOf } from "./players";
+import { Scroll } from "./scroll";
+import { number, shortNames } from "./text";
 
-const LANE = 30; // from one line of descent to the next [px]
+const LANE = 40; // from one line of descent to the next [px]
 const STEP = 46; // from one iteration to the next, at least [px]
-const LEFT = 14;
+const LEFT = 24;
+const LABEL = 7; // characters of a label
 const TOP = 30;
 
 interface Placed extends Ancestor {
@@ -15,11 +17,20 @@ interface Placed extends Ancestor {
   from: Placed | null;
 }
 
+interface Props {
+  lineage: Ancestor[];
+  roles: string[];
+  players: Map<string, Sign>;
+  choose?: (policy: Ancestor) => void;
+}
+
 /** Who came from whom. Left and right go from policy to policy; Enter takes one into the match. */
-export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles: string[]; choose?: (policy: Ancestor) => void }) {
+export function Lineage({ lineage, roles, players, choose }: Props) {
   const tree = useRef<SVGSVGElement>(null);
   const [active, setActive] = useState(0);
-  const { placed, width, height, kinds, iterations } = useMemo(() => place(lineage, roles), [lineage, roles]);
+  const { placed, width, height, iterations } = useMemo(() => place(lineage, roles), [lineage, roles]);
+  const short = useMemo(() => shortNames(lineage.map((each) => each.name)), [lineage]);
+  const label = ({ name }: Ancestor): string => cut(short.get(name) ?? name);
   if (!placed.length) return null;
   const at = Math.min(active, placed.length - 1);
   const told = placed[at];
@@ -36,8 +47,8 @@ export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles
   return (
     <section class="panel" aria-labelledby="lineage">
       <h2 id="lineage">Lineage</h2>
-      <p class="soft">Larger marks have more weight in the final meta-strategy.</p>
-      <div class="scroll lineage">
+      <p class="soft">A mark for each policy, by player. Larger marks have more weight in the final meta-strategy.</p>
+      <Scroll kind="lineage">
         <svg ref={tree} width={width} height={height} role="group" aria-label="Lineage of the policies" data-arrows onKeyDown={keys}>
           {iterations.map(({ iteration, x }) => (
             <g class="mark" aria-hidden="true">
@@ -52,35 +63,32 @@ export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles
             <g
               role="button"
               tabIndex={i === at ? 0 : -1}
-              aria-label={spoken(each)}
+              aria-label={label(each) === each.name ? spoken(each) : `${label(each)}: ${spoken(each)}`}
               transform={`translate(${each.x} ${each.y})`}
-              style={{ color: `var(${series(roles.indexOf(each.role))})` }}
+              style={{ color: `var(${players.get(playerOf(each))?.color})` }}
               onFocus={() => setActive(i)}
               onMouseEnter={() => setActive(i)}
               onClick={() => choose?.(each)}
             >
+              <title>{spoken(each)}</title>
               <circle r={11} class="halo" />
-              <path transform={`scale(${(0.75 + 0.75 * Math.sqrt(each.weight ?? 0)).toFixed(3)})`} d={SIGNS[kinds.indexOf(each.kind) % SIGNS.length]} class="sign" />
+              <path transform={`scale(${(0.75 + 0.75 * Math.sqrt(each.weight ?? 0)).toFixed(3)})`} d={SIGNS[players.get(playerOf(each))?.shape ?? 0]} class="sign" />
+              <text y={20} aria-hidden="true">
+                {label(each)}
+              </text>
             </g>
           ))}
         </svg>
-      </div>
+      </Scroll>
       <div class="legend">
-        {roles.map((role, i) => (
+        {[...players.values()].map(({ name, shape, color }) => (
           <span>
-            <i class="dot" style={{ background: `var(${series(i)})` }} />
-            {role}
+            <svg class="key" viewBox="-8 -8 16 16" aria-hidden="true">
+              <path d={SIGNS[shape]} style={{ fill: `var(${color})` }} />
+            </svg>
+            {name}
           </span>
         ))}
-        {kinds.length > 1 &&
-          kinds.map((kind, i) => (
-            <span>
-              <svg class="key" viewBox="-8 -8 16 16" aria-hidden="true">
-                <path d={SIGNS[i % SIGNS.length]} />
-              </svg>
-              {kind}
-            </span>
-          ))}
         <p>
           <b>{told.name}</b> {told.kind}, iteration {told.iteration}
           {told.parent !== null && `, from ${told.parent}`}
@@ -90,14 +98,6 @@ export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles
     </section>
   );
 }
-
-const SIGNS = [
-  "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",
-  "M-5.5-5.5h11v11h-11z",
-  "M0-7 7 0 0 7-7 0z",
-  "M0-7 6.5 5h-13z",
-  "M0 7-6.5-5h13z",
-];
 
 function place(lineage: Ancestor[], roles: string[]) {
   const numbers = [...new Set(lineage.map((each) => each.iteration))].sort((a, b) => a - b);
@@ -118,8 +118,11 @@ function place(lineage: Ancestor[], roles: string[]) {
       placed.push({ ...each, lane, from, x: LEFT + numbers.indexOf(each.iteration) * STEP, y: TOP + lane * LANE });
     }
   }
-  const kinds = [...new Set(lineage.map((each) => each.kind))];
-  return { placed, kinds, iterations, width: 2 * LEFT + Math.max(0, numbers.length - 1) * STEP, height: TOP + lanes * LANE - 6 };
+  return { placed, iterations, width: 2 * LEFT + Math.max(0, numbers.length - 1) * STEP, height: TOP + lanes * LANE };
+}
+
+function cut(name: string): string {
+  return name.length > LABEL ? `${name.slice(0, LABEL - 1)}…` : name;
 }
 
 function bend(from: Placed, to: Placed): string {

@@ -9,13 +9,16 @@ import { type Chosen, Match, type Slot, named } from "./match";
 import { Measures } from "./measures";
 import { Payoffs, same } from "./payoffs";
 import { Player } from "./player";
+import { playersOf } from "./players";
 import { Recording } from "./recording";
 import { Stage } from "./stage";
 import { Tables } from "./tables";
+import { roleColor } from "./theme";
 import "./style.css";
 
 const POLL = 2000; // a run that is still written is asked about this often [ms]
 const still = matchMedia("(prefers-reduced-motion: reduce)");
+const narrow = matchMedia("(max-width: 720px)");
 
 interface Told {
   run: Run;
@@ -24,16 +27,28 @@ interface Told {
 }
 
 function App({ source }: { source: Source }) {
-  const player = useMemo(() => new Player(), []);
+  const player = useMemo(() => {
+    const made = new Player();
+    if (narrow.matches) made.set({ tiles: false }); // one world first
+    return made;
+  }, []);
   const { told, lost } = useRun(source);
   const [chosen, choose] = useState<Chosen>({ policies: [], seed: 0, worlds: 4 });
   const [shown, setShown] = useState<string[]>([]);
   const [busy, setBusy] = useState(false);
   const [trouble, setTrouble] = useState<string | null>(null);
+  const [followed, setFollow] = useState<boolean | null>(null); // null: while the run is live
+  const wanted = useRef("");
+  const [quiet, setQuiet] = useState(false); // nothing covers the picture while the next rollout is awaited
+  const wasLive = useRef(false); // so that the last policies of a run that ends are shown, too
   const asked = useRef<AbortController | null>(null);
   const stage = useRef<HTMLElement>(null);
   const left = useRef<HTMLDivElement>(null);
   const slots = useMemo(() => (told ? slotsOf(told) : []), [told]);
+  const signs = useMemo(
+    () => playersOf(told?.league?.lineage ?? [], told?.run.roles ?? [], told?.run.colors ?? {}),
+    [told],
+  );
   const tables = useMemo(() => told?.league && <Tables tables={told.league.tables} />, [told]);
 
   const load = useCallback(
@@ -45,13 +60,15 @@ function App({ source }: { source: Source }) {
       setTrouble(null);
       try {
         const recording = new Recording(await source.get<Rollout>(path, asking.signal));
-        player.load(recording, !still.matches);
+        player.load(recording, player.playing || !still.matches);
         setShown(recording.answer.seats.map((seat) => seat.policy));
       } catch (error) {
         if (asking.signal.aborted) return;
         setTrouble(error instanceof Error ? error.message : String(error));
       }
-      if (asked.current === asking) setBusy(false);
+      if (asked.current !== asking) return;
+      setBusy(false);
+      setQuiet(false);
     },
     [source, player],
   );
@@ -65,6 +82,26 @@ function App({ source }: { source: Source }) {
     },
     [source, load, slots],
   );
+
+  const live = source.live && told?.run.state === "running";
+  wasLive.current ||= live;
+  const follow = followed ?? wasLive.current;
+  useEffect(() => {
+    if (live) player.set({ loop: true });
+  }, [live]);
+  // Newer policies are shown at the end of an episode; a rollout that was paused stays.
+  useEffect(() => {
+    const next = (): void => {
+      const latest = slots.map((slot, i) => chosen.policies[i] ?? slot.latest ?? "");
+      if (!follow || !source.live || busy || !player.recording || latest.includes("") || same(latest, shown)) return;
+      if (wanted.current === latest.join()) return; // it was asked for, and newer ones came
+      wanted.current = latest.join();
+      setQuiet(true);
+      play(chosen);
+    };
+    if (!player.playing && (player.frame === 0 || player.frame >= player.last)) next();
+    return player.ends(next);
+  }, [follow, slots, busy, shown, chosen, play]);
 
   // The first rollout comes by itself; a run that has no policy yet is asked again when it has grown.
   const version = told?.run.version;
@@ -89,12 +126,13 @@ function App({ source }: { source: Source }) {
   if (!told) return <p class="hello" role="status">{lost ?? "Loading the run …"}</p>;
   const { run, league, metrics } = told;
   const { seats } = run;
+  const curveColors = Object.fromEntries([...Object.entries(run.colors), ...[...signs.values()].map(({ name, color }) => [name, color.slice(2)])]);
   const report = league !== null && !source.live && source.recorded.length === 0; // a file without rollouts
   return (
     <>
       <Head run={run} live={source.live} lost={lost} player={report ? null : player} />
       <main>
-        <div ref={left} class="left">
+        <div ref={left} class={league ? "left" : "left short"}>
           {report ? (
             tables
           ) : (
@@ -102,19 +140,26 @@ function App({ source }: { source: Source }) {
               <h2 id="rollout">
                 Rollout <small>{run.env_id}</small>
               </h2>
-              <Match source={source} slots={slots} chosen={chosen} choose={choose} play={play} busy={busy} />
-              <Stage player={player} busy={busy} told={trouble ?? (busy ? "Simulating episodes …" : null)} />
+              <Match {...{ source, slots, chosen, choose, play, busy, follow, setFollow }} />
+              <Playing slots={slots} shown={shown} colors={run.colors} />
+              <Stage player={player} busy={busy} told={trouble ?? (busy && !quiet ? "Simulating episodes …" : null)} />
             </section>
           )}
-          {league && !report && <Inspector player={player} />}
+          {!report && <Inspector player={player} />}
+          {league && (
+            <div class="later">
+              {metrics && <Curves metrics={metrics} colors={curveColors} />}
+              {!report && tables}
+            </div>
+          )}
         </div>
         <div class="right">
-          {!league && <Inspector player={player} />}
           {league?.payoff && (
             <Payoffs
               seats={seats}
               policies={seats.map((seat) => run.policies[seat.role] ?? [])}
               payoff={league.payoff}
+              colors={run.colors}
               current={shown}
               playable={(policies) => source.live || source.recorded.some((each) => same(each.policies, policies))}
               play={(policies) => {
@@ -123,19 +168,19 @@ function App({ source }: { source: Source }) {
               }}
             />
           )}
-          {league && metrics && <Measures league={league} metrics={metrics} run={run} />}
+          {league && metrics && <Measures league={league} metrics={metrics} run={run} signs={signs} />}
           {league && league.lineage.length > 0 && (
             <Lineage
               lineage={league.lineage}
               roles={run.roles}
+              players={signs}
               {...(source.live && {
                 choose: ({ role, name }) =>
                   choose({ ...chosen, policies: slots.map((slot, i) => (slot.role === role ? name : (chosen.policies[i] ?? null))) }),
               })}
             />
           )}
-          {metrics && <Curves metrics={metrics} />}
-          {!report && tables}
+          {!league && metrics && <Curves metrics={metrics} colors={run.colors} />}
         </div>
       </main>
     </>
@@ -178,7 +223,28 @@ function useRun(source: Source): { told: Told | null; lost: string | null } {
 }
 
 function slotsOf({ run }: Told): Slot[] {
-  return run.seats.map((seat) => ({ ...seat, names: run.policies[seat.role] ?? [] }));
+  return run.seats.map((seat) => ({
+    ...seat,
+    names: run.policies[seat.role] ?? [],
+    latest: run.latest[seat.role],
+    mixture: run.mixture,
+  }));
+}
+
+/** The policies of the rollout on the stage, by seat. */
+function Playing({ slots, shown, colors }: { slots: Slot[]; shown: string[]; colors: Record<string, string> }) {
+  if (!shown.length) return null;
+  return (
+    <p class="playing">
+      {slots.map(({ name, role, latest, mixture }, i) => (
+        <span>
+          <i class="dot" style={{ background: `var(${roleColor(colors, colors[name] ? name : role, i)})` }} />
+          {name}: <b>{shown[i] === mixture ? "final meta-strategy" : shown[i]}</b>
+          {shown[i] === latest && shown[i] !== mixture && <span class="soft"> (latest)</span>}
+        </span>
+      ))}
+    </p>
+  );
 }
 
 document.getElementById("report")?.remove(); // its tables as HTML, for browsers without JavaScript

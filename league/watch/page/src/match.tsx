@@ -1,17 +1,27 @@
 import type { Seat, Source } from "./api";
 import { same } from "./payoffs";
 
-const LATEST = "";
+const LATEST = "latest"; // as in a request
 const WORLDS = [1, 2, 4, 9, 16];
 
 /** The policies that a seat can be given, the latest last. */
 export interface Slot extends Seat {
   names: string[];
+  /** The policy that "latest" means; undefined before there is one. */
+  latest: string | undefined;
+  mixture: string | null;
 }
 
-/** The policies that are chosen, by name. */
+/** The policies that are chosen, as in a request. */
 export function named(chosen: Chosen, slots: Slot[]): string[] {
-  return slots.map((slot, i) => chosen.policies[i] ?? slot.names.at(-1) ?? "");
+  return slots.map((_, i) => chosen.policies[i] ?? LATEST);
+}
+
+/** What "latest" means, for the list of policies: a main agent and the mixture are not the last of their list. */
+function usual({ names, latest, mixture }: Slot): string {
+  if (latest === undefined) return "latest";
+  if (latest === mixture) return "final meta-strategy";
+  return latest === names.at(-1) ? "latest" : `latest main agent`;
 }
 
 export interface Chosen {
@@ -28,10 +38,12 @@ interface Props {
   choose: (chosen: Chosen) => void;
   play: (chosen: Chosen) => void;
   busy: boolean;
+  follow: boolean;
+  setFollow: (on: boolean) => void;
 }
 
 /** Who plays: any policies where a server answers, else one of the rollouts that the file holds. */
-export function Match({ source, slots, chosen, choose, play, busy }: Props) {
+export function Match({ source, slots, chosen, choose, play, busy, follow, setFollow }: Props) {
   if (!source.live) {
     const { recorded } = source;
     if (recorded.length < 2) return null;
@@ -66,10 +78,14 @@ export function Match({ source, slots, chosen, choose, play, busy }: Props) {
           <select
             value={chosen.policies[i] ?? LATEST}
             onChange={({ currentTarget: { value } }) =>
-              choose({ ...chosen, policies: slots.map((_, j) => (i === j ? value || null : (chosen.policies[j] ?? null))) })
+              choose({
+                ...chosen,
+                policies: slots.map((_, j) => (i === j ? (value === LATEST ? null : value) : (chosen.policies[j] ?? null))),
+              })
             }
           >
-            <option value={LATEST}>latest</option>
+            <option value={LATEST}>{usual(slot)}</option>
+            {slot.mixture !== null && slot.mixture !== slot.latest && <option value={slot.mixture}>final meta-strategy</option>}
             {slot.names.toReversed().map((name) => (
               <option value={name}>{name}</option>
             ))}
@@ -97,6 +113,10 @@ export function Match({ source, slots, chosen, choose, play, busy }: Props) {
             <option value={String(worlds)}>{worlds}</option>
           ))}
         </select>
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} />
+        Follow latest
       </label>
       <button type="submit" class="main" disabled={busy}>
         Roll out

@@ -2,14 +2,15 @@ import { useMemo } from "preact/hooks";
 import type { Ancestor, League, Metrics, Rating, Run, Strategy } from "./api";
 import { Chart, type Line } from "./chart";
 import { column } from "./curves";
-import { ordered, rgb, series } from "./theme";
+import { type Sign, playerOf } from "./players";
+import { dashes, ordered, rgb, series } from "./theme";
 
 const TOLD = 5; // policies of a meta-strategy that are listed
 const LEAST = 1e-6; // lower limit of a logarithmic axis, as a share of the largest value
 const GAINS = { nash_conv: "NashConv", best_nash_conv: "best so far", population_gain: "gain by own policies" };
 
 /** Exploitability, ratings and meta-strategies of a league by iteration. */
-export function Measures({ league, metrics, run }: { league: League; metrics: Metrics; run: Run }) {
+export function Measures({ league, metrics, run, signs }: { league: League; metrics: Metrics; run: Run; signs: Map<string, Sign> }) {
   const { strategies } = league;
   const ratings = league.ratings.filter((each) => each.elo !== null);
   const gains = useMemo(() => gainsOf(league, metrics), [league, metrics]);
@@ -29,7 +30,7 @@ export function Measures({ league, metrics, run }: { league: League; metrics: Me
         <section class="panel" aria-labelledby="ratings">
           <h2 id="ratings">Ratings</h2>
           <p class="soft">400 points are odds of 10 to 1. The faint lines are the best so far.</p>
-          <Ratings ratings={ratings} lineage={league.lineage} />
+          <Ratings ratings={ratings} lineage={league.lineage} signs={signs} />
         </section>
       )}
       {strategies.length > 0 && (
@@ -67,16 +68,17 @@ function gainsOf({ learned_responses: learned }: League, metrics: Metrics) {
 }
 
 /** Elo of every policy, by player, over the iteration in which it was added. */
-function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] }) {
+function Ratings({ ratings, lineage, signs }: { ratings: Rating[]; lineage: Ancestor[]; signs: Map<string, Sign> }) {
   const { x, lines } = useMemo(() => {
-    const player = ({ role, name }: Rating): string =>
-      lineage.find((each) => each.role === role && each.name === name)?.player ?? role;
+    const stage = ({ role, name }: Rating): string =>
+      playerOf({ role, name, player: lineage.find((each) => each.role === role && each.name === name)?.player ?? null });
     const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
-    const players = ratings.map(player);
-    const lines = [...new Set(players)].flatMap((name, i): Line[] => {
-      const color = series(i);
+    const owners = ratings.map(stage);
+    const lines = [...new Set(owners)].flatMap((key): Line[] => {
+      const { name, color, index } = signs.get(key) ?? { name: key.split("\n").at(-1) ?? key, color: series(0), index: 0 };
+      const dash = dashes(index);
       const found: (number | null)[][] = []; // more than one where a player has several policies of an iteration
-      for (const each of ratings.filter((_, i) => players[i] === name)) {
+      for (const each of ratings.filter((_, i) => owners[i] === key)) {
         const at = x.indexOf(each.iteration);
         const line = found.find((values) => values[at] === null) ?? found[found.push(x.map(() => null)) - 1];
         line[at] = each.elo;
@@ -87,12 +89,12 @@ function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] 
         return Number.isFinite(most) ? most : null;
       });
       return [
-        { label: `best of ${name}`, values: best, color, faint: true },
-        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true })),
+        { label: `best of ${name}`, values: best, color, faint: true, ...(dash && { dash }) },
+        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true, ...(dash && { dash }) })),
       ];
     });
     return { x, lines };
-  }, [ratings, lineage]);
+  }, [ratings, lineage, signs]);
   return <Chart title="Elo of each policy by the iteration in which it was added" xLabel="iteration" x={x} lines={lines} />;
 }
 

@@ -237,7 +237,7 @@ export class Painter {
     }
     context.font = "600 11px system-ui, sans-serif";
     context.textBaseline = "top";
-    const text = recording.ended(shown.frame, view.world) ? `${view.world} · ended` : `${view.world}`;
+    const text = recording.ended(shown.frame, view.world) ? `${view.world + 1} · ended` : `${view.world + 1}`;
     const width = context.measureText(text).width + 10;
     context.fillStyle = "rgb(255 255 255 / 0.85)";
     context.beginPath();

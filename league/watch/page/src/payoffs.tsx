@@ -1,7 +1,8 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Payoff, Seat } from "./api";
-import { diverging, ink, rgb, useDark } from "./theme";
-import { fixed, number } from "./text";
+import { Scroll } from "./scroll";
+import { diverging, ink, rgb, roleColor, useDark } from "./theme";
+import { fixed, number, shortNames } from "./text";
 
 const TEXTS = 16; // policies of a seat up to which every cell has room for its numbers
 const MEANS = 18; // ... for its mean alone
@@ -11,6 +12,7 @@ interface Props {
   seats: Seat[];
   policies: string[][];
   payoff: Payoff;
+  colors: Record<string, string>;
   /** The policies of the match that is shown, by seat. */
   current: string[];
   /** Whether a match can be played, or is in the exported file. */
@@ -136,7 +138,7 @@ interface Shown {
 }
 
 function Map(props: Props & Shown) {
-  const { seats, policies, payoff, of, rowSeat, columnSeat, firstRow, firstColumn, current } = props;
+  const { seats, policies, payoff, colors, of, rowSeat, columnSeat, firstRow, firstColumn, current } = props;
   const dark = useDark();
   const table = useRef<HTMLTableElement>(null);
   const [active, setActive] = useState<[number, number] | null>(null);
@@ -155,7 +157,8 @@ function Map(props: Props & Shown) {
       }),
     );
   }, [payoff, policies, of, rowSeat, columnSeat, firstRow, firstColumn, held]);
-  const { center, reach } = useMemo(() => colors(payoff.mean[of]), [payoff, of]);
+  const short = useMemo(() => shortNames(policies.flat()), [policies]);
+  const { center, reach } = useMemo(() => reachOf(payoff.mean[of]), [payoff, of]);
   const shown = [
     policies[rowSeat].indexOf(current[rowSeat]) - firstRow,
     policies[columnSeat].indexOf(current[columnSeat]) - firstColumn,
@@ -183,16 +186,21 @@ function Map(props: Props & Shown) {
   };
   return (
     <>
-      <div class="scroll heat">
+      <Scroll kind="heat">
         <table ref={table} role="grid" class={size} aria-label={`Payoff of ${seats[of].name}`} data-arrows onKeyDown={keys}>
           <thead>
             <tr>
               <th class="corner">
-                {seats[rowSeat].name} ↓ {seats[columnSeat].name} →
+                {[rowSeat, columnSeat].map((seat, i) => (
+                  <div>
+                    <i class="dot" style={{ background: `var(${roleColor(colors, colors[seats[seat].name] ? seats[seat].name : seats[seat].role, seat)})` }} />
+                    {seats[seat].name} {i ? "→" : "↓"}
+                  </div>
+                ))}
               </th>
               {cells[0].map((cell) => (
                 <th scope="col">
-                  <span>{cell.choice[columnSeat]}</span>
+                  <span title={cell.choice[columnSeat]}>{short.get(cell.choice[columnSeat])}</span>
                 </th>
               ))}
             </tr>
@@ -200,7 +208,9 @@ function Map(props: Props & Shown) {
           <tbody>
             {cells.map((line, i) => (
               <tr>
-                <th scope="row">{line[0].choice[rowSeat]}</th>
+                <th scope="row" title={line[0].choice[rowSeat]}>
+                  {short.get(line[0].choice[rowSeat])}
+                </th>
                 {line.map((cell, j) => {
                   const color = cell.mean === null ? null : diverging((cell.mean - center) / reach, dark);
                   const can = props.playable(cell.choice);
@@ -227,7 +237,7 @@ function Map(props: Props & Shown) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       <div class="legend">
         <span>{number(center - reach)}</span>
         <i aria-hidden="true" style={{ background: `linear-gradient(90deg, ${[-1, -0.5, 0, 0.5, 1].map((v) => rgb(diverging(v, dark))).join()})` }} />
@@ -244,7 +254,7 @@ function Map(props: Props & Shown) {
 }
 
 /** The middle of the colors and how far they reach: around 0 where payoffs have both signs. */
-function colors(mean: (number | null)[]): { center: number; reach: number } {
+function reachOf(mean: (number | null)[]): { center: number; reach: number } {
   const known = mean.filter((value) => value !== null);
   const low = known.reduce((least, value) => Math.min(least, value), Infinity);
   const high = known.reduce((most, value) => Math.max(most, value), -Infinity);

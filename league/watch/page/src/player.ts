@@ -2,6 +2,7 @@ import { useEffect, useReducer } from "preact/hooks";
 import type { Recording } from "./recording";
 
 export const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8];
+const PAUSE = 0.7; // a loop shows the last frame so long [s]
 const TABLES = 100; // tables follow the frames at most this often [ms]
 
 /** What is shown of a recording, and the clock that moves it on. */
@@ -11,6 +12,8 @@ export class Player {
   playing = false;
   speed = 1;
   trails = true;
+  /** Whether playback starts again at the end. */
+  loop = false;
   /** The world that is looked into. */
   world = 0;
   /** Whether all worlds are shown beside each other, or only `world`. */
@@ -19,6 +22,7 @@ export class Player {
 
   private readonly onChange = new Set<() => void>();
   private readonly onFrame = new Set<() => void>();
+  private readonly onEnd = new Set<() => void>();
   private clock = 0;
   private before = 0;
   private ticking = 0;
@@ -47,10 +51,17 @@ export class Player {
       if (!this.playing || !this.recording) return;
       this.clock += (Math.max(0, now - this.before) / 1000) * this.recording.answer.fps * this.speed;
       this.before = now;
-      const frame = Math.min(Math.floor(this.clock), this.last);
+      const frame = Math.min(Math.floor(this.clock), this.last); // a loop rests at the last frame
       if (frame !== this.frame) this.show(frame);
-      if (frame >= this.last) this.pause();
-      else this.ticking = requestAnimationFrame(tick);
+      if (frame >= this.last && !this.loop) {
+        this.pause();
+        return this.ended();
+      }
+      if (frame >= this.last && this.clock - this.last > PAUSE * this.recording.answer.fps * this.speed) {
+        this.clock = 0;
+        this.ended();
+      }
+      this.ticking = requestAnimationFrame(tick);
     };
     this.ticking = requestAnimationFrame(tick);
     this.changed();
@@ -90,7 +101,7 @@ export class Player {
     this.set({ agent: this.agent === null ? (by > 0 ? 0 : count - 1) : (this.agent + by + count) % count });
   }
 
-  set(values: Partial<Pick<Player, "speed" | "trails" | "world" | "tiles" | "agent">>): void {
+  set(values: Partial<Pick<Player, "speed" | "trails" | "loop" | "world" | "tiles" | "agent">>): void {
     Object.assign(this, values);
     this.changed();
   }
@@ -105,6 +116,16 @@ export class Player {
   changes(call: () => void): () => void {
     this.onChange.add(call);
     return () => this.onChange.delete(call);
+  }
+
+  private ended(): void {
+    for (const call of this.onEnd) call();
+  }
+
+  /** Calls back at the end of an episode, also when a loop starts again; returns what stops it. */
+  ends(call: () => void): () => void {
+    this.onEnd.add(call);
+    return () => this.onEnd.delete(call);
   }
 
   private show(frame: number): void {

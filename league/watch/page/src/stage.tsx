@@ -28,7 +28,7 @@ export function Stage({ player, busy, told }: { player: Player; busy: boolean; t
           >
             {(recording?.worlds ?? 0) > 1 && <option value="all">all, tiled</option>}
             {Array.from({ length: recording?.worlds ?? 0 }, (_, world) => (
-              <option value={String(world)}>{world}</option>
+              <option value={String(world)}>{world + 1}</option>
             ))}
           </select>
         </label>
@@ -47,6 +47,10 @@ export function Stage({ player, busy, told }: { player: Player; busy: boolean; t
             onChange={(event) => player.set({ trails: event.currentTarget.checked })}
           />
           Trails
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={player.loop} onChange={(event) => player.set({ loop: event.currentTarget.checked })} />
+          Loop
         </label>
         {recording?.answer.complete.includes(false) && (
           <span class="soft">cut after {recording.answer.steps} steps</span>

@@ -1,4 +1,5 @@
 import type { Table } from "./api";
+import { Scroll } from "./scroll";
 
 /** Tables of a league's report. */
 export function Tables({ tables }: { tables: Table[] }) {
@@ -7,7 +8,7 @@ export function Tables({ tables }: { tables: Table[] }) {
       {tables.map((table, i) => (
         <section class="panel" aria-labelledby={`table-${i}`}>
           <h2 id={`table-${i}`}>{table.title}</h2>
-          <div class="scroll long" tabIndex={0} role="group" aria-labelledby={`table-${i}`}>
+          <Scroll kind="long" label={`table-${i}`}>
             <table>
               {table.head.length > 0 && (
                 <thead>
@@ -30,7 +31,7 @@ export function Tables({ tables }: { tables: Table[] }) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         </section>
       ))}
     </>

@@ -25,3 +25,21 @@ function minus(text: string): string {
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
+
+const LONG = 7; // characters of a name that is written out
+
+/** Short names of policies, such as LE0:1 for league_exploiter_0:1; long ones where two would be equal. */
+export function shortNames(names: string[]): Map<string, string> {
+  const short = names.map((name) => (name.length <= LONG ? name : initials(name)));
+  const owner = new Map<string, string>(); // a short name's first long one
+  const shared = new Set<string>();
+  names.forEach((name, i) => {
+    if ((owner.get(short[i]) ?? name) !== name) shared.add(short[i]);
+    owner.set(short[i], name);
+  });
+  return new Map(names.map((name, i) => [name, shared.has(short[i]) ? name : short[i]]));
+}
+
+function initials(name: string): string {
+  return name.replace(/[A-Za-z]+_?/g, (word) => word[0].toUpperCase());
+}

@@ -18,19 +18,31 @@ export function property(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-const SERIES = 6;
+/** Names of colors, as in gpu_envs/rendering/palette.py, in the order in which lines take them. */
+const PALETTE = ["blue", "red", "green", "purple", "olive", "pink", "orange", "slate"];
+const DASHES: (number[] | undefined)[] = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 
-/** The custom property of a series' color; they stay apart for color-blind readers (after Okabe and Ito, 2008). */
+/** The custom property of a series' color. With its dashes every one of 32 lines is another. */
 export function series(index: number): string {
-  return `--series-${(index % SERIES) + 1}`;
+  return `--${PALETTE[index % PALETTE.length]}`;
+}
+
+/** The dashes of a series: lines beyond the last color repeat the colors. */
+export function dashes(index: number): number[] | undefined {
+  return DASHES[Math.floor(index / PALETTE.length) % DASHES.length];
+}
+
+/** The color of a role, seat or group; that of its place where it has none. */
+export function roleColor(colors: Record<string, string>, name: string, index: number): string {
+  return colors[name] ? `--${colors[name]}` : series(index);
 }
 
 type Rgb = [number, number, number];
 
-// Diverging, blue to orange by way of the panel's color; and cividis, dark to light, for policies in their order.
+// Diverging, red to blue by way of the panel's color, as in the worlds and the figures: a high payoff is blue; and cividis, dark to light, for policies in their order.
 const DIVERGING: Record<"light" | "dark", Rgb[]> = {
-  light: [[33, 102, 172], [146, 190, 222], [247, 247, 246], [247, 180, 110], [179, 88, 6]],
-  dark: [[116, 184, 240], [50, 104, 155], [38, 43, 50], [150, 86, 26], [245, 166, 80]],
+  light: [[178, 34, 34], [240, 150, 125], [247, 247, 246], [146, 190, 222], [33, 102, 172]],
+  dark: [[240, 120, 100], [150, 60, 48], [38, 43, 50], [50, 104, 155], [116, 184, 240]],
 };
 const CIVIDIS: Rgb[] = [[0, 34, 78], [53, 69, 110], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
 

@@ -1,0 +1,83 @@
+"""Text that fits a terminal: its width, and numbers that are rounded for people."""
+
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from typing import TextIO
+
+__all__ = ["MARGIN", "align", "fit_table", "short_number", "shorten", "terminal_width"]
+
+MARGIN = 3
+"""Columns at the right edge that progress displays leave free: a terminal writes "^C" there after Ctrl-C. In the last
+column it would start a new line, and the display would be drawn twice."""
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))  # above the last it is written with an exponent
+
+
+def terminal_width(file: TextIO) -> int | None:
+    """Return the number of columns of the terminal that a file is; None for other files, which have no width.
+
+    The environment variable COLUMNS sets the width of all files, as in other commands.
+    """
+    return shutil.get_terminal_size().columns if file.isatty() or os.environ.get("COLUMNS") else None
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text of at most `width` characters; an ellipsis replaces the end of a longer one."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def short_number(value: float, digits: int = 3) -> str:
+    """Return a number for people, rounded to significant digits, with a decimal prefix such as 166k.
+
+    Whole numbers below 10,000 are exact. Numbers below 1 have no prefix: 0.00012083 is 0.000121.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if abs(value) < 10_000:
+        return f"{int(value):,}" if value == int(value) else f"{value:.{digits}g}"
+    for size, unit in _UNITS:
+        text = f"{value / size:.{digits}g}"
+        if abs(float(text)) >= 1:
+            return f"{text}{unit}"
+    raise AssertionError(value)
+
+
+def align(lines: Sequence[Sequence[str]], left: int = 0) -> list[str]:
+    """Return a header and rows as text of aligned columns, with a rule below the header.
+
+    Args:
+        lines: Cells of the header and of every row.
+        left: Number of columns that are aligned at their left side, the first ones; the others are at their right.
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
+        "  ".join(
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return [text[0], "-" * max(map(len, text)), *text[1:]]
+
+
+def fit_table(lines: Sequence[Sequence[str]], width: int | None, left: int = 0) -> tuple[list[str], int]:
+    """Return a table as text that fits a width: with one row for every column if it would be too wide.
+
+    Args:
+        lines: Cells of the header and of every row.
+        width: Number of columns of the terminal; None for any width.
+        left: Number of columns that are aligned at their left side, the first ones.
+
+    Returns:
+        Lines of text, and the number of rows that are shown. A turned table has the last rows that fit, one at least.
+    """
+    head, *rows = lines
+    text, count = align(lines, left), len(rows)
+    if width is None or len(text[1]) <= width or not rows:
+        return text, count
+    for count in range(len(rows), 0, -1):
+        text = align(list(zip(head, *rows[-count:], strict=True)), left=1)
+        if len(text[1]) <= width:
+            break
+    return text, count

@@ -1,0 +1,61 @@
+"""Text that fits a terminal."""
+
+import io
+
+import pytest
+
+from gpu_envs.utils.terminal import align, fit_table, short_number, shorten, terminal_width
+
+HEAD = ["iteration", "main_0", "main_1"]
+ROWS = [[str(i), f"{i}.00 (0.50)", "-"] for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (9_999, "9,999"),
+        (10_000, "10k"),
+        (200_704, "201k"),
+        (-166_119.4, "-166k"),
+        (999_700, "1M"),
+        (1_234_567, "1.23M"),
+        (20_000_000, "20M"),
+        (3.2e9, "3.2G"),
+        (0.00012083, "0.000121"),
+        (12.3456, "12.3"),
+        (9.5e15, "9.5e+03T"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_numbers_have_three_significant_digits(value, text):
+    assert short_number(value) == text
+
+
+def test_scores_have_four_significant_digits():
+    assert [short_number(value, 4) for value in (-12.3456, 12_345.6, 999_960)] == ["-12.35", "12.35k", "1M"]
+
+
+def test_long_text_ends_in_an_ellipsis():
+    assert shorten("return agent 1", 14) == "return agent 1"
+    assert shorten("return agent 1", 8) == "return …"
+
+
+def test_files_other_than_terminals_have_the_width_of_the_environment_variable(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert terminal_width(io.StringIO()) is None
+    monkeypatch.setenv("COLUMNS", "80")
+    assert terminal_width(io.StringIO()) == 80
+
+
+def test_table_that_is_too_wide_has_a_row_per_column_and_its_last_rows():
+    assert fit_table([HEAD, *ROWS], None) == (align([HEAD, *ROWS]), 4)
+    assert fit_table([HEAD, *ROWS], 30)[1] == 4
+    text, count = fit_table([HEAD, *ROWS], 29)
+    assert count == 1
+    assert [line.split() for line in text] == [
+        ["iteration", "3"],
+        [22 * "-"],
+        ["main_0", "3.00", "(0.50)"],
+        ["main_1", "-"],
+    ]
