@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig, CriticInput
@@ -39,10 +39,10 @@ WHOLE = ("raw_obs", "states", "rows")
 class ValuedPolicy(NamedTuple):
     """Policy whose returns V-trace estimates: the present one, or a target policy."""
 
-    actor: nn.Module
-    """A `Network`; its inputs are normalized observations."""
-    head: nn.Module
-    """Action head."""
+    actor: Network
+    """Network of the policy; its inputs are normalized observations."""
+    head: Any
+    """Action head, see `trainers.models.action_heads`."""
 
 
 def explained_variance(batch: dict[str, Tensor], reducer: GradientReducer) -> Tensor:

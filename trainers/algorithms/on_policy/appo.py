@@ -38,10 +38,11 @@ class APPO(PPO):
     def __init__(self, config: APPOConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
-        self.target_interval, self.target_tau = config.target_interval, config.target_tau
-        self.target = target_copy(nn.ModuleDict({"actor": self.actor, "head": self.head}))
+        self.target_interval: int = config.target_interval
+        self.target_tau: float = config.target_tau
+        valued = self.agent.valued = ValuedPolicy(target_copy(self.actor), target_copy(self.head))
+        self.target: nn.ModuleDict = nn.ModuleDict({"actor": valued.actor, "head": valued.head})
         self.net.target = self.target  # part of checkpoints, not of the optimizer
-        self.agent.valued = ValuedPolicy(self.target["actor"], self.target["head"])
 
     def update(self) -> dict[str, Tensor]:
         """Learn from the stored rollout, then move the target policy at its interval."""
