@@ -103,6 +103,13 @@ def test_headings_of_the_navigation_have_a_level():
         assert text.count('role="heading"') == text.count('role="heading" aria-level="2"'), path
 
 
+def test_parameters_of_signatures_are_lists():
+    """Sphinx writes lists of descriptions without terms, which screen readers cannot read."""
+    text = (SITE / "reference" / "gpu_envs.views.html").read_text(encoding="utf-8")
+    assert text.count('<dd role="listitem"><em class="sig-param">') > 20
+    assert '<dd><em class="sig-param">' not in text
+
+
 def test_scorer_of_the_search_is_part_of_the_search():
     """The script of the search declares the default scorer first, so that this one must be a `var` too."""
     text = (SITE / "_static" / "language_data.js").read_text(encoding="utf-8")
