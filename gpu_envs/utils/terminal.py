@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["MARGIN", "align", "fit_table", "short_number", "shorten", "terminal_width"]
+__all__ = ["MARGIN", "align", "all_rows", "fit_table", "short_number", "shorten", "terminal_width"]
 
 MARGIN = 3
 """Columns at the right edge that progress displays leave free: a terminal writes "^C" there after Ctrl-C. In the last
@@ -64,6 +64,8 @@ def align(lines: Sequence[Sequence[str]], left: int = 0) -> list[str]:
 def fit_table(lines: Sequence[Sequence[str]], width: int | None, left: int = 0) -> tuple[list[str], int]:
     """Return a table as text that fits a width: with one row for every column if it would be too wide.
 
+    See `all_rows` for a table without omissions.
+
     Args:
         lines: Cells of the header and of every row.
         width: Number of columns of the terminal; None for any width.
@@ -81,3 +83,24 @@ def fit_table(lines: Sequence[Sequence[str]], width: int | None, left: int = 0) 
         if len(text[1]) <= width:
             break
     return text, count
+
+
+def all_rows(lines: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """Return a table of left-aligned columns, or several turned tables one below the other if it would be too wide.
+
+    Args:
+        lines: Cells of the header and of every row.
+        width: Number of columns of the terminal; None for any width.
+    """
+    text = align(lines, len(lines[0]))
+    if width is None or len(text[1]) <= width:
+        return text
+    head, *rows = lines
+    text, rest = [], list(rows)
+    while rest:
+        count = len(rest)
+        while count > 1 and len(align(list(zip(head, *rest[:count], strict=True)), len(lines))[1]) > width:
+            count -= 1
+        text += [*([""] if text else []), *align(list(zip(head, *rest[:count], strict=True)), len(lines))]
+        del rest[:count]
+    return text

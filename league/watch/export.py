@@ -58,12 +58,14 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
     size, trouble = 0, []
     for names in snapshot.matchups[:MAX_ROLLOUTS]:
         try:
-            answer = encode_json(
-                {**record_rollout(snapshot.stage, names, 0, DEFAULT_WORLDS, ROLLOUT_BUDGET), "version": version}
-            )
+            played = record_rollout(snapshot.stage, names, 0, DEFAULT_WORLDS, ROLLOUT_BUDGET)
         except CheckpointError as error:  # the training has removed the checkpoint meanwhile
             trouble.append(str(error))
             continue
+        if [seat["policy"] for seat in played["seats"]] != [*names]:
+            trouble.append(f"{' against '.join(names)}: the training has removed the checkpoint")
+            continue
+        answer = encode_json({**played, "version": version})
         size += len(answer)
         if rollouts and size > MAX_BYTES:
             break

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress, ProgressBar
+from gpu_envs.utils.terminal import all_rows, terminal_width
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import EvaluationResult, by_member, evaluate_policies
 from trainers.evaluation.policy_runner import Players
@@ -71,8 +72,13 @@ def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
     return matchups
 
 
-def table(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> str:
-    """Format the results as a table in aligned text."""
+def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int | None = None) -> str:
+    """Format the results as a table in aligned text, with a column per matchup if a terminal is too narrow for rows.
+
+    Args:
+        results: Matchups and their results.
+        width: Number of columns of the terminal; None for any width.
+    """
     names, groups = list(results[0][0]), list(results[0][1].returns)
     leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
     head = [*names, *(f"{group} return" for group in groups), "episode length", *(f"{g} survivors" for g in leaving)]
@@ -80,10 +86,9 @@ def table(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> str:
     for matchup, outcome in results:
         cells = [*outcome.returns.values(), outcome.length, *(outcome.survivors[group] for group in leaving)]
         lines.append([*(matchup[name] for name in names), *map(str, cells)])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    text.insert(1, "-" * len(text[0]))
-    return "\n".join([*text, f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"])
+    return "\n".join(
+        [*all_rows(lines, width), f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"]
+    )
 
 
 def play_and_print(
@@ -99,7 +104,7 @@ def play_and_print(
     total = core.num_envs * len(matchups(list(sides), other is not None))
     with ProgressBar(total, "episodes", file=sys.stderr) as progress:
         results = cross_play(core, sides, trained, other, seed, greedy, progress, engine)
-    print(table(results))
+    print(table(results, terminal_width(sys.stdout)))
     return results
 
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from gpu_envs.utils.terminal import align, fit_table, short_number, shorten, terminal_width
+from gpu_envs.utils.terminal import align, all_rows, fit_table, short_number, shorten, terminal_width
 
 HEAD = ["iteration", "main_0", "main_1"]
 ROWS = [[str(i), f"{i}.00 (0.50)", "-"] for i in range(4)]
@@ -59,3 +59,15 @@ def test_table_that_is_too_wide_has_a_row_per_column_and_its_last_rows():
         ["main_0", "3.00", "(0.50)"],
         ["main_1", "-"],
     ]
+
+
+def test_wide_table_without_omissions_is_divided_into_turned_tables():
+    head = ["adversary", "agent", "agent return", "episode length"]
+    lines = [head, *([f"a{i}", f"b{i}", f"{i}.00 ± 1.00", "25"] for i in range(5))]
+    assert all_rows(lines, None) == align(lines, 4)
+    text = all_rows(lines, 40)
+    assert max(map(len, text)) <= 40
+    words = " ".join(text).split()
+    assert all(words.count(word) == 1 for i in range(5) for word in (f"a{i}", f"b{i}"))
+    first, rule, second = (line.split() for line in text[:3])
+    assert (first, set(*rule), second) == (["adversary", "a0", "a1"], {"-"}, ["agent", "b0", "b1"])
