@@ -109,7 +109,7 @@ class Core(EnvBatch):
         clock = check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_episode_steps, io["step"])
         if reset_mask is None:
             io["restart"].fill_(True)
-            io["step"][:] = clock
+            io["step"].copy_(clock) if isinstance(clock, torch.Tensor) else io["step"].fill_(clock)
         else:
             io["restart"].copy_(reset_mask)
             io["step"].copy_(torch.where(reset_mask, clock, io["step"]))

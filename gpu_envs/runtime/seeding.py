@@ -11,13 +11,13 @@ from gpu_envs.utils.tensor_checks import check_tensor
 __all__ = ["seed_keys", "write_keys"]
 
 
-def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor:
-    """Return a seed as one key per world.
+def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor | int:
+    """Return a seed as one key for all worlds, or as one key per world.
 
     Args:
         env_id: ID of the environment, for messages.
         seed: An int for all worlds, or (E,) int64.
-        like: Tensor (E,) int64 whose device and shape the keys have.
+        like: Tensor (E,) int64 whose device and shape keys of single worlds have.
 
     Raises:
         ConfigError: The seed is neither an int nor a tensor.
@@ -30,21 +30,21 @@ def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor:
         wanted = f"an int, an int64 tensor {tuple(like.shape)} or None"
         raise ConfigError(f"{env_id}: seed: expected {wanted}, got {shown(seed)}")
     low = int(seed) & (2**64 - 1)
-    return torch.full_like(like, low - 2**64 if low >= 2**63 else low)
+    return low - 2**64 if low >= 2**63 else low
 
 
-def write_keys(io: dict[str, torch.Tensor], keys: torch.Tensor, mask: torch.Tensor | None) -> None:
+def write_keys(io: dict[str, torch.Tensor], keys: torch.Tensor | int, mask: torch.Tensor | None) -> None:
     """Write new keys and restart the episode counters, in all worlds or in those of a mask.
 
     Args:
         io: Buffers of :class:`warp_kernels.episode.IO` by name.
-        keys: (E,) int64.
+        keys: (E,) int64, or one int for all worlds.
         mask: (E,) bool, or None for all worlds.
     """
-    restarted = torch.full_like(io["episode"], -1)  # the next reset starts episode 0
-    if mask is None:
-        io["seed"].copy_(keys)
-        io["episode"].copy_(restarted)
-    else:
-        io["seed"].copy_(torch.where(mask, keys, io["seed"]))
-        io["episode"].copy_(torch.where(mask, restarted, io["episode"]))
+    for buffer, value in ((io["seed"], keys), (io["episode"], -1)):  # the next reset starts episode 0
+        if mask is not None:
+            buffer.copy_(torch.where(mask, value, buffer))
+        elif isinstance(value, int):
+            buffer.fill_(value)
+        else:
+            buffer.copy_(value)

@@ -98,6 +98,7 @@ class ThreadingHeuristic:
 
     def __init__(self) -> None:
         self._single = self._parallel = 0.0  # [s]; 0 before the first run
+        self._recorded = [0, 0]  # runs of each mode
         self._runs, self._interval, self._trial = 0, TRIAL_INTERVAL, 0
         self._choice = False
 
@@ -123,11 +124,13 @@ class ThreadingHeuristic:
         The average of several runs decides: beside another program, the time on several threads varies from run to
         run, because a worker may wait for its core.
         """
-        if parallel != self._choice and seconds > 1.25 * (self._parallel if self._choice else self._single):
-            self._trial = max(self._trial - 3, 0)
+        runs = self._recorded[parallel] = self._recorded[parallel] + 1
+        if runs > 1 and parallel != self._choice:
+            if seconds > 1.25 * (self._parallel if self._choice else self._single):
+                self._trial = max(self._trial - 3, 0)
         usual = self._parallel if parallel else self._single
-        if usual:
-            seconds = usual + WEIGHT * (min(seconds, 2.0 * usual) - usual)
+        if runs > 2:  # the first run also touches new memory and starts threads; the second one replaces it
+            seconds = usual + max(WEIGHT, 1.0 / (runs - 1)) * (min(seconds, 2.0 * usual) - usual)
         if parallel:
             self._parallel = seconds
         else:

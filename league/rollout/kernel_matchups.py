@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import operator
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +36,8 @@ class Worlds:
 
     core: Core
     """The worlds."""
+    rows: list[list[int]]
+    """Rows of the agents of every seat."""
     plan: PolicyRollout | None = None
     """Launches of the last policies in kernels."""
     known: dict[int, weakref.WeakSet[Policy]] = field(default_factory=dict)
@@ -43,11 +45,13 @@ class Worlds:
 
     def check(self, policy: PolicyProtocol, index: int, seat: Seat, place: int) -> None:
         """Raise ConfigError if a policy does not fit the seat with the number `place`."""
-        known = self.known.setdefault(place, weakref.WeakSet())
+        known = self.known.get(place)
+        if known is None:
+            known = self.known[place] = weakref.WeakSet()
         if not isinstance(policy, Policy) or policy in known:
             return
-        agents, count = make_agent_group(self.core, seat.members), len(agent_rows_of(self.core, seat.members))
-        check_seat_policy(policy, index, self.core, seat, agents, count)
+        agents = make_agent_group(self.core, seat.members)
+        check_seat_policy(policy, index, self.core, seat, agents, len(self.rows[place]))
         known.add(policy)
 
 
@@ -67,7 +71,7 @@ def num_parameters(policy: PolicyProtocol) -> int:
     if not isinstance(policy, Policy):
         return 0
     widths = [policy.obs_width, *policy.spec["hidden_sizes"], policy.head.num_params]
-    return sum(before * after for before, after in itertools.pairwise(widths))
+    return sum(map(operator.mul, widths, widths[1:]))
 
 
 class KernelMatchups:
@@ -84,7 +88,6 @@ class KernelMatchups:
         """Pack the networks; arguments as of `SeatMatchups`, all policies with `plays_in_kernels`, without a budget."""
         self.game, self.worlds, self.core = game, worlds, worlds.core
         self._seed, self._draws = seeds[0], None  # of the mixtures
-        self.matchup = np.zeros(self.core.num_envs, np.int64)  # of every world
         for place_of_seat, seat in enumerate(game.seats):
             for index, policy in policies[seat.role].items():
                 worlds.check(policy, index, seat, place_of_seat)
@@ -112,35 +115,32 @@ class KernelMatchups:
                     indices[index] = place(policy)
             self._places[role] = np.array(indices)
         self.policies = kernel_policies(networks, self.core.device)
-        self._rows = [agent_rows_of(self.core, seat.members) for seat in game.seats]
-        self._one_each = self._rows == [[row] for row in range(self.core.num_agents)]  # seat s has agent s
 
-    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> Tensor:
+    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> np.ndarray:
         """Play the episodes of lineups in the first worlds, see `SeatMatchups.simulate`."""
+        core, worlds = self.core, self.worlds
         rows, counts = self._sampled(lineups)
+        one_each = worlds.rows == [[row] for row in range(core.num_agents)]  # seat s has agent s
         index = rows
-        if not self._one_each:
-            index = np.full((len(rows), self.core.num_agents), NO_POLICY)
-            for seat, agents in enumerate(self._rows):
+        if not one_each:
+            index = np.full((len(rows), core.num_agents), NO_POLICY)
+            for seat, agents in enumerate(worlds.rows):
                 index[:, agents] = rows[:, seat : seat + 1]
         # worlds with equal policies are adjacent, as they act together and use the same weights
         own = lineups.of_worlds if counts is lineups.count else of_worlds(counts)
-        played, matchup = len(own), self.matchup
-        matchup[:played] = own
-        index, matchup = torch.from_numpy(index), torch.from_numpy(matchup)
-        policies, plan = self.policies, self.worlds.plan
-        if plan is None:
-            buffers = EpisodeResults.allocate(self.core)
-            plan = PolicyRollout(self.core, policies, index, buffers, matchup=matchup, flexible=True)
-            self.worlds.plan = plan
+        matchup = np.zeros(core.num_envs, np.int64)
+        matchup[: len(own)] = own
+        if worlds.plan is None:
+            buffers = EpisodeResults.allocate(core)
+            worlds.plan = PolicyRollout(core, self.policies, index, buffers, matchup=matchup, flexible=True)
         else:
-            plan.assign(policies, index, matchup)
-        plan.reseed(seed % SEEDS)
-        results = play_episodes(self.core, plan, seed, count=played, greedy=greedy, max_steps=max_steps)
-        returns = results.episode_return[:played].double()
-        if self._one_each:
-            return returns.cpu()
-        return torch.stack([returns[:, agents].sum(1) for agents in self._rows], 1).cpu()
+            worlds.plan.assign(self.policies, index, matchup)
+        worlds.plan.reseed(seed % SEEDS)
+        results = play_episodes(core, worlds.plan, seed, count=len(own), greedy=greedy, max_steps=max_steps)
+        returns = results.episode_return.cpu()[: len(own)]
+        if one_each:
+            return returns.numpy().T
+        return torch.stack([returns[:, agents].double().sum(1) for agents in worlds.rows]).numpy()
 
     def _sampled(self, lineups: Lineups) -> tuple[np.ndarray, np.ndarray]:
         """Return lineups of places of networks (R, S), and their numbers of worlds (R,), in the order of the lineups.

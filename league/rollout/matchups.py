@@ -19,6 +19,7 @@ from league.game import Game
 from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameters, plays_in_kernels
 from league.rollout.lineups import Lineups
 from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
+from trainers.base.agent_group import agent_rows_of
 from trainers.base.learner_spec import ENGINES
 from trainers.base.torch_threads import torch_threads
 from trainers.models.policy import PolicyProtocol
@@ -98,33 +99,31 @@ def simulate_matchups(
     """
     if engine not in ENGINES:
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
-    who, count = _check(game, policies, matchups, episodes)
-    sums, games = torch.zeros((len(who), 3 * len(game.seats)), dtype=torch.float64), int(count.sum())
-    loaded = {role: {index: policies[role][index] for index in own} for role, own in _used(game, who).items()}
-    in_kernels = _in_kernels(game, who, loaded, games, engine, torch.device(device))
-    for kind, chosen in ((SeatMatchups, ~in_kernels), (KernelMatchups, in_kernels)):
-        if not (total := int(count[chosen].sum())):
+    who, count = _check(game, matchups, episodes)
+    loaded = _loaded(game, policies, who)
+    inside = _in_kernels(game, who, count, loaded, engine, torch.device(device))
+    sums, games = _Sums.zeros(*who.shape), int(count.sum())
+    of_kernels = games if inside is count else int(inside.sum())
+    for kind, own, total in (
+        (SeatMatchups, count - inside, games - of_kernels),
+        (KernelMatchups, inside, of_kernels),
+    ):
+        if not total:
             continue
-        lineups = Lineups.of(game, who, count * chosen)
+        lineups = Lineups.of(game, who, own)
         passes = -(-total // max_envs)
         size = -(-total // passes)  # of a pass
         size = min(-(-size // STEP) * STEP, max_envs)
         # matchups in kernels and others have different random streams
         entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
         seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
-        playing = loaded
-        if total < games:
-            used = _used(game, who[chosen])
-            playing = {role: {index: loaded[role][index] for index in own} for role, own in used.items()}
-        threads = torch.get_num_threads() if kind is SeatMatchups else 1
-        with torch.no_grad(), torch_threads(threads):
+        playing = loaded if total == games else _loaded(game, policies, who[own > 0])
+        with torch.no_grad(), torch_threads(torch.get_num_threads() if kind is SeatMatchups else 1):
             simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
             for number in range(passes):
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
-                sums += _sums(len(who), part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
-    return MatchupResults(
-        torch.from_numpy(count), *(each.clone(memory_format=torch.contiguous_format) for each in sums.chunk(3, 1))
-    )
+                sums.add(part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
+    return MatchupResults(*map(torch.from_numpy, (count, sums.total, sums.square, sums.score)))
 
 
 _CACHE: OrderedDict[tuple[object, ...], Worlds] = OrderedDict()
@@ -137,42 +136,58 @@ def _worlds(game: Game, size: int, device: str) -> Worlds:
     """Return worlds without autoreset, cached because building them takes longer than an episode of Kuhn poker."""
     key = (game.env_id, game.seats, repr(sorted(game.env.items())), size, device)
     if key not in _CACHE:
-        _CACHE[key] = Worlds(game.core(size, device, autoreset="disabled"))
+        core = game.core(size, device, autoreset="disabled")
+        _CACHE[key] = Worlds(core, [agent_rows_of(core, seat.members) for seat in game.seats])
     _CACHE.move_to_end(key)
     while len(_CACHE) > MAX_CACHED:
         _CACHE.popitem(last=False)
     return _CACHE[key]
 
 
-def _used(game: Game, who: np.ndarray) -> dict[str, list[int]]:
-    """Return the indices of the policies in matchups (K, S) by role, ascending."""
-    return {role: sorted({*who[:, game.seats_of(role)].ravel().tolist()}) for role in game.roles}
+def _loaded(
+    game: Game, populations: Mapping[str, Sequence[PolicyProtocol]], who: np.ndarray
+) -> dict[str, dict[int, PolicyProtocol]]:
+    """Return the policies in matchups (K, S) by role and index, ascending; raise ConfigError if one does not exist."""
+    used: dict[str, set[int]] = {}
+    for seat, column in zip(game.seats, who.T.tolist(), strict=True):
+        own, size = set(column), len(populations.get(seat.role, ()))
+        if own and not 0 <= min(own) <= max(own) < size:
+            wrong = next(row for row, index in enumerate(column) if not 0 <= index < size)
+            raise ConfigError(
+                f"{game.env_id}: matchup {tuple(who[wrong].tolist())}: {seat.name}: expected a policy of 0 to "
+                f"{size - 1} in the population {seat.role!r}"
+            )
+        used[seat.role] = used.get(seat.role, own) | own
+    return {role: {index: populations[role][index] for index in sorted(own)} for role, own in used.items()}
 
 
 def _in_kernels(
     game: Game,
     who: np.ndarray,
+    count: np.ndarray,
     policies: Mapping[str, Mapping[int, PolicyProtocol]],
-    episodes: int,
     engine: str,
     device: torch.device,
 ) -> np.ndarray:
-    """Return whether matchups (K, S) are played inside the kernels, (K,) bool."""
-    found = np.zeros(len(who), bool)
+    """Return the numbers of episodes (K,) that are played inside the kernels; `count` itself, if all are."""
+    none = np.zeros_like(count)
     if engine == "torch":
-        return found
-    known = {
-        role: {index for index, policy in own.items() if plays_in_kernels(policy, device, engine)}
-        for role, own in policies.items()
-    }
-    networks = [num_parameters(policies[role][index]) for role, own in known.items() for index in own]
-    steps = 2 * max(networks, default=0) * episodes * len(game.seats)
+        return none
+    others: dict[str, list[int]] = {role: [] for role in policies}
+    largest = 0  # of the networks
+    for role, own in policies.items():
+        for index, policy in own.items():
+            if plays_in_kernels(policy, device, engine):
+                largest = max(largest, num_parameters(policy))
+            else:
+                others[role].append(index)
+    steps = 2 * largest * int(count.sum()) * len(game.seats)
     if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
-        return found
-    found[:] = True
+        return none
+    found = count
     for place, seat in enumerate(game.seats):
-        if len(known[seat.role]) < len(policies[seat.role]):
-            found &= np.isin(who[:, place], [*known[seat.role]])
+        if others[seat.role]:
+            found = np.where(np.isin(who[:, place], others[seat.role]), 0, found)
     return found
 
 
@@ -205,7 +220,7 @@ class SeatMatchups:
         for seat, seed in zip(self._seats, seeds, strict=True):
             seat.seed(seed)
 
-    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> Tensor:
+    def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> np.ndarray:
         """Play the episodes of lineups, one in each of the first W worlds.
 
         Args:
@@ -215,7 +230,7 @@ class SeatMatchups:
             max_steps: Largest number of steps of an episode.
 
         Returns:
-            (W, S) float64, return of every seat, on the host.
+            (S, W) float32 or float64, return of every seat, on the host.
 
         Raises:
             GpuEnvsError: An episode has more than `max_steps` steps.
@@ -243,7 +258,7 @@ class SeatMatchups:
                     f"{core.id}: {unfinished} of {count} episodes lasted over {max_steps} steps; raise max_steps"
                 )
         returns = info["episode_return"][:count].double()
-        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats], 1).cpu()
+        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats]).cpu().numpy()
 
 
 def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
@@ -253,21 +268,49 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
     return places
 
 
-def _sums(matchups: int, lineups: Lineups, earned: Tensor, draw_margin: float) -> Tensor:
-    """Return the sums of returns, their squares and scores of every seat's policy, (K, 3 * S).
+@dataclass(frozen=True)
+class _Sums:
+    """Sums of K matchups with S seats, as in `MatchupResults`, in NumPy."""
 
-    Args:
-        matchups: Number of matchups K.
-        lineups: Lineups of W worlds.
-        earned: (W, S) float64, return of every seat.
-        draw_margin: See `scores`.
-    """
-    of_worlds = lineups.of_worlds
-    if lineups.order is not None:  # from seats back to the policies
-        earned = torch.empty_like(earned).scatter_(1, torch.from_numpy(lineups.order[of_worlds]), earned)
-    columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
-    sums = torch.zeros((matchups, columns.shape[1]), dtype=torch.float64)
-    return sums.index_add_(0, torch.from_numpy(lineups.matchup[of_worlds]), columns)
+    total: np.ndarray
+    square: np.ndarray
+    score: np.ndarray
+
+    @classmethod
+    def zeros(cls, matchups: int, seats: int) -> _Sums:
+        """Return the sums over no episodes."""
+        return cls(*(np.zeros((matchups, seats)) for _ in range(3)))
+
+    def add(self, lineups: Lineups, earned: np.ndarray, draw_margin: float) -> None:
+        """Add returns, their squares and scores of every seat's policy, in the order of the worlds.
+
+        Args:
+            lineups: Lineups of W worlds.
+            earned: (S, W) float32 or float64, return of every seat.
+            draw_margin: See `scores`.
+        """
+        of_worlds, seats, matchups = lineups.of_worlds, len(earned), len(self.total)
+        if lineups.order is not None:  # from seats back to the policies
+            of_seats, earned = earned, np.empty_like(earned)
+            np.put_along_axis(earned, lineups.order[of_worlds].T, of_seats, 0)
+        columns = np.empty((3 * seats, len(of_worlds)))
+        returns, squares, score = columns[:seats], columns[seats : 2 * seats], columns[2 * seats :]
+        returns[:] = earned
+        np.multiply(returns, returns, squares)
+        if seats == 2:  # as in `scores`, whose operations take longer: worlds in which each seat is ahead
+            margin = returns[0] - returns[1] - draw_margin
+            np.greater(margin, 0.0, score[0])
+            np.less(margin, 0.0, score[1])
+        else:
+            score[:] = scores(torch.from_numpy(returns.T), draw_margin).numpy().T
+        # one call for all columns adds in the order of the worlds
+        places = lineups.matchup[of_worlds] + matchups * np.arange(len(columns))[:, None]
+        sums = np.bincount(places.ravel(), columns.ravel(), columns.shape[0] * matchups).reshape(3, seats, matchups)
+        if seats == 2:
+            played = np.bincount(lineups.matchup, lineups.count, matchups)
+            sums[2] = 0.5 * (played + sums[2] - sums[2, ::-1])
+        for total, own in zip((self.total, self.square, self.score), sums, strict=True):
+            total += own.T
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
@@ -288,22 +331,14 @@ def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
 
 def _check(
     game: Game,
-    populations: Mapping[str, Sequence[PolicyProtocol]],
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
     given = matchups.cpu() if isinstance(matchups, Tensor) else matchups
     who = np.asarray(given, np.int64).reshape(-1, len(game.seats))
-    sizes = np.array([len(populations.get(seat.role, ())) for seat in game.seats], np.uint64)
-    wrong = who.view(np.uint64) >= sizes  # also of negative numbers
-    if wrong.any():
-        place = int(wrong.any(0).argmax())
-        at = int(wrong[:, place].argmax())
-        raise ConfigError(
-            f"{game.env_id}: matchup {tuple(who[at].tolist())}: {game.seats[place].name}: expected a policy of 0 to "
-            f"{int(sizes[place]) - 1} in the population {game.seats[place].role!r}"
-        )
+    if type(episodes) is int and episodes >= 0:
+        return who, np.full(len(who), episodes)
     count = np.asarray(episodes.cpu() if isinstance(episodes, Tensor) else episodes)
     if count.dtype.kind not in "iu" or count.shape not in ((), (len(who),)) or (count < 0).any():
         raise ConfigError(

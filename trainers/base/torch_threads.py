@@ -17,6 +17,9 @@ def torch_threads(count: int) -> Iterator[None]:
     After an operation its other threads wait for the next one in a loop, which takes their cores from kernels.
     """
     before = torch.get_num_threads()
+    if count == before:
+        yield
+        return
     torch.set_num_threads(count)
     try:
         yield

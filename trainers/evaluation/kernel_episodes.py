@@ -61,9 +61,7 @@ def play_episodes(
     results, count = plan.trace, core.num_envs if count is None else count
     assert isinstance(results, EpisodeResults)
     core.reset(seed=seed)
-    results.finished.fill_(count == 0)
-    if count < core.num_envs:
-        results.finished[count:] = True
+    results.start(count)
     stops = core.schedule == "fused" and core.device.type == "cpu"
     every = STEPS_PER_SYNC if not stops else max_steps if progress is None else STEPS_PER_LAUNCH
     played = finished = 0
@@ -76,8 +74,7 @@ def play_episodes(
         every = min(every, max_steps - played)
         core.rollout(plan, every, greedy=greedy)
         played += every
-        ended = results.finished[:count]
-        finished = count if bool(ended.all()) else int(ended.all(1).sum())
+        finished = results.num_finished(count)
         if progress is not None:
             progress(finished)
     return results

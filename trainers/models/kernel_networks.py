@@ -85,10 +85,13 @@ def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel"
 
     With engine "auto", networks that a GPU would compute in tiles act by PyTorch, as their speed was not measured.
     """
-    if not isinstance(policy, Policy) or policy.ids or unsupported(policy.spec, policy.head):
+    if not isinstance(policy, Policy) or policy.ids or policy.spec["network"] != "mlp":
         return False
-    fits = fits_threads if engine == "auto" else fits_device
-    return fits(policy_mlp(policy.spec, policy.head), device)
+    try:
+        mlp = policy_mlp(policy.spec, policy.head)
+    except ValueError:  # as in `unsupported`
+        return False
+    return (fits_threads if engine == "auto" else fits_device)(mlp, device)
 
 
 @torch.no_grad()
@@ -132,12 +135,13 @@ def _tensors(policy: Policy) -> list[torch.Tensor]:
 
 @dataclass(frozen=True)
 class _Packed:
-    """Packed weights of a policy, and the tensors that they were read from, with their versions."""
+    """Packed weights of a policy, and the tensors that they were read from, with their addresses and versions."""
 
     actor: nn.Module
     registries: Sequence[Mapping[str, torch.Tensor | None]]
-    tensors: list[torch.Tensor | None]
-    versions: list[tuple[int, int]]
+    tensors: list[torch.Tensor]
+    addresses: list[int]
+    versions: list[int]
     policy: KernelPolicy
 
 
@@ -148,10 +152,9 @@ _PACKED: weakref.WeakKeyDictionary[Policy, _Packed] = weakref.WeakKeyDictionary(
 def _keep_packed(policy: Policy, packed: KernelPolicy) -> None:
     modules = (*policy.actor.modules(), policy.normalizer, policy.head)
     registries = [own for module in modules for own in (module._parameters, module._buffers) if own]
-    tensors = [tensor for own in registries for tensor in own.values()]
-    known = [tensor for tensor in tensors if tensor is not None]
-    if packed.weights.device.type == "cpu" and not any(tensor.is_inference() for tensor in known):
-        _PACKED[policy] = _Packed(policy.actor, registries, tensors, _versions(tensors), packed)
+    tensors = _tensors_of(registries)
+    if packed.weights.device.type == "cpu" and not any(tensor.is_inference() for tensor in tensors):
+        _PACKED[policy] = _Packed(policy.actor, registries, tensors, *_versions(tensors), packed)
 
 
 def _packed(policy: Policy, device: torch.device, seed: int) -> KernelPolicy | None:
@@ -159,14 +162,22 @@ def _packed(policy: Policy, device: torch.device, seed: int) -> KernelPolicy | N
     known = _PACKED.get(policy)
     if known is None or device.type != "cpu" or policy.actor is not known.actor:
         return None
-    tensors = [tensor for own in known.registries for tensor in own.values()]
-    same = len(tensors) == len(known.tensors) and all(map(operator.is_, tensors, known.tensors))
-    if not same or _versions(tensors) != known.versions:
+    tensors = _tensors_of(known.registries)
+    if len(tensors) != len(known.tensors) or not all(map(operator.is_, tensors, known.tensors)):
+        return None
+    if _versions(tensors) != (known.addresses, known.versions):
         return None
     packed = known.policy
     return packed if packed.seed == seed else dataclasses.replace(packed, seed=seed)
 
 
-def _versions(tensors: Sequence[torch.Tensor | None]) -> list[tuple[int, int]]:
+def _tensors_of(registries: Sequence[Mapping[str, torch.Tensor | None]]) -> list[torch.Tensor]:
+    return [tensor for own in registries for tensor in own.values() if tensor is not None]
+
+
+_version_of = operator.attrgetter("_version")
+
+
+def _versions(tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[int]]:
     """Return what changes with the numbers of tensors; changes through `Tensor.data` have no effect."""
-    return [(tensor.data_ptr(), tensor._version) for tensor in tensors if tensor is not None]
+    return [*map(torch.Tensor.data_ptr, tensors)], [*map(_version_of, tensors)]

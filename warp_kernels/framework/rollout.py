@@ -21,6 +21,9 @@ from warp_kernels.rules import LAST, Rules
 
 __all__ = ["build_phased_rollout", "build_rollout"]
 
+_OF_SHORT_EPISODES = ("final_obs", "alive", "valid", "to_move", "action_mask", "refused")
+"""Arrays of IO that also have constant sizes where networks have a memo, so that the rules take most of the time."""
+
 
 @cache
 def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
@@ -46,7 +49,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     traced = acting.traced
     act = act_all(rules, acting, together)
     store, store_world, store_last = _storage(rules, acting)
-    fields = tuple(name for name in episode.DENSE_FIELDS if name in ("obs", "choice", "control"))
+    fields = ("obs", "choice", "control", *(_OF_SHORT_EPISODES if acting.memo else ()))
     dense = dense_io(fields, num_agents, {"choice": rules.action_size, "control": rules.action_size})
 
     @wp.func

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import warp as wp
 from torch import Tensor
 
 from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.utils.host_view import host_view
 from gpu_envs.utils.settings import MAX_INT
 from warp_kernels.framework.policies import Trace
 
@@ -43,6 +45,19 @@ class EpisodeResults:
     def num_steps(self) -> int:
         """Largest number of steps, which the buffers do not limit."""
         return MAX_INT
+
+    @cached_property
+    def _rows(self) -> Any:
+        return host_view(self.finished)
+
+    def start(self, count: int) -> None:
+        """Let the first ``count`` worlds play an episode, and no others."""
+        self._rows[:count], self._rows[count:] = False, True
+
+    def num_finished(self, count: int) -> int:
+        """Return the number of worlds among the first ``count`` whose episode is over, after waiting for a GPU."""
+        ended = self._rows[:count]
+        return count if bool(ended.all()) else int(ended.all(1).sum())
 
     def struct(self) -> Any:
         """Return Warp's struct over the buffers."""

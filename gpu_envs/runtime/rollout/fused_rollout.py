@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
 
@@ -50,14 +51,14 @@ class FusedRollout:
         shards = [(0, core.num_envs), *shards]
         tables = (threads if len(shards) > 1 else 1) if acting.memo else 0
         count = memo_entries(core.num_envs)
-        self._owners = torch.zeros((tables, count), dtype=torch.int32)
+        self._owners = [np.zeros(count, np.int32) for _ in range(tables)]
         self._commands: list[list[Any]] = []
         size = entry_size(core.definition.rules.num_choices, acting.kinds) if tables else 0
         for table in range(max(tables, 1)):
             struct = policies()
             if tables:
                 struct.memo = wp.zeros((count, size), dtype=float, device=launcher.device)
-                struct.memo_owners = wp.from_torch(self._owners[table])
+                struct.memo_owners = wp.from_torch(torch.from_numpy(self._owners[table]))
             commands = []
             for (first, end), io in zip(shards, ios, strict=False):
                 lanes = 1 if launcher.device.is_cpu else end - first
@@ -72,35 +73,48 @@ class FusedRollout:
             for command in (each for commands in self._commands for each in commands):
                 for place, value in zip((FIRST_STEP, STEPS, GREEDY), self._span, strict=True):
                     command.set_param_at_index(place, int(value))
-        if len(self._owners):
-            self._owners.zero_()  # weights may have changed
         first, launcher = self._commands[0], self.core._launcher
         if launcher.device.is_cuda:
             with current_device_kept(self.core.device):
                 first[0].launch(launcher.stream())
         elif len(first) == 1:
+            for owners in self._owners:
+                owners.fill(0)
             first[0].launch()
         else:
             heuristic = launcher.heuristics[f"rollout {num_steps.bit_length()}"]
-            with _ShardsRun(self._commands, self.threads, heuristic) as run:
+            with _ShardsRun(self._commands, self._owners, self.threads, heuristic) as run:
                 run.work()
 
 
 class _ShardsRun(ThreadedRun):
     """One rollout of all worlds, whose parts are shards."""
 
-    def __init__(self, commands: Sequence[Sequence[Any]], threads: int, heuristic: Any) -> None:
+    def __init__(
+        self, commands: Sequence[Sequence[Any]], owners: Sequence[np.ndarray], threads: int, heuristic: Any
+    ) -> None:
         super().__init__(len(commands[0]) - 1, threads, heuristic)
-        self._free = deque(commands) if len(commands) > 1 else None
         self._first = commands[0]
+        self._unused = deque(zip(commands, owners, strict=True)) if owners else None
+        self._free: deque[Sequence[Any]] = deque()
 
     def perform(self, part: int) -> None:
         """Roll out a shard."""
-        if self._free is None:
+        if self._unused is None:
             self._first[part].launch()
             return
-        commands = self._free.pop()  # a memo that no other thread uses
+        commands = self._commands()
         try:
             commands[part].launch()
         finally:
             self._free.append(commands)
+
+    def _commands(self) -> Sequence[Any]:
+        """Return the launches with a memo that no other thread uses."""
+        assert self._unused is not None
+        try:
+            return self._free.pop()
+        except IndexError:
+            commands, owners = self._unused.pop()
+        owners.fill(0)  # weights may have changed since the last rollout
+        return commands

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
@@ -21,6 +22,7 @@ from gpu_envs.runtime.rollout.network_form import acting_tile_rows
 from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.host_view import host_view
 from gpu_envs.utils.suggestions import unknown_name_message
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
@@ -66,11 +68,11 @@ class PolicyRollout:
         self,
         core: EnvBatch,
         policies: Sequence[KernelPolicy],
-        index: Tensor,
+        index: Tensor | np.ndarray,
         trace: RolloutTrace | EpisodeResults,
         threads: int | None = None,
         *,
-        matchup: Tensor | None = None,
+        matchup: Tensor | np.ndarray | None = None,
         draw: MatchupDraw | None = None,
         flexible: bool = False,
     ) -> None:
@@ -82,12 +84,26 @@ class PolicyRollout:
         self._misfits: dict[tuple[str, PolicyKind], str] = {}
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
-        self.matchup = torch.zeros(core.num_envs if index.dim() == 2 else 0, dtype=torch.int32, device=core.device)
-        self.index = torch.zeros((0, core.num_agents), dtype=torch.int32, device=core.device)
-        self._addresses = torch.zeros(0, dtype=torch.int64, device=core.device)
+        self.matchup = torch.zeros(core.num_envs if index.ndim == 2 else 0, dtype=torch.int32, device=core.device)
+        self._matchup_rows = host_view(self.matchup)
+        self._allocate(0, 0)
         self.assign(policies, index, matchup)
 
-    def assign(self, policies: Sequence[KernelPolicy], index: Tensor, matchup: Tensor | None = None) -> bool:
+    def _allocate(self, policies: int, matchups: int) -> None:
+        """Allocate the tables that kernels read, for a largest number of policies and of matchups."""
+        device = self.core.device
+        self._addresses = torch.zeros(policies, dtype=torch.int64, device=device)
+        self._seeds, self._kinds = torch.zeros_like(self._addresses), self._addresses.int()
+        self.index = torch.zeros((matchups, self.core.num_agents), dtype=torch.int32, device=device)
+        tables = (self.index, self._addresses, self._seeds, self._kinds)
+        self._index_rows, *self._policy_rows = (host_view(table) for table in tables)
+
+    def assign(
+        self,
+        policies: Sequence[KernelPolicy],
+        index: Tensor | np.ndarray,
+        matchup: Tensor | np.ndarray | None = None,
+    ) -> bool:
         """Replace the policies.
 
         The launches are recorded again if an agent has a policy of a new kind, or if there are more policies or
@@ -105,21 +121,19 @@ class PolicyRollout:
             ConfigError: A policy does not fit its agent.
         """
         core = self.core
-        check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
-        self.policies, index = tuple(policies), index.view(-1, core.num_agents)
+        numbers = check_policies(core, policies, index, repeated=len(self.matchup) > 0 and matchup is None)
+        self.policies = tuple(policies)
         acting = self._acting
         if acting is None or not all(policy.kind in self._everywhere for policy in policies):
-            acting = self._acting_of(index)
-        fits = len(policies) <= len(self._addresses) and len(index) <= len(self.index)
+            acting = self._acting_of(numbers)
+        fits = len(policies) <= len(self._addresses) and len(numbers) <= len(self.index)
         if not fits:
             most = max(len(policies), len(self._addresses), 1)
-            rows = max(len(index), len(self.index))
-            self._addresses = torch.zeros(most, dtype=torch.int64, device=core.device)
-            self._seeds, self._kinds = torch.zeros_like(self._addresses), self._addresses.int()
-            self.index = torch.zeros((rows, core.num_agents), dtype=torch.int32, device=core.device)
-        self.index[: len(index)] = index
+            self._allocate(most, max(len(numbers), len(self.index)))
+        _write(self._index_rows, numbers)
         if not acting.shared:
-            self.matchup.copy_(torch.arange(core.num_envs) if matchup is None else matchup)
+            matchup = np.arange(core.num_envs) if matchup is None else matchup
+            _write(self._matchup_rows, matchup)
         covered = self._acting is acting or (self._acting is not None and _covers(self._acting, acting))
         if not covered:
             self._acting = acting
@@ -201,16 +215,15 @@ class PolicyRollout:
     def refresh(self) -> None:
         """Read where the weights of the policies are, their seeds and kinds."""
         assert self._acting is not None
-        if count := len(self.policies):
+        if self.policies:
             kinds = self._acting.kinds
-            rows = [(each.weights.data_ptr(), each.seed, kinds.index(each.kind)) for each in self.policies]
-            numbers = torch.tensor(rows).T
-            for target, values in zip((self._addresses, self._seeds, self._kinds), numbers, strict=True):
-                target[:count] = values
+            values = [(each.weights.data_ptr(), each.seed, kinds.index(each.kind)) for each in self.policies]
+            for rows, column in zip(self._policy_rows, zip(*values, strict=True), strict=True):
+                _write(rows, column)
 
     def reseed(self, seed: int) -> None:
         """Set the key of the random streams of all policies."""
-        self._seeds.fill_(seed)
+        self._policy_rows[1][:] = seed
 
     def run(self, num_steps: int, first_step: int = 0, greedy: bool = False) -> None:
         """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
@@ -229,7 +242,7 @@ class PolicyRollout:
         for stage in last:
             self._launch(stage, first_step + num_steps, greedy)
 
-    def _acting_of(self, index: Tensor) -> Acting:
+    def _acting_of(self, index: np.ndarray) -> Acting:
         """Return what the kernels are built for, after the check that the policies fit their agents."""
         core, kinds_of = self.core, []
         kinds = tuple(dict.fromkeys(policy.kind for policy in self.policies))
@@ -325,6 +338,11 @@ def _outputs_of(acting: Acting, core: EnvBatch) -> Tensor:
     """Allocate the outputs of networks that blocks compute in tiles, (E * A, K), empty without any."""
     widths = [kind.mlp.head_width for kind, rows in zip(acting.kinds, acting.tile_rows, strict=True) if rows]
     return torch.zeros((core.num_envs * core.num_agents if widths else 0, max(widths, default=0)), device=core.device)
+
+
+def _write(rows: Tensor | np.ndarray, values: Tensor | np.ndarray | Sequence[int]) -> None:
+    """Copy numbers into the first rows of a table, see `host_view`."""
+    rows[: len(values)] = values if isinstance(rows, np.ndarray) else torch.as_tensor(values)  # type: ignore[call-overload]
 
 
 def _covers(built: Acting, wanted: Acting) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from gymnasium import spaces
 from torch import Tensor
 
@@ -46,7 +47,9 @@ def check_buffers(core: EnvBatch, trace: RolloutTrace | EpisodeResults, draws: b
             raise ConfigError(f"{core.id}: trace.{name}: expected a contiguous tensor, got strides {got.stride()}")
 
 
-def check_policies(core: EnvBatch, policies: Sequence[KernelPolicy], index: Tensor, repeated: bool) -> None:
+def check_policies(
+    core: EnvBatch, policies: Sequence[KernelPolicy], index: Tensor | np.ndarray, repeated: bool
+) -> np.ndarray:
     """Raise ConfigError if weights are not where kernels read them, or an index is out of range.
 
     Args:
@@ -54,18 +57,27 @@ def check_policies(core: EnvBatch, policies: Sequence[KernelPolicy], index: Tens
         policies: P policies.
         index: (A,) or (R, A) int, policy of every agent.
         repeated: World i plays matchup i, which must exist.
+
+    Returns:
+        The index on the host, (1, A) or (R, A).
     """
     for policy in policies:
         if policy.weights.device != core.device:
             got = f"weights on {policy.weights.device}"
             raise ConfigError(f"{core.id}: KernelPolicy: expected weights on {core.device}, got {got}; move them there")
-    if index.dim() not in (1, 2) or index.shape[-1] != core.num_agents or (repeated and len(index) < core.num_envs):
+    numbers = index if isinstance(index, np.ndarray) else index.detach().cpu().numpy()
+    if (
+        numbers.ndim not in (1, 2)
+        or numbers.shape[-1] != core.num_agents
+        or (repeated and len(numbers) < core.num_envs)
+    ):
         wanted = f"({core.num_envs if repeated else 'R'}, {core.num_agents})"
-        raise ConfigError(f"{core.id}: index: expected the policies of all agents {wanted}, got {tuple(index.shape)}")
-    low, high = map(float, index.aminmax())
-    if index.is_floating_point() or low < NO_POLICY or high >= len(policies):
-        got = f"{index.dtype} from {index.min()} to {index.max()}"
+        raise ConfigError(f"{core.id}: index: expected the policies of all agents {wanted}, got {numbers.shape}")
+    low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
+    if numbers.dtype.kind == "f" or low < NO_POLICY or high >= len(policies):
+        got = f"{index.dtype} from {low} to {high}"
         raise ConfigError(f"{core.id}: index: expected ints from {NO_POLICY} to {len(policies) - 1}, got {got}")
+    return numbers.reshape(-1, core.num_agents)
 
 
 def misfit(core: EnvBatch, name: str, kind: PolicyKind) -> str:
