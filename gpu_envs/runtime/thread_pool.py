@@ -125,9 +125,9 @@ class ThreadingHeuristic:
         run, because a worker may wait for its core.
         """
         runs = self._recorded[parallel] = self._recorded[parallel] + 1
-        if runs > 1 and parallel != self._choice:
-            if seconds > 1.25 * (self._parallel if self._choice else self._single):
-                self._trial = max(self._trial - 3, 0)
+        chosen = self._parallel if self._choice else self._single
+        if runs > 1 and parallel != self._choice and seconds > 1.25 * chosen:
+            self._trial = max(self._trial - 3, 0)
         usual = self._parallel if parallel else self._single
         if runs > 2:  # the first run also touches new memory and starts threads; the second one replaces it
             seconds = usual + max(WEIGHT, 1.0 / (runs - 1)) * (min(seconds, 2.0 * usual) - usual)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
@@ -19,7 +18,7 @@ from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
 from league.rollout.lineups import Lineups, of_worlds
 from league.rollout.seat_policies import check_seat_policy
-from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.base.agent_group import make_agent_group
 from trainers.base.seeding import SEEDS
 from trainers.evaluation.kernel_episodes import play_episodes
 from trainers.models.continuous_heads import BoxHead

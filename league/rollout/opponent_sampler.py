@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -13,6 +12,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.policy_rollout import MatchupDraw
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from league.game import Game
+from league.rollout.deferred_seat_policies import DeferredSeatPolicies
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.kernel_opponents import opponent_table
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution, filled
@@ -84,8 +84,7 @@ class OpponentSampler:
         self.kernel_version, self._action_seed = 0, seed
         self._draw_seed = torch.tensor([derive_seed(seed, DRAW_STREAM)], device=device)
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
-        self.seat_policies: dict[int, SeatPolicies] = {}
-        self.playing: dict[int, list[PolicyProtocol]] = {}  # the pools of `seat_policies`
+        self._seats: dict[int, DeferredSeatPolicies] = {}
         # by row: matchup, learning agents, cumulative probability, and the sums of `EpisodeTally`
         self.matchups, self.learning, self.cumulative = self.assigned[:0], self.learns[:0], self.drawn[:0]
         self.sums = torch.zeros((0, 2 + 3 * seats), dtype=torch.float64, device=device)
@@ -93,14 +92,22 @@ class OpponentSampler:
         self._sample(torch.ones(core.num_envs, dtype=torch.bool, device=device))
 
     @property
+    def seat_policies(self) -> dict[int, SeatPolicies]:
+        """Policies that act between steps, by seat; a rollout in kernels does not need them, and copies no weights."""
+        if any(policies.built is None for policies in self._seats.values()):
+            self.version, self.stale = self.version + 1, True
+        return {seat: policies.build() for seat, policies in self._seats.items()}
+
+    @property
     def waits(self) -> bool:
-        """True if a rollout needs host synchronization, because weights are copied from the host."""
+        """True if a rollout between steps needs host synchronization, because weights are copied from the host."""
         return any(policies.paged for policies in self.seat_policies.values())
 
     @property
     def generators(self) -> list[torch.Generator]:
-        """Random streams of matchups and of the policies' actions."""
-        drawn = [each for policies in self.seat_policies.values() for each in policies.generators]
+        """Random streams of matchups, and of the actions of policies that act between steps."""
+        built = [policies.built for policies in self._seats.values() if policies.built is not None]
+        drawn = [each for policies in built for each in policies.generators]
         return list({id(each): each for each in (self.generator, *drawn)}.values())
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
@@ -191,7 +198,7 @@ class OpponentSampler:
 
     def reseed(self, seed: int) -> None:
         """Seed the random streams of the policies' actions, not that of the matchups."""
-        for seat, policies in self.seat_policies.items():
+        for seat, policies in self._seats.items():
             policies.seed(derive_seed(seed, 1 + seat))
         self._action_seed = seed
         self.kernel_version += 1
@@ -220,7 +227,7 @@ class OpponentSampler:
         state: State = {"matchups": matchups, "learns": learns, "drawn": self.drawn.clone()}
         state |= {"cumulative": self.cumulative[:count].clone(), "kept": self.sums[:count].clone()}
         state["generator"] = self.generator.get_state()
-        for seat, policies in self.seat_policies.items():
+        for seat, policies in self._seats.items():
             state |= {f"ensemble.{seat}.{name}": each for name, each in policies.state_dict().items()}
         return state
 
@@ -258,8 +265,8 @@ class OpponentSampler:
             self._update_seat(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
         self._update_assigned()
         self.kernel_version += 1
-        for seat, policies in self.seat_policies.items():
-            _copy_state(policies, select_prefix(state, f"ensemble.{seat}."))
+        for seat, policies in self._seats.items():
+            policies.load_state_dict(select_prefix(state, f"ensemble.{seat}."))
 
     def _table(self) -> tuple[Tensor, Tensor]:
         """Return all matchups that were ever in the distribution (R, S), and their learning seats (R, S) bool."""
@@ -283,18 +290,12 @@ class OpponentSampler:
         self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 
     def _update_seat(self, seat: int, pool: Sequence[PolicyProtocol], needed: bool) -> None:
-        """Create the policies of a seat if they are missing or have changed."""
-        known, there = self.seat_policies.get(seat), self.game.seats[seat]
-        if known is None and not needed:
-            return
-        if known is not None and known.size == len(pool) and all(map(operator.is_, self.playing[seat], pool)):
-            return
-        self.playing[seat] = list(pool)
-        self.seat_policies[seat] = policies = SeatPolicies(pool, self.core, there)
-        policies.seed(derive_seed(self.seed, 1 + seat))
-        if known is not None:  # policies in play keep their hidden states
-            _copy_state(policies, known.state_dict())
-        self.version, self.stale = self.version + 1, True
+        """Set the pool of a seat, if a matchup needs one or it has one."""
+        if seat in self._seats:
+            self._seats[seat].replace(pool)
+        elif needed:
+            there, seed = self.game.seats[seat], derive_seed(self.seed, 1 + seat)
+            self._seats[seat] = DeferredSeatPolicies(pool, self.core, there, seed)
 
     def _check(self, draw: MatchupDistribution, pools: Mapping[str, Sequence[PolicyProtocol]]) -> None:
         """Raise ConfigError if a distribution does not fit the game or the pools."""
@@ -316,15 +317,6 @@ class OpponentSampler:
                 raise ConfigError(
                     f"role {seat.role}: expected a pool of at least {len(self.pools[seat.role])} policies, got {size}"
                 )
-
-
-def _copy_state(policies: SeatPolicies, state: Mapping[str, object]) -> None:
-    """Copy the random streams and hidden states of one with equally many policies, or fewer."""
-    own = policies.state_dict()
-    for name, value in state.items():
-        if name in own and isinstance(value, Tensor) and value.shape == own[name].shape:
-            own[name] = value
-    policies.load_state_dict({**own})
 
 
 def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import episode
 from warp_kernels.episode import IO
 from warp_kernels.framework.acting import act_all, act_one
 from warp_kernels.framework.actions import keep_inputs

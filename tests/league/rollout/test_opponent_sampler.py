@@ -153,8 +153,8 @@ def test_new_distribution_applies_from_the_next_reset():
         opponents.replace(only[2])
     opponents.replace(only[2], {"player": PURE})
     assert int(opponents.assigned.max()) == 0
-    version = opponents.version
     training.iterate()
+    version = opponents.version
     assert opponents.assigned.amax(1).unique().tolist() == [2]
     everyone = MatchupDistribution(
         torch.tensor([[LEARNER, 0]] * 3 + [[LEARNER, 1]] * 2).repeat(40, 1), torch.arange(200) + 1.0
