@@ -32,7 +32,9 @@ class ExecutorOptions:
     gpus_per_learner: OptionalFloat = None
     """GPUs of each learner with --executor ray, such as 0.5. Default: chosen from the GPUs of the cluster."""
     num_threads: int = 1
-    """Torch CPU threads of this process and each worker. Results depend on it; increase it for large networks."""
+    """Number of PyTorch threads on the CPU, in this process and each worker. Increase it for large networks that
+    PyTorch computes; their results depend on it. Kernels use all cores of a process whatever this number is, with equal
+    results; `taskset` limits them."""
 
     def make_executor(self) -> Executor:
         """Return the executor.
