@@ -19,6 +19,7 @@ from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.seeding import seed_keys, write_keys
 from gpu_envs.runtime.validation import changed_numbers, check_core_settings
 from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.host_view import host_view
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
@@ -95,6 +96,7 @@ class EnvBatch:
             given = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
             raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error
         io = self._io = buffers.io
+        self._reset_rows = {name: host_view(io[name]) for name in ("restart", "step", "seed", "episode")}
         self.obs_width = buffers.width
         self.action_kind = buffers.action_kind
         self.num_choices = buffers.num_choices

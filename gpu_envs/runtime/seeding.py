@@ -33,18 +33,17 @@ def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor | int:
     return low - 2**64 if low >= 2**63 else low
 
 
-def write_keys(io: dict[str, torch.Tensor], keys: torch.Tensor | int, mask: torch.Tensor | None) -> None:
+def write_keys(buffers: dict[str, Any], keys: torch.Tensor | int, mask: torch.Tensor | None) -> None:
     """Write new keys and restart the episode counters, in all worlds or in those of a mask.
 
     Args:
-        io: Buffers of :class:`warp_kernels.episode.IO` by name.
+        buffers: Buffers "seed" and "episode" of :class:`warp_kernels.episode.IO`; for all worlds also as arrays of
+            :func:`gpu_envs.utils.host_view.host_view`.
         keys: (E,) int64, or one int for all worlds.
         mask: (E,) bool, or None for all worlds.
     """
-    for buffer, value in ((io["seed"], keys), (io["episode"], -1)):  # the next reset starts episode 0
-        if mask is not None:
-            buffer.copy_(torch.where(mask, value, buffer))
-        elif isinstance(value, int):
-            buffer.fill_(value)
+    for name, value in (("seed", keys), ("episode", -1)):  # the next reset starts episode 0
+        if mask is None:
+            buffers[name][:] = value
         else:
-            buffer.copy_(value)
+            buffers[name].copy_(torch.where(mask, value, buffers[name]))

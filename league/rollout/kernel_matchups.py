@@ -17,6 +17,7 @@ from league.game import Game, Seat
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
 from league.rollout.lineups import Lineups, of_worlds
+from league.rollout.matchup_sums import MatchupAdder
 from league.rollout.seat_policies import check_seat_policy
 from trainers.base.agent_group import make_agent_group
 from trainers.base.seeding import SEEDS
@@ -37,6 +38,8 @@ class Worlds:
     """The worlds."""
     rows: list[list[int]]
     """Rows of the agents of every seat."""
+    adder: MatchupAdder
+    """Buffers to add up the returns."""
     plan: PolicyRollout | None = None
     """Launches of the last policies in kernels."""
     known: dict[int, weakref.WeakSet[Policy]] = field(default_factory=dict)
@@ -136,10 +139,11 @@ class KernelMatchups:
             worlds.plan.assign(self.policies, index, matchup)
         worlds.plan.reseed(seed % SEEDS)
         results = play_episodes(core, worlds.plan, seed, count=len(own), greedy=greedy, max_steps=max_steps)
-        returns = results.episode_return.cpu()[: len(own)]
+        returns = results.returns(len(own))
         if one_each:
-            return returns.numpy().T
-        return torch.stack([returns[:, agents].double().sum(1) for agents in worlds.rows]).numpy()
+            return returns
+        earned = torch.from_numpy(returns).double()
+        return torch.stack([earned[:, agents].sum(1) for agents in worlds.rows], 1).numpy()
 
     def _sampled(self, lineups: Lineups) -> tuple[np.ndarray, np.ndarray]:
         """Return lineups of places of networks (R, S), and their numbers of worlds (R,), in the order of the lineups.

@@ -18,6 +18,7 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameters, plays_in_kernels
 from league.rollout.lineups import Lineups
+from league.rollout.matchup_sums import MatchupAdder, MatchupSums
 from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
 from trainers.base.agent_group import agent_rows_of
 from trainers.base.learner_spec import ENGINES
@@ -101,15 +102,13 @@ def simulate_matchups(
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
     who, count = _check(game, matchups, episodes)
     loaded = _loaded(game, policies, who)
-    inside = _in_kernels(game, who, count, loaded, engine, torch.device(device))
-    sums, games = _Sums.zeros(*who.shape), int(count.sum())
+    sums, games = MatchupSums.zeros(*who.shape), int(count.sum())
+    inside = _in_kernels(game, who, count, games, loaded, engine, torch.device(device))
     of_kernels = games if inside is count else int(inside.sum())
-    for kind, own, total in (
-        (SeatMatchups, count - inside, games - of_kernels),
-        (KernelMatchups, inside, of_kernels),
-    ):
+    for kind, total in ((SeatMatchups, games - of_kernels), (KernelMatchups, of_kernels)):
         if not total:
             continue
+        own = inside if kind is KernelMatchups else count - inside
         lineups = Lineups.of(game, who, own)
         passes = -(-total // max_envs)
         size = -(-total // passes)  # of a pass
@@ -118,11 +117,13 @@ def simulate_matchups(
         entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
         seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
         playing = loaded if total == games else _loaded(game, policies, who[own > 0])
-        with torch.no_grad(), torch_threads(torch.get_num_threads() if kind is SeatMatchups else 1):
-            simulator = kind(game, _worlds(game, size, device), playing, seeds[passes:], budget)
+        with torch_threads(torch.get_num_threads() if kind is SeatMatchups else 1):
+            worlds = _worlds(game, size, device)
+            simulator = kind(game, worlds, playing, seeds[passes:], budget)
             for number in range(passes):
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
-                sums.add(part, simulator.simulate(part, seeds[number], greedy, max_steps), draw_margin)
+                earned = simulator.simulate(part, seeds[number], greedy, max_steps)
+                worlds.adder.add(sums, part, earned, draw_margin)
     return MatchupResults(*map(torch.from_numpy, (count, sums.total, sums.square, sums.score)))
 
 
@@ -137,7 +138,8 @@ def _worlds(game: Game, size: int, device: str) -> Worlds:
     key = (game.env_id, game.seats, repr(sorted(game.env.items())), size, device)
     if key not in _CACHE:
         core = game.core(size, device, autoreset="disabled")
-        _CACHE[key] = Worlds(core, [agent_rows_of(core, seat.members) for seat in game.seats])
+        rows = [agent_rows_of(core, seat.members) for seat in game.seats]
+        _CACHE[key] = Worlds(core, rows, MatchupAdder(size, len(rows)))
     _CACHE.move_to_end(key)
     while len(_CACHE) > MAX_CACHED:
         _CACHE.popitem(last=False)
@@ -165,14 +167,14 @@ def _in_kernels(
     game: Game,
     who: np.ndarray,
     count: np.ndarray,
+    games: int,
     policies: Mapping[str, Mapping[int, PolicyProtocol]],
     engine: str,
     device: torch.device,
 ) -> np.ndarray:
     """Return the numbers of episodes (K,) that are played inside the kernels; `count` itself, if all are."""
-    none = np.zeros_like(count)
     if engine == "torch":
-        return none
+        return np.zeros_like(count)
     others: dict[str, list[int]] = {role: [] for role in policies}
     largest = 0  # of the networks
     for role, own in policies.items():
@@ -181,9 +183,9 @@ def _in_kernels(
                 largest = max(largest, num_parameters(policy))
             else:
                 others[role].append(index)
-    steps = 2 * largest * int(count.sum()) * len(game.seats)
+    steps = 2 * largest * games * len(game.seats)
     if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
-        return none
+        return np.zeros_like(count)
     found = count
     for place, seat in enumerate(game.seats):
         if others[seat.role]:
@@ -220,6 +222,7 @@ class SeatMatchups:
         for seat, seed in zip(self._seats, seeds, strict=True):
             seat.seed(seed)
 
+    @torch.no_grad()
     def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> np.ndarray:
         """Play the episodes of lineups, one in each of the first W worlds.
 
@@ -230,7 +233,7 @@ class SeatMatchups:
             max_steps: Largest number of steps of an episode.
 
         Returns:
-            (S, W) float32 or float64, return of every seat, on the host.
+            (W, S) float32 or float64, return of every seat, on the host.
 
         Raises:
             GpuEnvsError: An episode has more than `max_steps` steps.
@@ -258,7 +261,7 @@ class SeatMatchups:
                     f"{core.id}: {unfinished} of {count} episodes lasted over {max_steps} steps; raise max_steps"
                 )
         returns = info["episode_return"][:count].double()
-        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats]).cpu().numpy()
+        return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in self._seats], 1).cpu().numpy()
 
 
 def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
@@ -266,51 +269,6 @@ def _places(policies: Mapping[int, PolicyProtocol]) -> Tensor:
     places = torch.full((max(policies) + 1,), NO_POLICY)
     places[list(policies)] = torch.arange(len(policies))
     return places
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums of K matchups with S seats, as in `MatchupResults`, in NumPy."""
-
-    total: np.ndarray
-    square: np.ndarray
-    score: np.ndarray
-
-    @classmethod
-    def zeros(cls, matchups: int, seats: int) -> _Sums:
-        """Return the sums over no episodes."""
-        return cls(*(np.zeros((matchups, seats)) for _ in range(3)))
-
-    def add(self, lineups: Lineups, earned: np.ndarray, draw_margin: float) -> None:
-        """Add returns, their squares and scores of every seat's policy, in the order of the worlds.
-
-        Args:
-            lineups: Lineups of W worlds.
-            earned: (S, W) float32 or float64, return of every seat.
-            draw_margin: See `scores`.
-        """
-        of_worlds, seats, matchups = lineups.of_worlds, len(earned), len(self.total)
-        if lineups.order is not None:  # from seats back to the policies
-            of_seats, earned = earned, np.empty_like(earned)
-            np.put_along_axis(earned, lineups.order[of_worlds].T, of_seats, 0)
-        columns = np.empty((3 * seats, len(of_worlds)))
-        returns, squares, score = columns[:seats], columns[seats : 2 * seats], columns[2 * seats :]
-        returns[:] = earned
-        np.multiply(returns, returns, squares)
-        if seats == 2:  # as in `scores`, whose operations take longer: worlds in which each seat is ahead
-            margin = returns[0] - returns[1] - draw_margin
-            np.greater(margin, 0.0, score[0])
-            np.less(margin, 0.0, score[1])
-        else:
-            score[:] = scores(torch.from_numpy(returns.T), draw_margin).numpy().T
-        # one call for all columns adds in the order of the worlds
-        places = lineups.matchup[of_worlds] + matchups * np.arange(len(columns))[:, None]
-        sums = np.bincount(places.ravel(), columns.ravel(), columns.shape[0] * matchups).reshape(3, seats, matchups)
-        if seats == 2:
-            played = np.bincount(lineups.matchup, lineups.count, matchups)
-            sums[2] = 0.5 * (played + sums[2] - sums[2, ::-1])
-        for total, own in zip((self.total, self.square, self.score), sums, strict=True):
-            total += own.T
 
 
 def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:

@@ -94,7 +94,6 @@ def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel"
     return (fits_threads if engine == "auto" else fits_device)(mlp, device)
 
 
-@torch.no_grad()
 def kernel_policies(policies: Sequence[Policy], device: torch.device, seed: int = 0) -> list[KernelPolicy]:
     """Return frozen policies for rollouts in kernels; later changes of their weights have no effect.
 
@@ -104,23 +103,28 @@ def kernel_policies(policies: Sequence[Policy], device: torch.device, seed: int 
         seed: Key of the random streams of their actions, which also depend on world, step and agent.
     """
     found = [_packed(policy, device, seed) for policy in policies]
-    if None not in found:
-        return [policy for policy in found if policy is not None]
-    kinds = [policy_kind(policy.spec, policy.head) for policy in policies]
-    for kind in dict.fromkeys(kinds):
-        places = [place for place, own in enumerate(kinds) if own == kind and found[place] is None]
-        if not places:
-            continue
-        members = [policies[place] for place in places]
-        parameters = torch.stack([_parameters(policy) for policy in members])
-        rows = torch.zeros((len(members), kind.mlp.row_size), device=parameters.device)
-        mean, var = (torch.stack([getattr(each.normalizer, name) for each in members]) for name in ("mean", "var"))
-        pack_networks(rows, kind.mlp, parameters, mean, var)
-        rows = rows.to(device)
-        for place, row in zip(places, rows, strict=True):
+    known = [policy for policy in found if policy is not None]
+    if len(known) == len(policies):
+        return known
+    missing: dict[PolicyKind, list[int]] = {}
+    for place, policy in enumerate(policies):
+        if found[place] is None:
+            missing.setdefault(policy_kind(policy.spec, policy.head), []).append(place)
+    for kind, places in missing.items():
+        for place, row in zip(places, _pack([policies[place] for place in places], kind, device), strict=True):
             found[place] = policy = KernelPolicy(kind, row, seed)
             _keep_packed(policies[place], policy)
     return [policy for policy in found if policy is not None]
+
+
+@torch.no_grad()
+def _pack(policies: Sequence[Policy], kind: PolicyKind, device: torch.device) -> torch.Tensor:
+    """Return the packed weights of policies of a kind, one row each."""
+    parameters = torch.stack([_parameters(policy) for policy in policies])
+    rows = torch.zeros((len(policies), kind.mlp.row_size), device=parameters.device)
+    mean, var = (torch.stack([getattr(each.normalizer, name) for each in policies]) for name in ("mean", "var"))
+    pack_networks(rows, kind.mlp, parameters, mean, var)
+    return rows.to(device)
 
 
 def _parameters(policy: Policy) -> torch.Tensor:
