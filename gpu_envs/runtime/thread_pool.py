@@ -103,9 +103,12 @@ class ThreadingHeuristic:
         self._choice = False
 
     def parallel(self) -> bool:
-        """Return whether the next run is to use several threads."""
-        if self._single < MIN_PARALLEL_SECONDS:
+        """Return whether the next run is to use several threads; the first runs try both modes twice."""
+        single, several = self._recorded
+        if single < 2 or self._single < MIN_PARALLEL_SECONDS:
             return False
+        if several < 2:
+            return True
         better = self._parallel < self._single
         if better != self._choice:
             self._choice, self._runs, self._interval, self._trial = better, 0, TRIAL_INTERVAL, 0
@@ -129,7 +132,7 @@ class ThreadingHeuristic:
         if runs > 1 and parallel != self._choice and seconds > 1.25 * chosen:
             self._trial = max(self._trial - 3, 0)
         usual = self._parallel if parallel else self._single
-        if runs > 2:  # the first run also touches new memory and starts threads; the second one replaces it
+        if runs > 2:  # the first run also compiles, touches new memory or starts threads; the second one replaces it
             seconds = usual + max(WEIGHT, 1.0 / (runs - 1)) * (min(seconds, 2.0 * usual) - usual)
         if parallel:
             self._parallel = seconds

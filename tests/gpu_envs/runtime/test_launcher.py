@@ -52,6 +52,19 @@ def test_heuristic_chooses_by_the_average_where_times_vary(share_of_slow_runs, c
     assert abs(sum(modes) / len(modes) - chosen) < 0.2
 
 
+@pytest.mark.parametrize(("single", "parallel"), [(3.0, 2.0), (2.0, 3.0)])
+@pytest.mark.parametrize("cold", [False, True])
+def test_first_run_of_a_mode_does_not_decide(single, parallel, cold):
+    """It compiles kernels or starts threads, which takes much longer than the work."""
+    heuristic, seen = ThreadingHeuristic(), []
+    for _ in range(20):
+        mode = heuristic.parallel()
+        first = mode == cold and mode not in seen
+        heuristic.record(1.0 if first else (parallel if mode else single) * 1e-3, mode)
+        seen.append(mode)
+    assert seen == [False, False, True, True] + [parallel < single] * 16
+
+
 def test_one_slow_run_does_not_change_the_mode():
     heuristic = ThreadingHeuristic()
     for _ in range(20):

@@ -1,0 +1,75 @@
+"""Sums by matchup equal, bit for bit, those of PyTorch in the order of the worlds."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from league.rollout.lineups import Lineups, of_worlds
+from league.rollout.matchup_sums import MatchupAdder, MatchupSums
+from league.rollout.matchups import scores
+
+NUM_ENVS = 64
+
+
+def expected_sums(matchups, lineups, earned, draw_margin):
+    """Return sums of returns, squares and scores (K, 3 * S)."""
+    worlds = of_worlds(lineups.count)
+    earned = torch.from_numpy(earned).double()
+    if lineups.order is not None:
+        earned = torch.empty_like(earned).scatter_(1, torch.from_numpy(lineups.order[worlds]), earned)
+    columns = torch.cat([earned, earned.square(), scores(earned, draw_margin)], 1)
+    sums = torch.zeros((matchups, columns.shape[1]), dtype=torch.float64)
+    return sums.index_add_(0, torch.from_numpy(lineups.matchup[worlds]), columns).numpy()
+
+
+def make_case(generator, seats, matchups, worlds, ordered):
+    """Return lineups of `worlds` worlds, in which some matchups have several lineups and some none."""
+    count = generator.multinomial(worlds, np.ones(matchups + 1) / (matchups + 1))
+    matchup = np.sort(generator.integers(0, matchups, matchups + 1))
+    known = count > 0
+    order = np.array([generator.permutation(seats) for _ in count])[known] if ordered else None
+    policies = np.zeros((int(known.sum()), seats), np.int64)
+    earned = generator.normal(size=(worlds, seats)).astype(np.float32)
+    earned[generator.random(earned.shape) < 0.2] = 0.0  # draws
+    return Lineups(matchup[known], order, policies, count[known]), earned
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 4),
+    st.integers(1, 9),
+    st.integers(1, NUM_ENVS),
+    st.booleans(),
+    st.sampled_from([0.0, 0.4, -0.3]),
+)
+def test_sums_equal_those_in_the_order_of_the_worlds(seed, seats, matchups, worlds, ordered, draw_margin):
+    generator, adder = np.random.default_rng(seed), MatchupAdder(NUM_ENVS, seats)
+    for size in (worlds, max(worlds // 2, 1)):  # buffers are used again
+        lineups, earned = make_case(generator, seats, matchups, size, ordered)
+        found = MatchupSums.zeros(matchups, seats)
+        adder.add(found, lineups, earned, draw_margin)
+        joined = np.concatenate([found.total, found.square, found.score], 1)
+        np.testing.assert_array_equal(joined, expected_sums(matchups, lineups, earned, draw_margin))
+
+
+@pytest.mark.parametrize("seats", [2, 3])
+def test_undefined_returns_rank_equal_to_all(seats):
+    lineups = Lineups(np.array([0]), None, np.zeros((1, seats), np.int64), np.array([4]))
+    earned = np.array([[np.nan] * seats, [1.0, np.nan, 2.0][:seats], [np.inf] * seats, [-0.0, 0.0, 0.0][:seats]])
+    sums = MatchupSums.zeros(1, seats)
+    MatchupAdder(4, seats).add(sums, lineups, earned, 0.0)
+    np.testing.assert_array_equal(sums.score[0], expected_sums(1, lineups, earned, 0.0)[0, 2 * seats :])
+
+
+def test_sums_are_added_to_earlier_ones():
+    lineups = Lineups(np.array([1]), None, np.zeros((1, 2), np.int64), np.array([3]))
+    sums, adder = MatchupSums.zeros(2, 2), MatchupAdder(3, 2)
+    for _ in range(2):
+        adder.add(sums, lineups, np.full((3, 2), 2.0, np.float32), 0.0)
+    assert sums.total.tolist() == [[0.0, 0.0], [12.0, 12.0]]
+    assert sums.square.tolist() == [[0.0, 0.0], [24.0, 24.0]]
+    assert sums.score.tolist() == [[0.0, 0.0], [3.0, 3.0]]
+    assert len(sums.total) == 2
