@@ -34,6 +34,9 @@ MAX_TRIAL_INTERVAL = 4096
 TRIAL_RUNS = 8
 """Runs of a trial. A run that takes much longer than those of the other mode counts as four."""
 
+FIRST_RUNS = (2, 4)
+"""Runs on one thread, and on several, before the first choice."""
+
 WEIGHT = 0.05
 """Weight of a run in the average time of its mode."""
 
@@ -103,11 +106,11 @@ class ThreadingHeuristic:
         self._choice = False
 
     def parallel(self) -> bool:
-        """Return whether the next run is to use several threads; the first runs try both modes twice."""
+        """Return whether the next run is to use several threads; the first runs try both modes."""
         single, several = self._recorded
-        if single < 2 or self._single < MIN_PARALLEL_SECONDS:
+        if single < FIRST_RUNS[0] or self._single < MIN_PARALLEL_SECONDS:
             return False
-        if several < 2:
+        if several < FIRST_RUNS[1]:
             return True
         better = self._parallel < self._single
         if better != self._choice:

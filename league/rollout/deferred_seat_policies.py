@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
@@ -69,7 +68,7 @@ class DeferredSeatPolicies:
             check_seat_policy(policy, index, self.core, self.seat, agents, count)
         self.pool = list(pool)
         if self._built is not None:
-            self._state, self._seed, self._built = self._built.state_dict(), self._first_seed, None
+            self._state, self._seed, self._built = {**self._built.state_dict()}, self._first_seed, None
 
     def seed(self, seed: int) -> None:
         """Seed the random streams of the policies' actions."""
@@ -82,15 +81,15 @@ class DeferredSeatPolicies:
     def state_dict(self) -> State:
         """Return random streams and hidden states, or before `build` the seed and what it will restore."""
         if self._built is not None:
-            return self._built.state_dict()
-        return {**self._state, "seed": torch.tensor(self._seed)}
+            return {**self._built.state_dict()}
+        return {**self._state, "seed": self._seed}
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict` of equally many policies, or fewer; raise CheckpointError if it does not fit."""
         if (seed := state.get("seed")) is not None:
-            if not isinstance(seed, Tensor) or seed.shape or seed.dtype != torch.int64 or not 0 <= int(seed) < SEEDS:
+            if type(seed) is not int or not 0 <= seed < SEEDS:
                 raise CheckpointError(f"seat {self.seat.name}: seed: expected an int from 0, got {seed!r:.80}")
-            self.seed(int(seed))
+            self.seed(seed)
         kept = {name: each for name, each in state.items() if name != "seed"}
         if self._built is None:
             self._state = kept

@@ -59,19 +59,18 @@ class Worlds:
 
 def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str = "kernel") -> bool:
     """Return whether a policy acts inside kernels on a device: a dense network, a random one, or a mixture of them."""
+    if isinstance(policy, Policy):
+        return acts_in_kernels(policy, device, engine)
     if isinstance(policy, MixturePolicy):
         return all(plays_in_kernels(member, device, engine) for member in policy.members)
-    if isinstance(policy, RandomPolicy):  # kernels cannot sample from a box without bounds
-        return not isinstance(policy.head, BoxHead) or policy.head.bounded
-    return acts_in_kernels(policy, device, engine)
+    # kernels cannot sample from a box without bounds
+    return isinstance(policy, RandomPolicy) and (not isinstance(policy.head, BoxHead) or policy.head.bounded)
 
 
 def num_parameters(policy: PolicyProtocol) -> int:
     """Return the number of weights of a network, 0 for a random policy, and the largest number of a mixture."""
-    if isinstance(policy, MixturePolicy):
-        return max(num_parameters(member) for member in policy.members)
     if not isinstance(policy, Policy):
-        return 0
+        return max(map(num_parameters, policy.members)) if isinstance(policy, MixturePolicy) else 0
     widths = [policy.obs_width, *policy.spec["hidden_sizes"], policy.head.num_params]
     return sum(map(operator.mul, widths, widths[1:]))
 
@@ -129,17 +128,17 @@ class KernelMatchups:
             for seat, agents in enumerate(worlds.rows):
                 index[:, agents] = rows[:, seat : seat + 1]
         # worlds with equal policies are adjacent, as they act together and use the same weights
-        own = lineups.of_worlds if counts is lineups.count else of_worlds(counts)
-        matchup = np.zeros(core.num_envs, np.int64)
-        matchup[: len(own)] = own
+        played, matchup = int(counts.sum()), np.zeros(core.num_envs, np.int64)
+        if len(counts) > 1:
+            matchup[:played] = of_worlds(counts)
         if worlds.plan is None:
             buffers = EpisodeResults.allocate(core)
             worlds.plan = PolicyRollout(core, self.policies, index, buffers, matchup=matchup, flexible=True)
         else:
             worlds.plan.assign(self.policies, index, matchup)
         worlds.plan.reseed(seed % SEEDS)
-        results = play_episodes(core, worlds.plan, seed, count=len(own), greedy=greedy, max_steps=max_steps)
-        returns = results.returns(len(own))
+        results = play_episodes(core, worlds.plan, seed, count=played, greedy=greedy, max_steps=max_steps)
+        returns = results.returns(played)
         if one_each:
             return returns
         earned = torch.from_numpy(returns).double()

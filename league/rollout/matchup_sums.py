@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,24 +12,7 @@ import warp_kernels
 from league.rollout.lineups import Lineups
 from warp_kernels.framework.matchup_sums import build_matchup_sums
 
-__all__ = ["MatchupAdder", "MatchupSums"]
-
-
-@dataclass(frozen=True)
-class MatchupSums:
-    """Sums over the episodes of K matchups with S seats, see `league.rollout.matchups.MatchupResults`."""
-
-    total: np.ndarray
-    """Sums of the returns of each seat's policy (K, S) float64."""
-    square: np.ndarray
-    """Sums of the squared returns (K, S) float64."""
-    score: np.ndarray
-    """Sums of the scores (K, S) float64."""
-
-    @classmethod
-    def zeros(cls, matchups: int, seats: int) -> MatchupSums:
-        """Return the sums over no episodes."""
-        return cls(*(np.zeros((matchups, seats)) for _ in range(3)))
+__all__ = ["MatchupAdder"]
 
 
 class MatchupAdder:
@@ -43,17 +26,18 @@ class MatchupAdder:
         self._matchup, self._count = np.zeros(num_envs, np.int64), np.zeros(num_envs + 1, np.int64)
         self._earned, self._sums = np.zeros((num_envs, seats)), np.zeros((0, 3 * seats))
         self._draw_margin = np.zeros(1)
+        self._launch: Any = None
 
-    def add(self, sums: MatchupSums, lineups: Lineups, earned: np.ndarray, draw_margin: float) -> None:
+    def add(self, sums: np.ndarray, lineups: Lineups, earned: np.ndarray, draw_margin: float) -> None:
         """Add returns, their squares and scores of every seat's policy.
 
         Args:
-            sums: Sums of K matchups.
+            sums: (3, K, S) float64, sums of returns, of their squares, and of scores.
             lineups: Lineups of W worlds.
             earned: (W, S) float, return of every seat.
             draw_margin: See `league.rollout.matchups.scores`.
         """
-        matchups, seats = sums.total.shape
+        _, matchups, seats = sums.shape
         if matchups > len(self._sums):
             self._sums = np.zeros((matchups, 3 * seats))
             self._record()
@@ -66,8 +50,7 @@ class MatchupAdder:
         found = self._sums[:matchups]
         found.fill(0.0)
         self._launch.launch()
-        for place, total in enumerate((sums.total, sums.square, sums.score)):
-            total += found[:, place * seats : (place + 1) * seats]
+        sums += found.reshape(matchups, 3, seats).swapaxes(0, 1)
 
     def _record(self) -> None:
         arrays = (self._draw_margin, self._matchup, self._count, self._earned, self._sums)

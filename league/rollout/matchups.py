@@ -18,7 +18,7 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.rollout.kernel_matchups import KernelMatchups, Worlds, num_parameters, plays_in_kernels
 from league.rollout.lineups import Lineups
-from league.rollout.matchup_sums import MatchupAdder, MatchupSums
+from league.rollout.matchup_sums import MatchupAdder
 from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
 from trainers.base.agent_group import agent_rows_of
 from trainers.base.learner_spec import ENGINES
@@ -102,7 +102,7 @@ def simulate_matchups(
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
     who, count = _check(game, matchups, episodes)
     loaded = _loaded(game, policies, who)
-    sums, games = MatchupSums.zeros(*who.shape), int(count.sum())
+    sums, games = np.zeros((3, *who.shape)), int(count.sum())
     inside = _in_kernels(game, who, count, games, loaded, engine, torch.device(device))
     of_kernels = games if inside is count else int(inside.sum())
     for kind, total in ((SeatMatchups, games - of_kernels), (KernelMatchups, of_kernels)):
@@ -124,7 +124,7 @@ def simulate_matchups(
                 part = lineups if passes == 1 else lineups.part(number * size, (number + 1) * size)
                 earned = simulator.simulate(part, seeds[number], greedy, max_steps)
                 worlds.adder.add(sums, part, earned, draw_margin)
-    return MatchupResults(*map(torch.from_numpy, (count, sums.total, sums.square, sums.score)))
+    return MatchupResults(*map(torch.from_numpy, (count, *sums)))
 
 
 _CACHE: OrderedDict[tuple[object, ...], Worlds] = OrderedDict()

@@ -20,7 +20,10 @@ from warp_kernels.rules import LAST, Rules
 
 __all__ = ["build_phased_rollout", "build_rollout"]
 
-_OF_SHORT_EPISODES = ("final_obs", "alive", "valid", "to_move", "action_mask", "refused")
+_OF_SHORT_EPISODES = (
+    *("final_obs", "alive", "valid", "to_move", "action_mask", "refused"),
+    *("terminated", "truncated", "running_return", "reward"),
+)
 """Arrays of IO that also have constant sizes where networks have a memo, so that the rules take most of the time."""
 
 

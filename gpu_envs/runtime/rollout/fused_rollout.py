@@ -20,7 +20,7 @@ from warp_kernels.framework.policies import Acting
 __all__ = ["FusedRollout"]
 
 FIRST_STEP, STEPS, GREEDY = 3, 4, 5  # arguments of the kernel
-MIN_WORLDS_WITH_MEMO = 128
+MIN_WORLDS_WITH_MEMO = 512
 """Fewest worlds of a shard where networks have a memo; a launch takes about as long as 30 episodes of Kuhn poker."""
 
 

@@ -62,7 +62,10 @@ def test_first_run_of_a_mode_does_not_decide(single, parallel, cold):
         first = mode == cold and mode not in seen
         heuristic.record(1.0 if first else (parallel if mode else single) * 1e-3, mode)
         seen.append(mode)
-    assert seen == [False, False, True, True] + [parallel < single] * 16
+    single_runs, parallel_runs = thread_pool.FIRST_RUNS
+    assert min(single_runs, parallel_runs) > 1
+    assert seen[: single_runs + parallel_runs] == [False] * single_runs + [True] * parallel_runs
+    assert {*seen[single_runs + parallel_runs :]} == {parallel < single}
 
 
 def test_one_slow_run_does_not_change_the_mode():

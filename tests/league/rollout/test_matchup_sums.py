@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from league.rollout.lineups import Lineups, of_worlds
-from league.rollout.matchup_sums import MatchupAdder, MatchupSums
+from league.rollout.matchup_sums import MatchupAdder
 from league.rollout.matchups import scores
 
 NUM_ENVS = 64
@@ -49,27 +49,25 @@ def test_sums_equal_those_in_the_order_of_the_worlds(seed, seats, matchups, worl
     generator, adder = np.random.default_rng(seed), MatchupAdder(NUM_ENVS, seats)
     for size in (worlds, max(worlds // 2, 1)):  # buffers are used again
         lineups, earned = make_case(generator, seats, matchups, size, ordered)
-        found = MatchupSums.zeros(matchups, seats)
+        found = np.zeros((3, matchups, seats))
         adder.add(found, lineups, earned, draw_margin)
-        joined = np.concatenate([found.total, found.square, found.score], 1)
-        np.testing.assert_array_equal(joined, expected_sums(matchups, lineups, earned, draw_margin))
+        expected = expected_sums(matchups, lineups, earned, draw_margin)
+        np.testing.assert_array_equal(np.concatenate([*found], 1), expected)
 
 
 @pytest.mark.parametrize("seats", [2, 3])
 def test_undefined_returns_rank_equal_to_all(seats):
     lineups = Lineups(np.array([0]), None, np.zeros((1, seats), np.int64), np.array([4]))
     earned = np.array([[np.nan] * seats, [1.0, np.nan, 2.0][:seats], [np.inf] * seats, [-0.0, 0.0, 0.0][:seats]])
-    sums = MatchupSums.zeros(1, seats)
+    sums = np.zeros((3, 1, seats))
     MatchupAdder(4, seats).add(sums, lineups, earned, 0.0)
-    np.testing.assert_array_equal(sums.score[0], expected_sums(1, lineups, earned, 0.0)[0, 2 * seats :])
+    np.testing.assert_array_equal(sums[2, 0], expected_sums(1, lineups, earned, 0.0)[0, 2 * seats :])
 
 
 def test_sums_are_added_to_earlier_ones():
     lineups = Lineups(np.array([1]), None, np.zeros((1, 2), np.int64), np.array([3]))
-    sums, adder = MatchupSums.zeros(2, 2), MatchupAdder(3, 2)
+    sums, adder = np.zeros((3, 2, 2)), MatchupAdder(3, 2)
     for _ in range(2):
         adder.add(sums, lineups, np.full((3, 2), 2.0, np.float32), 0.0)
-    assert sums.total.tolist() == [[0.0, 0.0], [12.0, 12.0]]
-    assert sums.square.tolist() == [[0.0, 0.0], [24.0, 24.0]]
-    assert sums.score.tolist() == [[0.0, 0.0], [3.0, 3.0]]
-    assert len(sums.total) == 2
+    assert sums[:, 1].tolist() == [[12.0, 12.0], [24.0, 24.0], [3.0, 3.0]]
+    assert not sums[:, 0].any()
