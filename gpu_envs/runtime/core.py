@@ -108,12 +108,12 @@ class Core(EnvBatch):
         keys = None if seed is None else seed_keys(self.id, seed, io["seed"])
         clock = check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_episode_steps, io["step"])
         if reset_mask is None:
-            self._reset_rows["restart"][:], self._reset_rows["step"][:] = True, clock
+            self._mark_reset(keys, clock)
         else:
             io["restart"].copy_(reset_mask)
             io["step"].copy_(torch.where(reset_mask, clock, io["step"]))
-        if keys is not None:
-            write_keys(self._reset_rows if reset_mask is None else io, keys, reset_mask)
+            if keys is not None:
+                write_keys(io, keys, reset_mask)
         self._launcher.run("reset")
         self._started = True
         for recorder in self._open_recorders():

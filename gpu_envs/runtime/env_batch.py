@@ -112,7 +112,7 @@ class EnvBatch:
         self._started = False
         self._closed = False
         key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        write_keys(io, seed_keys(env_id, key, io["seed"]), None)
+        write_keys(self._reset_rows, seed_keys(env_id, key, io["seed"]), None)
 
     def __getstate__(self) -> NoReturn:
         """Raise an error: a core is bound to the memory and launches of its device."""
@@ -280,6 +280,12 @@ class EnvBatch:
         if not self._closed:
             self._closed = True
             self.raise_pending_errors()
+
+    def _mark_reset(self, keys: torch.Tensor | int | None, clock: torch.Tensor | int) -> None:
+        """Write what the kernel of a reset reads: all worlds start an episode at step counts (E,), with keys (E,)."""
+        self._reset_rows["restart"][:], self._reset_rows["step"][:] = True, clock
+        if keys is not None:
+            write_keys(self._reset_rows, keys, None)
 
     def _check_open(self) -> None:
         if self._closed:

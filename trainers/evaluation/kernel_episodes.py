@@ -60,7 +60,8 @@ def play_episodes(
     """
     results, count = plan.trace, core.num_envs if count is None else count
     assert isinstance(results, EpisodeResults)
-    core.reset(seed=seed)
+    if not plan.reset_at_start(seed):
+        core.reset(seed=seed)
     results.start(count)
     stops = core.schedule == "fused" and core.device.type == "cpu"
     every = STEPS_PER_SYNC if not stops else max_steps if progress is None else STEPS_PER_LAUNCH

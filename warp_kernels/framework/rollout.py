@@ -31,9 +31,9 @@ _OF_SHORT_EPISODES = (
 def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     """Build the fused kernel of a rollout, without compiling it.
 
-    Launched like the other fused kernels, with the first step, the number of steps and whether actions are greedy
-    behind ``stride``, and policies and buffers behind ``io``. Unless every step is stored, worlds stop after their
-    first episode.
+    Launched like the other fused kernels, with the first step, the number of steps, whether actions are greedy, and
+    whether worlds are reset first behind ``stride``, and policies and buffers behind ``io``. Only kernels with a memo
+    reset worlds: those with ``io.restart``. Unless every step is stored, worlds stop after their first episode.
 
     Args:
         rules: The environment's rules.
@@ -47,7 +47,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
     lay, has_lay = rules.relayout, rules.relayout is not None
     parts = step_phases(rules)
-    whole = one_world(rules, parts.play, parts.start)
+    whole, reset = one_world(rules, parts.play, parts.start), one_world(rules, parts.renew, parts.start)
     traced = acting.traced
     act = act_all(rules, acting, together)
     store, store_world, store_last = _storage(rules, acting)
@@ -71,6 +71,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
         first_step: int,
         steps: int,
         greedy: int,
+        restart: int,
         params: wp.array(dtype=Params),
         state: State,
         io: IO,
@@ -85,6 +86,12 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
         world = first + thread * together
         while world < end:
             last = wp.min(world + together, end)
+            if wp.static(acting.memo):
+                if restart == 1:
+                    env = int(world)
+                    while env < last:
+                        reset(params, state, io, env & LAST)
+                        env += 1
             t = int(first_step)
             going = bool(True)
             if wp.static(not traced):

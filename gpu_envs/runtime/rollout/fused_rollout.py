@@ -19,7 +19,7 @@ from warp_kernels.framework.policies import Acting
 
 __all__ = ["FusedRollout"]
 
-FIRST_STEP, STEPS, GREEDY = 3, 4, 5  # arguments of the kernel
+SPAN = (3, 4, 5, 6)  # arguments of the kernel: first step, steps, greedy, restart
 MIN_WORLDS_WITH_MEMO = 512
 """Fewest worlds of a shard where networks have a memo; a launch takes about as long as 30 episodes of Kuhn poker."""
 
@@ -41,7 +41,7 @@ class FusedRollout:
     def __init__(
         self, core: EnvBatch, kernel: Any, acting: Acting, policies: Callable[[], Any], trace: Any, threads: int
     ) -> None:
-        self.core, self.threads, self._span = core, threads, (0, 0, False)
+        self.core, self.threads, self._span = core, threads, (0, 0, False, False)
         launcher = core._launcher
         params, state, ios = launcher.arguments
         shards = launcher.rollout_shards if threads > 1 else []
@@ -62,16 +62,23 @@ class FusedRollout:
             commands = []
             for (first, end), io in zip(shards, ios, strict=False):
                 lanes = 1 if launcher.device.is_cpu else end - first
-                inputs = [first, end, lanes, 0, 0, 0, params, state, io, struct, trace]
+                inputs = [first, end, lanes, 0, 0, 0, 0, params, state, io, struct, trace]
                 commands.append(wp.launch(kernel, (lanes, 1), inputs, device=launcher.device, record_cmd=True))
             self._commands.append(commands)
 
-    def run(self, num_steps: int, first_step: int, greedy: bool) -> None:
-        """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
-        if self._span != (first_step, num_steps, greedy):
-            self._span = (first_step, num_steps, greedy)
+    def run(self, num_steps: int, first_step: int, greedy: bool, restart: bool = False) -> None:
+        """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU.
+
+        Args:
+            num_steps: Number of steps.
+            first_step: First step of the buffers.
+            greedy: Take the most probable actions.
+            restart: Reset the worlds with ``io.restart`` first; for policies with a memo only.
+        """
+        if self._span != (first_step, num_steps, greedy, restart):
+            self._span = (first_step, num_steps, greedy, restart)
             for command in (each for commands in self._commands for each in commands):
-                for place, value in zip((FIRST_STEP, STEPS, GREEDY), self._span, strict=True):
+                for place, value in zip(SPAN, self._span, strict=True):
                     command.set_param_at_index(place, int(value))
         first, launcher = self._commands[0], self.core._launcher
         if launcher.device.is_cuda:

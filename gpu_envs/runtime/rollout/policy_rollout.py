@@ -21,6 +21,7 @@ from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.network_form import acting_tile_rows
 from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
 from gpu_envs.runtime.rollout.trace import RolloutTrace
+from gpu_envs.runtime.seeding import seed_keys
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.host_view import host_view
 from gpu_envs.utils.suggestions import unknown_name_message
@@ -84,6 +85,7 @@ class PolicyRollout:
         self._misfits: dict[tuple[str, PolicyKind], str] = {}
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
+        self._restarts = False  # the next run resets the environments
         self.matchup = torch.zeros(core.num_envs if index.ndim == 2 else 0, dtype=torch.int32, device=core.device)
         self._matchup_rows = host_view(self.matchup)
         self._allocate(0, 0)
@@ -225,12 +227,27 @@ class PolicyRollout:
         """Set the key of the random streams of all policies."""
         self._policy_rows[1][:] = seed
 
+    def reset_at_start(self, seed: int) -> bool:
+        """Let the next run reset all environments as ``core.reset(seed)`` does; return False if it cannot.
+
+        A kernel with a memo resets an environment where it plays it, so that its data stay in the cache of the thread.
+        """
+        core = self.core
+        if self._acting is None or not self._acting.memo or core.is_recording:
+            return False
+        core._check_open()
+        core.raise_pending_errors()
+        core._mark_reset(seed_keys(core.id, seed, core._io["seed"]), 0)
+        core._started = self._restarts = True
+        return True
+
     def run(self, num_steps: int, first_step: int = 0, greedy: bool = False) -> None:
         """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
         if self._arguments is not self.core._launcher.arguments:
             self._record()
         if self._fused is not None:
-            self._fused.run(num_steps, first_step, greedy)
+            self._fused.run(num_steps, first_step, greedy, self._restarts)
+            self._restarts = False
             return
         act, store, *last = self._stages
         for t in range(first_step, first_step + num_steps):
