@@ -20,7 +20,7 @@ from warp_kernels.framework.policies import Acting
 __all__ = ["FusedRollout"]
 
 SPAN = (3, 4, 5, 6)  # arguments of the kernel: first step, steps, greedy, restart
-MIN_WORLDS_WITH_MEMO = 512
+MIN_WORLDS_WITH_MEMO = 128
 """Fewest worlds of a shard where networks have a memo; a launch takes about as long as 30 episodes of Kuhn poker."""
 
 

@@ -19,11 +19,11 @@ from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.fused_rollout import FusedRollout
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.network_form import acting_tile_rows
+from gpu_envs.runtime.rollout.policy_tables import PolicyTables
 from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.runtime.seeding import seed_keys
 from gpu_envs.utils.devices import current_device_kept
-from gpu_envs.utils.host_view import host_view
 from gpu_envs.utils.suggestions import unknown_name_message
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
@@ -86,19 +86,13 @@ class PolicyRollout:
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
         self._restarts = False  # the next run resets the environments
-        self.matchup = torch.zeros(core.num_envs if index.ndim == 2 else 0, dtype=torch.int32, device=core.device)
-        self._matchup_rows = host_view(self.matchup)
-        self._allocate(0, 0)
+        self._tables = PolicyTables(core, repeated=index.ndim == 2)
         self.assign(policies, index, matchup)
 
-    def _allocate(self, policies: int, matchups: int) -> None:
-        """Allocate the tables that kernels read, for a largest number of policies and of matchups."""
-        device = self.core.device
-        self._addresses = torch.zeros(policies, dtype=torch.int64, device=device)
-        self._seeds, self._kinds = torch.zeros_like(self._addresses), self._addresses.int()
-        self.index = torch.zeros((matchups, self.core.num_agents), dtype=torch.int32, device=device)
-        tables = (self.index, self._addresses, self._seeds, self._kinds)
-        self._index_rows, *self._policy_rows = (host_view(table) for table in tables)
+    @property
+    def matchup(self) -> Tensor:
+        """Matchup of every world (E,) int32, live; empty where all play matchup 0."""
+        return self._tables.matchup
 
     def assign(
         self,
@@ -128,21 +122,15 @@ class PolicyRollout:
         acting = self._acting
         if acting is None or not all(policy.kind in self._everywhere for policy in policies):
             acting = self._acting_of(numbers)
-        fits = len(policies) <= len(self._addresses) and len(numbers) <= len(self.index)
-        if not fits:
-            most = max(len(policies), len(self._addresses), 1)
-            self._allocate(most, max(len(numbers), len(self.index)))
-        _write(self._index_rows, numbers)
-        if not acting.shared:
-            matchup = np.arange(core.num_envs) if matchup is None else matchup
-            _write(self._matchup_rows, matchup)
+        moved = self._tables.reserve(len(policies), len(numbers))
+        self._tables.write_matchups(numbers, matchup)
         covered = self._acting is acting or (self._acting is not None and _covers(self._acting, acting))
         if not covered:
             self._acting = acting
             every = range(len(acting.kinds)) if self._flexible else ()
             self._everywhere = [acting.kinds[kind] for kind in every if all(kind in own for own in acting.kinds_of)]
         self.refresh()
-        recorded = not fits or not covered
+        recorded = moved or not covered
         if recorded:
             self._record()
         return recorded
@@ -217,15 +205,11 @@ class PolicyRollout:
     def refresh(self) -> None:
         """Read where the weights of the policies are, their seeds and kinds."""
         assert self._acting is not None
-        if self.policies:
-            kinds = self._acting.kinds
-            values = [(each.weights.data_ptr(), each.seed, kinds.index(each.kind)) for each in self.policies]
-            for rows, column in zip(self._policy_rows, zip(*values, strict=True), strict=True):
-                _write(rows, column)
+        self._tables.write_policies(self.policies, self._acting.kinds)
 
     def reseed(self, seed: int) -> None:
         """Set the key of the random streams of all policies."""
-        self._policy_rows[1][:] = seed
+        self._tables.reseed(seed)
 
     def reset_at_start(self, seed: int) -> bool:
         """Let the next run reset all environments as ``core.reset(seed)`` does; return False if it cannot.
@@ -311,11 +295,7 @@ class PolicyRollout:
     def _policies_struct(self) -> Any:
         """Return Warp's struct over the policies."""
         struct = Policies()
-        struct.addresses = wp.from_torch(self._addresses, dtype=wp.uint64)
-        struct.seeds = wp.from_torch(self._seeds, dtype=wp.uint64)
-        struct.kinds = wp.from_torch(self._kinds)
-        struct.index = wp.from_torch(self.index)
-        struct.matchup = wp.from_torch(self.matchup)
+        self._tables.fill(struct)
         if self.draw is not None:
             struct.cumulative = wp.from_torch(self.draw.cumulative)
             struct.draw_seed = wp.from_torch(self.draw.seed, dtype=wp.uint64)
@@ -355,11 +335,6 @@ def _outputs_of(acting: Acting, core: EnvBatch) -> Tensor:
     """Allocate the outputs of networks that blocks compute in tiles, (E * A, K), empty without any."""
     widths = [kind.mlp.head_width for kind, rows in zip(acting.kinds, acting.tile_rows, strict=True) if rows]
     return torch.zeros((core.num_envs * core.num_agents if widths else 0, max(widths, default=0)), device=core.device)
-
-
-def _write(rows: Tensor | np.ndarray, values: Tensor | np.ndarray | Sequence[int]) -> None:
-    """Copy numbers into the first rows of a table, see `host_view`."""
-    rows[: len(values)] = values if isinstance(rows, np.ndarray) else torch.as_tensor(values)  # type: ignore[call-overload]
 
 
 def _covers(built: Acting, wanted: Acting) -> bool:
