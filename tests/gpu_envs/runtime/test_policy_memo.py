@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import gpu_envs
+from gpu_envs.errors import ResetNeededError
 from gpu_envs.runtime.rollout import fused_rollout
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
@@ -90,6 +91,48 @@ def test_memo_forgets_outputs_when_weights_change_between_launches():
     after, fresh = repeat(plan), play("KuhnPoker-v0", policies=policies)[0]
     assert not torch.equal(before["episode_return"], after["episode_return"])
     assert torch.equal(fresh["episode_return"], after["episode_return"])
+
+
+@pytest.mark.parametrize("autoreset", ["disabled", "same_step"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "LeducPoker-v0", "TicTacToe-v0"])
+def test_reset_at_the_start_of_a_rollout_equals_a_reset_before_it(env_id, threads, autoreset, monkeypatch):
+    if threads > 1:
+        monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
+    cores = [
+        gpu_envs.make(env_id, num_envs=WORLDS, device="cpu", seed=0, threads=threads, autoreset=autoreset).core
+        for _ in range(2)
+    ]
+    plans = [
+        PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core)) for core in cores
+    ]
+    # later rollouts of others, within episodes, and without a reset
+    for seed, count, steps in ((5, WORLDS, 60), (6, 100, 2), (6, 200, 60), (None, WORLDS, 1)):
+        for core, plan in zip(cores, plans, strict=True):
+            plan.trace.start(count)
+            if seed is not None and core is cores[0]:
+                core.reset(seed=seed)
+            elif seed is not None:
+                assert plan.reset_at_start(seed)
+            core.rollout(plan, steps)
+        states = [core.get_state() for core in cores]
+        for name, value in states[0].items():
+            assert torch.equal(states[1][name], value), name
+        assert torch.equal(plans[0].trace.episode_return, plans[1].trace.episode_return)
+
+
+def test_rollouts_that_cannot_reset_leave_it_to_the_environments():
+    for env_id, record in (("RockPaperScissors-v0", False), ("KuhnPoker-v0", True)):
+        core = gpu_envs.make(env_id, num_envs=2, device="cpu", autoreset="disabled").core
+        plan = PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core))
+        recorder = core.record_episodes([0]) if record else None
+        assert not plan.reset_at_start(5)
+        assert recorder is None or not recorder.closed
+    core = gpu_envs.make("KuhnPoker-v0", num_envs=2, device="cpu", autoreset="disabled").core
+    plan = PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core))
+    core.close()
+    with pytest.raises(ResetNeededError, match="this environment is closed"):
+        plan.reset_at_start(5)
 
 
 def test_only_episodes_of_turn_based_games_have_a_memo():
