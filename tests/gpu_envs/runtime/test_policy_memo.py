@@ -82,10 +82,12 @@ def forced(init):
     return parallel
 
 
-def test_memo_forgets_outputs_when_weights_change_between_launches():
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memo_forgets_outputs_when_weights_change_between_launches(threads, monkeypatch):
+    monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
     core = gpu_envs.make("KuhnPoker-v0", num_envs=1, device="cpu").core
     policies = policies_of(core)
-    before, plan = play("KuhnPoker-v0", policies=policies)
+    before, plan = play("KuhnPoker-v0", threads=threads, policies=policies)
     for policy in policies:
         policy.weights.neg_()
     after, fresh = repeat(plan), play("KuhnPoker-v0", policies=policies)[0]
