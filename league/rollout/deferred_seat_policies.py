@@ -68,7 +68,8 @@ class DeferredSeatPolicies:
             check_seat_policy(policy, index, self.core, self.seat, agents, count)
         self.pool = list(pool)
         if self._built is not None:
-            self._state, self._seed, self._built = {**self._built.state_dict()}, self._first_seed, None
+            self._state = {**self._built.state_dict()}
+            self._seed, self._built = self._first_seed, None
 
     def seed(self, seed: int) -> None:
         """Seed the random streams of the policies' actions."""
