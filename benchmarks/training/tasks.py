@@ -18,9 +18,9 @@ class Goal:
     bound: float | str | None = None
     """The end of the 95 % interval that counts must reach it; None: only recorded.
 
-    A number; or the policies that take the place of the trained ones, from whose interval it must lie apart: "random",
-    "scripted", "checkpoint SHARE" for the run's own policies after this share of its steps, or "zoo NAME" for those of
-    the model zoo. "jaxmarl" is the result of `jaxmarl_learning`.
+    A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
+    These are "random", "scripted", "checkpoint SHARE" and "zoo NAME". "checkpoint SHARE" are the run's own policies after
+    this share of its steps, and "zoo NAME" those of the model zoo. "jaxmarl" is the result of `jaxmarl_learning`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""

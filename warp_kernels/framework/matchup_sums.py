@@ -13,8 +13,8 @@ def build_matchup_sums() -> Any:
     """Build the kernel of one thread, without compiling it; sums are in the order of the worlds.
 
     Arguments: draw margin (1,); matchup (L,) and number of worlds (L,) of every lineup, 0 behind the last one; returns
-    of the policies (W, S), where the worlds of a lineup follow one another; and sums (K, 3 * S) to which returns, their
-    squares and scores are added. Scores are those of ``league.rollout.matchups.scores``.
+    of the policies (W, S); sums (K, 3 * S). The worlds of a lineup follow one another. Returns, their squares and
+    scores are added to the sums. Scores are those of ``league.rollout.matchups.scores``.
     """
 
     @wp.kernel(module="warp_kernels.matchup_sums", name="matchup_sums")

@@ -65,7 +65,7 @@ def test_all_writes_every_copy_and_a_name_chooses_one(league, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--policy", "nobody=main_0:1"], "--policy: no seat 'nobody' in RockPaperScissors-v0; there are player_0"),
+        (["--policy", "dealer=main_0:1"], "--policy: no seat 'dealer' in RockPaperScissors-v0; there are player_0"),
         (["--policy", "player_0=main_9"], "player: expected the name of one of"),
         (["--policy", "player_0=main_0:1", "--all"], "--policy: has no effect with --all"),
         (["--policy", "player_0=random"], "random: expected a trained network, got a policy of kind random"),
