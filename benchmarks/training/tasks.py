@@ -19,8 +19,8 @@ class Goal:
     """The end of the 95 % interval that counts must reach it; None: only recorded.
 
     A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
-    These are "random", "scripted", "checkpoint SHARE" and "zoo NAME". "checkpoint SHARE" are the run's own policies after
-    this share of its steps, and "zoo NAME" those of the model zoo. "jaxmarl" is the result of `jaxmarl_learning`.
+    These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
+    steps, and those of the model zoo. "jaxmarl" is the result of `jaxmarl_learning`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
