@@ -215,6 +215,7 @@ STUDIES: Mapping[str, Study] = {
     ),
     "tag": Study(
         "TagContinuous-v0",
+        num_seeds=3,
         env={"num_taggers": 2, "num_runners": 4, "grid_length": 7.0, "episode_length": 100},
         steps=500_000,
         budget=125_000,

@@ -115,7 +115,7 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     lines = [
         f"## {title(task)}",
         "",
-        f"    gpu-envs {task.command} {task.options} --seed SEED",
+        f"```bash\ngpu-envs {task.command} {task.options} --seed SEED\n```",
         "",
         f"Threshold ({task.origin}): {task.source}. Random policies: {chance}. Seeds: {seeds}. "
         f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "

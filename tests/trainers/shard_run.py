@@ -22,6 +22,7 @@ from trainers.storage.sharded_checkpoint import load_on_rank0
 
 TAG = {"num_taggers": 3, "num_runners": 3, "grid_length": 0.7, "episode_length": 10}
 PPO = {"rollout_length": 8, "num_epochs": 2, "num_minibatches": 3, "hidden_sizes": (16,), "learning_rate": 0.003}
+SHORT = {"rollout_length": 8, "hidden_sizes": (16,), "learning_rate": 0.003}
 # the oldest steps leave the replay, and the first update finds too few in it
 REPLAY = {"rollout_length": 8, "hidden_sizes": (16,), "updates": 3, "batch_size": 24, "replay_size": 150}
 REPLAY |= {"learning_starts": 60, "learning_rate": 0.01}
@@ -41,6 +42,7 @@ RUNS = {
     "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "network": "gru"}),
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),
     "squashed": ("Pendulum-v1", {}, "a2c", {"hidden_sizes": (16,), "squash": True}),
+    "off_policy": ("SimpleSpread-v0", SPREAD, "appo", PPO),
     "turns": ("TicTacToe-v0", {}, "ppo", PPO),
     "dqn": ("CartPole-v1", {}, "dqn", RARE),
     "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
@@ -54,6 +56,8 @@ SLOW = {
     "vdn": ("TagGridworld-v0", GRID, "vdn", REPLAY),
     "ddpg": ("SimpleSpread-v0", SPREAD | BOX, "ddpg", REPLAY),
     "choices": ("TagContinuous-v0", TAG, "sac", REPLAY | {"normalize_obs": True}),
+    "impala": ("TagContinuous-v0", TAG, "impala", SHORT),
+    "returns": ("CartPole-v1", {}, "pg", SHORT),
     "relaxed": ("SimpleTag-v0", TWO, "maddpg", REPLAY | {"normalize_obs": True}),
     "masac": ("SimpleTag-v0", TWO | BOX, "masac", REPLAY),
     "valued": ("SimpleSpread-v0", SPREAD, "masac", REPLAY | {"batch_size": 4}),
