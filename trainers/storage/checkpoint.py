@@ -272,8 +272,9 @@ def find(path: Path) -> Path:
             return found[-1]
     if (path / LEAGUE).is_file():
         raise CheckpointError(
-            f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; gpu-envs league render {path} "
-            f"shows its policies, and gpu-envs league export {path} --output FOLDER writes them as a checkpoint"
+            f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "
+            f"gpu-envs league render {path} shows its policies, and "
+            f"gpu-envs league export {path} --output FOLDER writes them as a checkpoint"
         )
     if (path / SEEDS).is_file():
         runs = sorted(run.name for run in path.glob("seed-*"))
