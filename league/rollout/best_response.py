@@ -257,7 +257,7 @@ def settled(game: Game, config: TrainConfig) -> TrainConfig:
         raise ConfigError(
             f"train: expected the environment of the game, {game.env_id} {dict(game.env)}, got {config.env_id}"
         )
-    for name in ("policies", "patience", "until_return", "eval_opponents"):
+    for name in ("policies", "patience", "until_return", "eval_opponents", "num_actors"):
         if getattr(config, name):
             raise ConfigError(f"train.{name}: expected none in a league, got {getattr(config, name)!r}")
     if game.shared and getattr(config.learner, "mixer", None):

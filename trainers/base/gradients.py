@@ -140,8 +140,18 @@ class GradientReducer:
         """
         return MinibatchSampler(batch, self, fixed_shapes)
 
-    def normalize(self, values: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Return values (N,) scaled to mean 0 and standard deviation 1 over those with `valid` (N,) bool; None: all."""
+    def normalize(self, values: Tensor, valid: Tensor | None = None, ratio: Tensor | None = None) -> Tensor:
+        """Return values scaled to mean 0 and standard deviation 1.
+
+        Args:
+            values: (N,) values.
+            valid: (N,) bool, values to scale by; None: all.
+            ratio: (N,) importance ratios that are factors of `values`. A mean is subtracted with the same factor:
+                otherwise it would move a policy relative to the one that sampled.
+        """
+        if ratio is not None:
+            mean = self._moments(values, valid)[0] / self._moments(ratio, valid)[0].clamp(min=1e-8)
+            values = values - ratio * mean
         mean, _, deviation = self._moments(values, valid)
         return (values - mean) / (deviation + 1e-8)
 

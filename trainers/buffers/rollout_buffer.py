@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -168,13 +168,28 @@ class RolloutBuffer:
             final = torch.cat([last, final[-1:]])
         for name, tensor in {**per_step, "final_obs": final}.items():
             self._take(name, tensor, whole)
-        self.capacity: int = len(final) - 1
+        self.capacity = len(final) - 1
         truncations = trace.final_count[:, rows]
         self.final_count.copy_(truncations.any() * self.capacity)  # rows have gaps: all are used, or none
         self.largest_final_count.copy_(
             torch.maximum(self.largest_final_count, (truncations.max() > each) * (self.capacity + 1))
         )
         self.t = self.length
+
+    def copies(self) -> dict[str, Tensor]:
+        """Return copies of the buffers of a complete rollout, by name."""
+        return {
+            name: value.clone()
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor) and name != "largest_final_count"
+        }
+
+    def load_copies(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take a complete rollout of a buffer of equal shape, as `copies` returned it."""
+        for name, tensor in tensors.items():
+            self._take(name, tensor.to(self.device), whole=False)
+        self.capacity: int = len(self.final_obs) - 1
+        self.t: int = self.length
 
     def _take(self, name: str, tensor: Tensor | None, whole: bool) -> None:
         """Use a tensor as buffer if it holds all agents, else copy it; recorded launches need buffers in one place."""
@@ -272,7 +287,7 @@ class RolloutBuffer:
 
     def rewind(self) -> None:
         """Restart the rollout."""
-        self.t: int = 0
+        self.t = 0
         self.final_count.zero_()
 
     def clear(self) -> None:

@@ -90,7 +90,8 @@ class TrainOptions(ImportOptions, TrainConfig):
     num_workers: OptionalInt = None
     """Number of Ray workers that share the environments of one training. The result is that of one process."""
     ray_address: OptionalStr = None
-    """Ray cluster of the workers: "auto", "local" or HOST:PORT. Without --num-workers, use all its GPUs."""
+    """Ray cluster of the workers: "auto", "local" or HOST:PORT. Without --num-workers, use all its GPUs. With
+    --num-actors, the cluster of the actors; the learner is this process."""
     video: bool = True
     """Write video.mp4 of the trained policies at the end."""
 

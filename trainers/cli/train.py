@@ -26,6 +26,7 @@ from trainers.config.train_config import OPTION_FIELDS, TrainConfig, make_eval_c
 from trainers.evaluation.cross_play import as_json, play_and_print
 from trainers.evaluation.policy_evaluation import by_member
 from trainers.evaluation.policy_video import MAX_FRAMES, record
+from trainers.runner.actors.async_collector import ActorSource
 from trainers.runner.episode_statistics import RECENT
 from trainers.runner.signals import process_seconds
 from trainers.runner.train_result import TrainResult, load_result
@@ -52,11 +53,12 @@ def train_command(argv: list[str]) -> int:
     if isinstance(resume, SeedsRecord) or (resume is None and args.num_seeds is not None):
         return train_several(config, args.num_seeds, args.run_dir, resume)
     with config.in_force():  # for the evaluation at the end too
-        if args.num_workers is not None or args.ray_address is not None:
+        if args.num_workers is not None or (args.ray_address is not None and not config.num_actors):
             result = _train_on_cluster(config, args, resume)
         else:
             progress = ProgressBar(config.iterations * config.rollout_steps, "steps", file=sys.stderr)
-            trainer = Trainer(config, args.run_dir, resume, progress=progress)
+            actors = None if args.ray_address is None else _actors_on_cluster(config, args.ray_address)
+            trainer = Trainer(config, args.run_dir, resume, progress=progress, actors=actors)
             _print_start(trainer)
             with progress:
                 trainer.run()
@@ -64,11 +66,20 @@ def train_command(argv: list[str]) -> int:
         return report_training(result, args.video)
 
 
+def _actors_on_cluster(config: TrainConfig, address: str) -> ActorSource:
+    from trainers.cluster.ray_actors import ray_actors
+
+    return ray_actors(address, gpus_per_actor=float((config.actor_device or config.device).startswith("cuda")))
+
+
 def _print_start(trainer: Trainer) -> None:
     if trainer.archived is not None:
         print(f"what came after iteration {trainer.iteration} is now in {trainer.archived}/")
     config, policies = trainer.config, ", ".join(trainer.assignments)
-    where = f"{config.num_envs} worlds on {trainer.core.device}, {engine_text(trainer.engines)}, {trainer.run_dir}/"
+    actors = f"{config.num_actors} actors x " if config.num_actors else ""
+    where = (
+        f"{actors}{config.num_envs} worlds on {trainer.core.device}, {engine_text(trainer.engines)}, {trainer.run_dir}/"
+    )
     print(f"training {policies} on {config.env_id}: {where}", flush=True)
 
 

@@ -77,6 +77,8 @@ def train_distributed(
             workers failed more than `max_failures` times.
     """
     registry.find(config.algorithm).check_plays()
+    if config.num_actors:
+        raise ConfigError(f"num_actors: expected 0 with num_workers, got {config.num_actors}; use one of them")
     chosen = run_folder.resolve_run_dir(Path(path), resume)
     assert chosen is not None
     out = chosen.absolute()

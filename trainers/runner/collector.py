@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
@@ -153,11 +152,14 @@ class Collector:
         self.core.set_state(select_prefix(state, "core."))
         if self.opponents is not None:
             self.opponents.load_state_dict(select_prefix(state, "opponents."))
-        recent = state.get("episodes.recent")
-        if not isinstance(recent, Tensor) or recent.shape[1:] != self.episodes.recent.shape[1:]:
-            wanted = f"a tensor (N, {len(self.core.groups)})"
-            raise CheckpointError(f"episodes.recent: expected {wanted}, got {recent!r:.80}")
-        self.episodes.recent = recent.cpu()
+        self.episodes.load_recent(state.get("episodes.recent"))
+
+    def metrics(self) -> dict[str, float]:
+        """Return {}: the trainer measures everything itself."""
+        return {}
+
+    def close(self) -> None:
+        """Do nothing: nothing runs between rollouts."""
 
 
 def _copy(state: State) -> State:

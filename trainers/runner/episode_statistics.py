@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
@@ -69,6 +70,13 @@ class EpisodeStatistics:
             row[f"{group}/episode_return_mean"] = mean_return
             row[f"{group}/episode_length_mean"] = mean_length
         return row
+
+    def load_recent(self, recent: object) -> None:
+        """Restore `recent`; raise CheckpointError if it does not fit the groups."""
+        if not isinstance(recent, Tensor) or recent.shape[1:] != self.recent.shape[1:]:
+            wanted = f"a tensor (N, {len(self.rows)})"
+            raise CheckpointError(f"episodes.recent: expected {wanted}, got {recent!r:.80}")
+        self.recent = recent.cpu()
 
     def recent_returns(self) -> dict[str, float]:
         """Return the mean return per agent over the last RECENT episodes, by group; {} before RECENT episodes."""

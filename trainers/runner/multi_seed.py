@@ -66,6 +66,8 @@ class MultiSeedTrainer(Summarized):
         """
         if num_seeds < 1:
             raise ConfigError(f"num_seeds: expected an int >= 1, got {num_seeds}")
+        if config.num_actors:
+            raise ConfigError(f"num_actors: expected 0 with several seeds, got {config.num_actors}; use one seed")
         on_cpu = config.device == "cpu"
         if on_cpu and config.num_threads == 0:
             config = dataclasses.replace(config, num_threads=1)

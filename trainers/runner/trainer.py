@@ -21,6 +21,7 @@ from trainers.base.shard import Shard
 from trainers.base.state import State
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
+from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, check_actors
 from trainers.runner.agent_assignment import PolicyAssignment
 from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
@@ -54,6 +55,7 @@ class Trainer(Summarized):
         on_save: Callable[[Path, Mapping[str, float]], None] | None = None,
         shard: Shard | None = None,
         locked: bool = False,
+        actors: ActorSource | None = None,
     ) -> None:
         """Create environments and learners, then open the folder of the run.
 
@@ -69,6 +71,7 @@ class Trainer(Summarized):
             shard: Share of the environments of this rank, and its device. None: all environments, on `config.device`.
                 Rank 0 writes the files.
             locked: The parent process holds the lock of the folder. Otherwise rank 0 holds it until `run` returns.
+            actors: Creates the actors of `config.num_actors`; None: threads of this process.
 
         Raises:
             ConfigError: The folder holds another run or cannot be created, or no steps are left after `resume`.
@@ -78,6 +81,10 @@ class Trainer(Summarized):
         """
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
+        if config.num_actors:
+            check_actors(config)
+            if shard is not None and shard.ranks > 1:
+                raise ConfigError(f"num_actors: expected 0 with several ranks, got {config.num_actors}")
         config.prepare()
         self.shard: Shard
         self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
@@ -96,7 +103,13 @@ class Trainer(Summarized):
         self.learners: LearnerGroup = shard.run_on_all(
             lambda: LearnerGroup(config, self.core, shard=shard, engines=engines)
         )
-        self.collector: Collector = shard.run_on_all(lambda: Collector(config, self.core, self.learners))
+        self.collector: Collector | AsyncCollector = shard.run_on_all(
+            lambda: (
+                AsyncCollector(config, self.core, self.learners, factory, actors)
+                if config.num_actors
+                else Collector(config, self.core, self.learners)
+            )
+        )
         self.engines: dict[str, str] = self.learners.engines
         self.assignments: dict[str, PolicyAssignment] = self.learners.assignments
         self.episodes: EpisodeStatistics = self.collector.episodes
@@ -156,7 +169,8 @@ class Trainer(Summarized):
             self._save(score=None)
 
     def close(self) -> None:
-        """Close the log and release the lock of the folder."""
+        """End actors, close the log and release the lock of the folder."""
+        self.collector.close()
         if self.shard.is_rank0:
             self.log.close()
         if self.lock is not None:
@@ -223,7 +237,7 @@ class Trainer(Summarized):
         row = {"iteration": self.iteration, "env_steps": self.steps, "seconds": self.seconds}
         row |= {"env_steps_per_second": self.config.rollout_steps / duration}
         row |= {f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}
-        self.row = row = row | episodes | metrics | scores
+        self.row = row = row | episodes | metrics | self.collector.metrics() | scores
         if self.shard.is_rank0:
             self.log.write(row)
         self._show_progress(row)

@@ -125,3 +125,15 @@ def test_ppo_skips_a_rollout_without_rows_on_another_rank():
 def test_ppo_stops_early_by_the_mean_kl_of_ranks(kl, steps):
     target = 0.02 if kl else 1e-12  # without the other ranks it would do the opposite
     assert ppo_after(Among(kl=kl), target_kl=target)[0]["gradient_steps"] == steps
+
+
+def test_mean_of_advantages_is_subtracted_with_their_ratios():
+    """Two actions of equal value, sampled with 0.9 and 0.1 and valued under 0.5 each, have no advantage."""
+    ratio = torch.tensor([0.5 / 0.9] * 9 + [0.5 / 0.1])
+    assert LOCAL_REDUCER.normalize(ratio * 3.0, ratio=ratio).abs().max() < 1e-3
+    assert LOCAL_REDUCER.normalize(ratio * 3.0).abs().max() > 0.3
+    ones, values = torch.ones(6), torch.randn(6, generator=torch.Generator().manual_seed(0))
+    valid = torch.tensor([True, True, False, True, True, False])
+    torch.testing.assert_close(
+        LOCAL_REDUCER.normalize(values, valid, ones), LOCAL_REDUCER.normalize(values, valid), rtol=1e-5, atol=1e-6
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -84,6 +84,22 @@ class ActorCriticAgent:
         """Update the normalizers, after gradient steps; see `update_normalizers`."""
         if self.config.normalize_obs:
             update_normalizers(batch, self.rollout, self.net, total)
+
+    def export_rollout(self) -> dict[str, Tensor]:
+        """Return a copy of the complete rollout with its first hidden states, by name, and begin the next one."""
+        tensors = self.rollout.copies()
+        if self.recurrent_state is not None:
+            self.batch()  # computes the critic's hidden states after the rollout
+            tensors |= {f"hidden_{name}": start.clone() for name, start in self.recurrent_state.starts().items()}
+        self.next_rollout()
+        return tensors
+
+    def load_rollout(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take a rollout that `export_rollout` of an agent with equal shapes returned, from any device."""
+        starts = {} if self.recurrent_state is None else self.recurrent_state.starts()
+        for name, start in starts.items():
+            start.copy_(tensors[f"hidden_{name}"])
+        self.rollout.load_copies({name: tensor for name, tensor in tensors.items() if not name.startswith("hidden_")})
 
     def next_rollout(self) -> int:
         """Clear the rollout and return its number of steps, including those of other ranks."""

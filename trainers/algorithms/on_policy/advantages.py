@@ -120,14 +120,14 @@ def row_batch(
         mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
         own = valued.head.evaluate(valued.actor(obs), r.action.flatten(0, 2)[rows], mask)[0]
         log_prob, log_ratio = _under(r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, own))
-    advantage, returns, known = _estimate(r, value, last_value, final_value, c, log_ratio)
+    advantage, returns, known, ratio = _estimate(r, value, last_value, final_value, c, log_ratio)
     if known is not r.valid and not fixed_shapes:
         keep = known.flatten()[rows]
         rows, raw_obs, obs, values = rows[keep], raw_obs[keep], obs[keep], values[keep]
     valid = known.flatten() if fixed_shapes else None
     advantage = advantage.flatten()[rows]
     if c.normalize_advantage:
-        advantage = reducer.normalize(advantage, valid)
+        advantage = reducer.normalize(advantage, valid, None if ratio is None else ratio.flatten()[rows])
     batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows], "rows": rows}
     batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": log_prob.flatten()[rows], "value": values}
     if valid is not None:
@@ -182,9 +182,11 @@ def sequence_batch(
         params = valued.actor.unroll(obs, before["actor"], begins[:-1]).view(*r.reward.shape, -1)
         mask = None if r.mask is None else r.mask[:-1]
         log_prob, log_ratio = _under(r, valued.head.evaluate(params, r.action, mask)[0])
-    advantage, returns, known = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
+    advantage, returns, known, ratio = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
     if c.normalize_advantage:
-        advantage = reducer.normalize(advantage.flatten(), known.flatten()).view_as(advantage).masked_fill(~known, 0.0)
+        ratios = None if ratio is None else ratio.flatten()
+        normalized = reducer.normalize(advantage.flatten(), known.flatten(), ratios)
+        advantage = normalized.view_as(advantage).masked_fill(~known, 0.0)
     steps = {"advantage": advantage, "returns": returns, "valid": known}
     steps["action"] = r.action.masked_fill(~known.view(*known.shape, *[1] * (r.action.dim() - known.dim())), 0)
     steps |= {"log_prob": log_prob.masked_fill(~known, 0.0), "value": value[:-1].masked_fill(~known, 0.0)}

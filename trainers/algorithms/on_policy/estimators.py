@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +13,18 @@ from trainers.buffers.vtrace import Correction, vtrace, vtrace_by_turns
 
 __all__ = ["Estimates", "Steps", "generalized", "importance_weighted", "monte_carlo"]
 
-Estimates = tuple[Tensor, Tensor, Tensor]
-"""Advantages, returns, and bool whether a decision has them, all (T, E, n); zero where it has not."""
+
+class Estimates(NamedTuple):
+    """Advantages and returns of decisions, zero where a decision has none."""
+
+    advantage: Tensor
+    """(T, E, n) advantages, with the ratio as a factor."""
+    returns: Tensor
+    """(T, E, n) targets of the critic."""
+    known: Tensor
+    """(T, E, n) bool, whether the decision has them."""
+    ratio: Tensor | None = None
+    """(T, E, n) cut importance ratios; None: all are 1."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,9 @@ def generalized(steps: Steps, gamma: float, lam: float) -> Estimates:
         advantage, returns = gae(
             s.reward, s.value, s.last_value, s.terminated, s.truncated, s.final_value, s.valid, gamma, lam
         )
-        return advantage, returns, s.valid
-    return gae_by_turns(s.reward, s.value, s.last_value, s.terminated, s.truncated, s.valid, s.to_move, gamma, lam)
+        return Estimates(advantage, returns, s.valid)
+    before = (s.reward, s.value, s.last_value, s.terminated, s.truncated)
+    return Estimates(*gae_by_turns(*before, s.valid, s.to_move, gamma, lam))
 
 
 def importance_weighted(steps: Steps, gamma: float, lam: float, rho_max: float, c_max: float) -> Estimates:
@@ -59,8 +71,9 @@ def importance_weighted(steps: Steps, gamma: float, lam: float, rho_max: float, 
     before = (s.reward, s.value, s.last_value, s.terminated, s.truncated)
     if s.to_move is None:
         advantage, returns = vtrace(*before, s.final_value, s.valid, correction, gamma, lam)
-        return advantage, returns, s.valid
-    return vtrace_by_turns(*before, s.valid, s.to_move, correction, gamma, lam)
+        return Estimates(advantage, returns, s.valid, correction.ratios(s.valid)[0])
+    advantage, returns, known = vtrace_by_turns(*before, s.valid, s.to_move, correction, gamma, lam)
+    return Estimates(advantage, returns, known, correction.ratios(known)[0])
 
 
 def monte_carlo(steps: Steps, gamma: float, baseline: bool) -> Estimates:
@@ -74,7 +87,7 @@ def monte_carlo(steps: Steps, gamma: float, baseline: bool) -> Estimates:
     values = (s.value, s.last_value, s.final_value)
     value, last_value, final_value = values if baseline else (torch.zeros_like(each) for each in values)
     own = Steps(s.reward, value, last_value, final_value, s.terminated, s.truncated, s.valid, s.to_move)
-    advantage, returns, known = generalized(own, gamma, 1.0)
+    advantage, returns, known, _ = generalized(own, gamma, 1.0)
     ends = (s.terminated | s.truncated).to(torch.uint8)
     known = known & ends.flip(0).cummax(0).values.flip(0).bool()
-    return advantage.masked_fill(~known, 0.0), returns.masked_fill(~known, 0.0), known
+    return Estimates(advantage.masked_fill(~known, 0.0), returns.masked_fill(~known, 0.0), known)

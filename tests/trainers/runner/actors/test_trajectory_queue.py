@@ -1,0 +1,153 @@
+"""Counts, order and staleness of the queue between actors and learner."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from gpu_envs.errors import CheckpointError
+from trainers.runner.actors.trajectory import Trajectory
+from trainers.runner.actors.trajectory_queue import TrajectoryQueue
+
+
+def rollout(number, version=0):
+    return Trajectory(number, version, 64, {}, {})
+
+
+def counts(queue):
+    return {name: getattr(queue.accounts, name) for name in ("started", "learned", "dropped", "lost")}
+
+
+def test_actor_waits_while_too_many_rollouts_are_on_their_way():
+    queue = TrajectoryQueue(max_staleness=1)
+    assert [queue.begin(), queue.begin()] == [0, 1]
+    begun = []
+    waiting = threading.Thread(target=lambda: begun.append(queue.begin()))
+    waiting.start()
+    waiting.join(0.05)
+    assert begun == []
+    queue.put(rollout(0))
+    queue.take()
+    waiting.join(0.05)
+    assert begun == []  # a rollout that is learned from is on its way
+    queue.learned()
+    waiting.join(5)
+    assert begun == [2]
+
+
+def test_rollouts_in_order_are_never_staler_than_the_bound():
+    queue = TrajectoryQueue(max_staleness=3)
+    versions = {}
+    for _ in range(20):
+        while queue.on_their_way <= queue.max_staleness:
+            versions[number] = queue.version if (number := queue.begin()) is not None else None
+        for number in sorted(versions.keys() - {None}):
+            queue.put(rollout(number, versions.pop(number)))
+        taken = queue.take()
+        assert 0 <= queue.version - taken.version <= 3
+        queue.learned()
+    assert queue.accounts.dropped == 0
+    assert queue.accounts.staleness == [1, 1, 1, 17]
+
+
+def test_overtaken_rollout_is_dropped_and_counted():
+    queue = TrajectoryQueue(max_staleness=2)
+    slow = queue.begin()
+    for _ in range(3):
+        queue.put(rollout(queue.begin(), queue.version))
+        queue.take()
+        queue.learned()
+    queue.put(rollout(slow, version=0))
+    queue.put(rollout(queue.begin(), queue.version))
+    assert queue.take().version == 3
+    assert counts(queue) == {"started": 5, "learned": 3, "dropped": 1, "lost": 0}
+
+
+def test_rollout_counts_once():
+    queue = TrajectoryQueue(max_staleness=1)
+    number = queue.begin()
+    assert queue.put(rollout(number))
+    assert not queue.put(rollout(number))  # a copy
+    queue.take()
+    assert not queue.put(rollout(number))
+    queue.learned()
+    queue.learned()
+    lost = queue.begin()
+    queue.lose(lost)
+    queue.lose(lost)
+    assert not queue.put(rollout(lost))  # its actor was given up
+    assert not queue.put(rollout(99))
+    assert counts(queue) == {"started": 2, "learned": 1, "dropped": 0, "lost": 1}
+
+
+def test_state_counts_what_is_on_its_way_as_lost():
+    queue = TrajectoryQueue(max_staleness=2)
+    queue.register()
+    for _ in range(3):
+        queue.put(rollout(queue.begin()))
+    queue.take()
+    state = queue.state_dict()
+    assert {name: state[name] for name in ("actors", "started", "learned", "dropped", "lost")} == {
+        "actors": 1, "started": 3, "learned": 1, "dropped": 0, "lost": 2,
+    }  # fmt: skip
+    again = TrajectoryQueue(max_staleness=1)
+    again.load_state_dict(state)
+    assert (again.version, again.begin(), again.register()) == (1, 3, 1)
+    assert again.accounts.staleness == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"lost": -1}, "actors.lost: expected a count, got -1"),
+        ({"started": "3"}, "actors.started: expected a count, got '3'"),
+        ({"learned": 7}, r"expected started = learned \+ dropped \+ lost"),
+    ],
+)
+def test_wrong_state_is_refused(changes, said):
+    state = {"actors": 1, "started": 3, "learned": 1, "dropped": 0, "lost": 2, "staleness_0": 1, **changes}
+    with pytest.raises(CheckpointError, match=said):
+        TrajectoryQueue(max_staleness=1).load_state_dict(state)
+
+
+def test_error_of_an_actor_reaches_the_learner():
+    queue = TrajectoryQueue(max_staleness=1)
+    queue.fail(ValueError("first"))
+    queue.fail(ValueError("second"))
+    with pytest.raises(ValueError, match="first"):
+        queue.take()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_are_exact_with_threads_that_fail_at_random(seed):
+    """Every rollout that began is learned from, dropped or lost, whatever threads do."""
+    queue, bound = TrajectoryQueue(max_staleness=4), 4
+
+    def act(own):
+        while (number := queue.begin()) is not None:
+            version = queue.version
+            time.sleep(own.random() * 0.002)
+            if own.random() < 0.2:
+                queue.lose(number)
+            else:
+                queue.put(rollout(number, version))
+
+    actors = [threading.Thread(target=act, args=(random.Random(seed * 10 + place),)) for place in range(4)]
+    for actor in actors:
+        actor.start()
+    seen, own = [], random.Random(seed)
+    for _ in range(100):
+        taken = queue.take()
+        assert 0 <= queue.version - taken.version <= bound
+        assert queue.on_their_way <= bound + 1
+        seen.append(taken.number)
+        time.sleep(own.random() * 0.001)
+        queue.learned()
+    queue.close()
+    for actor in actors:
+        actor.join(5)
+    found = counts(queue)
+    assert len(set(seen)) == len(seen) == found["learned"] == sum(queue.accounts.staleness) == queue.version
+    assert found["started"] == found["learned"] + found["dropped"] + found["lost"]
+    assert found["lost"] > 0

@@ -1,0 +1,167 @@
+"""Rollouts from actors, in the place of `trainers.runner.collector.Collector`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
+from trainers.algorithms.on_policy.actor_critic import VTraceConfig
+from trainers.base.phase_timer import PhaseTimer
+from trainers.base.state import State, select_prefix
+from trainers.config.train_config import CoreFactory, TrainConfig
+from trainers.runner.actors.actor_threads import ActorThreads, MakeActor, Published
+from trainers.runner.actors.rollout_actor import RolloutActor
+from trainers.runner.actors.trajectory import Trajectory, Weights
+from trainers.runner.actors.trajectory_queue import TrajectoryQueue
+from trainers.runner.episode_statistics import EpisodeStatistics
+from trainers.runner.learner_group import LearnerGroup
+
+__all__ = ["ActorSource", "AsyncCollector", "check_actors"]
+
+ActorSource = Callable[[TrainConfig, CoreFactory], tuple[MakeActor, bool]]
+"""Function of configuration and factory: what creates actors, and whether they compute in this process."""
+
+
+class AsyncCollector:
+    """Take trajectories of actors and load them into the learners' rollout buffers.
+
+    Between two calls of `collect` the learners are updated once. The second call publishes their new weights. The
+    learner's own worlds are not stepped.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        core: Core,
+        learners: LearnerGroup,
+        factory: CoreFactory,
+        source: ActorSource | None = None,
+    ) -> None:
+        """Create the queue; the actors start with the first rollout.
+
+        Args:
+            config: Configuration of the run.
+            core: Environments that describe the agents.
+            learners: Learners that are trained.
+            factory: Creates the environments of actors.
+            source: Creates actors; None: threads of this process.
+        """
+        self.core: Core = core
+        self.learners: LearnerGroup = learners
+        core.reset(seed=config.seed)
+        self.episodes: EpisodeStatistics = EpisodeStatistics(core, config.learner.rollout_length)
+        self.timer: PhaseTimer = PhaseTimer(core.device)
+        self.queue: TrajectoryQueue = TrajectoryQueue(config.max_staleness or config.num_actors)
+        make_actor, is_local = (source or _in_this_process)(config, factory)
+        self.actors: ActorThreads = ActorThreads(make_actor, config.num_actors, self.queue, is_local)
+        self.waited = 0.0
+        self.started_at: float | None = None
+        self._staleness = 0
+
+    def collect(self) -> None:
+        """Publish the learners' weights, and load the next trajectory."""
+        self.timer.start()
+        # before the queue lets the next rollout begin
+        self.actors.published = Published(self.queue.next_version, self._weights(), self._event())
+        self.queue.learned()
+        if self.started_at is None:
+            self.actors.start()
+        begun = time.perf_counter()
+        trajectory = self.queue.take()
+        now = time.perf_counter()
+        if self.started_at is None:  # actors were created and kernels compiled
+            self.started_at = now
+        else:
+            self.waited += now - begun
+        self._staleness = self.queue.version - trajectory.version
+        self._load(trajectory)
+        self.timer.mark("rollout")
+
+    def _load(self, trajectory: Trajectory) -> None:
+        device = self.core.device
+        if trajectory.ready is not None and device.type == "cuda":
+            stream = torch.cuda.current_stream(device)
+            stream.wait_event(trajectory.ready)
+            for tensor in _tensors(trajectory):
+                tensor.record_stream(stream)  # its memory must not be reused before the copy
+        for name, assignment in self.learners.assignments.items():
+            assignment.learner.agent.load_rollout(trajectory.rollouts[name])  # type: ignore[attr-defined]
+        for name, tensor in trajectory.episodes.items():
+            setattr(self.episodes, name, tensor.to(device))
+
+    def _weights(self) -> Weights:
+        return {
+            name: {key: tensor.detach().clone() for key, tensor in assignment.learner.net.state_dict().items()}
+            for name, assignment in self.learners.assignments.items()
+        }
+
+    def _event(self) -> Any:
+        device = self.core.device
+        return torch.cuda.current_stream(device).record_event() if device.type == "cuda" else None
+
+    def raise_pending_errors(self) -> None:
+        """Do nothing: actors check the errors of their environments."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return staleness, counts of environment steps, and utilization since the start of this process."""
+        accounts, steps = self.queue.accounts, self.learners.config.rollout_steps
+        elapsed = max(time.perf_counter() - (self.started_at or time.perf_counter()), 1e-9)
+        row = {
+            "actors/staleness": float(self._staleness),
+            "actors/sampled_steps": float(accounts.started * steps),
+            "actors/dropped_steps": float(accounts.dropped * steps),
+            "actors/lost_steps": float(accounts.lost * steps),
+            "actors/utilization": self.actors.utilization(),
+            "actors/learner_utilization": 1.0 - self.waited / elapsed,
+        }
+        return row | {f"actors/staleness_{k}": float(count) for k, count in enumerate(accounts.staleness)}
+
+    def close(self) -> None:
+        """End the actors; what is on its way is lost."""
+        self.actors.close()
+
+    def state_dict(self) -> State:
+        """Return the counts of rollouts, the statistics of episodes, and the state of the learner's own worlds."""
+        state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
+        state |= {f"actors.{name}": value for name, value in self.queue.state_dict().items()}
+        return {**state, "episodes.recent": self.episodes.recent}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what `state_dict` returned; a state without actors starts their counts at 0.
+
+        Raises:
+            CheckpointError: The state does not fit.
+        """
+        self.episodes.load_recent(state.get("episodes.recent"))
+        if counts := select_prefix(state, "actors."):
+            self.queue.load_state_dict(counts)
+
+
+def check_actors(config: TrainConfig) -> None:
+    """Raise ConfigError if a configuration with actors cannot be trained."""
+    if not isinstance(config.learner, VTraceConfig):
+        raise ConfigError(
+            f"num_actors = {config.num_actors}: expected algorithm appo or impala, whose returns are corrected for "
+            f"older weights, got {config.algorithm!r}; choose one of them, or num_actors = 0"
+        )
+    if config.max_staleness is not None and config.max_staleness < config.num_actors:
+        raise ConfigError(
+            f"max_staleness: expected at least num_actors = {config.num_actors}, so that all actors can sample while "
+            f"the learner learns, got {config.max_staleness}"
+        )
+
+
+def _in_this_process(config: TrainConfig, factory: CoreFactory) -> tuple[MakeActor, bool]:
+    return lambda number, _: RolloutActor(config, number, factory), True
+
+
+def _tensors(trajectory: Trajectory) -> list[Tensor]:
+    """Return all tensors of a trajectory that are on a GPU."""
+    found = [tensor for rollout in trajectory.rollouts.values() for tensor in rollout.values()]
+    return [tensor for tensor in (*found, *trajectory.episodes.values()) if tensor.is_cuda]

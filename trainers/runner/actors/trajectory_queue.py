@@ -1,0 +1,181 @@
+"""Queue between actors and learner: bounded, with bounded staleness and an exact count of every rollout."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpu_envs.errors import CheckpointError
+from trainers.base.state import State
+from trainers.runner.actors.trajectory import Trajectory
+
+__all__ = ["Accounts", "TrajectoryQueue"]
+
+COUNTS = ("actors", "started", "learned", "dropped", "lost")
+
+
+@dataclass
+class Accounts:
+    """Numbers of rollouts. Each one that was started is learned from, dropped, lost or still on its way."""
+
+    actors: int = 0
+    """Actors that were created, replacements of failed ones included."""
+    started: int = 0
+    """Rollouts that actors began."""
+    learned: int = 0
+    """Rollouts that the learner used."""
+    dropped: int = 0
+    """Rollouts that arrived too stale, and were not used."""
+    lost: int = 0
+    """Rollouts of actors that failed, and those on their way when a run stopped."""
+    staleness: list[int] = field(default_factory=list)
+    """Number of used rollouts by staleness."""
+
+
+class TrajectoryQueue:
+    """Hand trajectories from actors to the learner. All methods can be called from any thread.
+
+    An actor may begin a rollout while at most `max_staleness` others are on their way: being sampled, waiting, or being
+    learned from. Trajectories that arrive in the order in which they began are then never staler than `max_staleness`.
+    One that others overtook may be staler, and is dropped.
+    """
+
+    def __init__(self, max_staleness: int) -> None:
+        """Create an empty queue.
+
+        Args:
+            max_staleness: Largest staleness of trajectories that are learned from, at least 1.
+        """
+        self.max_staleness: int = max_staleness
+        self.version = 0
+        self.accounts: Accounts = Accounts(staleness=[0] * (max_staleness + 1))
+        self._sampling: set[int] = set()
+        self._waiting: deque[Trajectory] = deque()
+        self._learning: Trajectory | None = None
+        self._closed = False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def on_their_way(self) -> int:
+        """Number of rollouts being sampled, waiting, or being learned from."""
+        return len(self._sampling) + len(self._waiting) + (self._learning is not None)
+
+    def register(self) -> int:
+        """Return the number of a new actor."""
+        with self._changed:
+            self.accounts.actors += 1
+            return self.accounts.actors - 1
+
+    @property
+    def closed(self) -> bool:
+        """Whether no rollout begins any more."""
+        return self._closed
+
+    @property
+    def next_version(self) -> int:
+        """Version of the weights after the update from the taken trajectory."""
+        return self.version + (self._learning is not None)
+
+    def begin(self) -> int | None:
+        """Wait until an actor may begin a rollout, and return its number; None after `close`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self.on_their_way <= self.max_staleness)
+            if self._closed:
+                return None
+            number = self.accounts.started
+            self.accounts.started += 1
+            self._sampling.add(number)
+            return number
+
+    def put(self, trajectory: Trajectory) -> bool:
+        """Add a trajectory; return False, without effect, if its rollout is not being sampled or is already here."""
+        with self._changed:
+            if trajectory.number not in self._sampling:
+                return False
+            self._sampling.remove(trajectory.number)
+            self._waiting.append(trajectory)
+            self._changed.notify_all()
+            return True
+
+    def lose(self, number: int) -> None:
+        """Count a rollout that will not arrive, because its actor failed."""
+        with self._changed:
+            if number in self._sampling:
+                self._sampling.remove(number)
+                self.accounts.lost += 1
+                self._changed.notify_all()
+
+    def take(self) -> Trajectory:
+        """Wait for the next trajectory that is fresh enough, and return it. Call `learned` after its update.
+
+        Raises:
+            Exception: The error of an actor, see `fail`.
+        """
+        with self._changed:
+            assert self._learning is None, "take() was called again before learned()"
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self._error is not None)
+                if self._error is not None:
+                    raise self._error
+                trajectory = self._waiting.popleft()
+                staleness = self.version - trajectory.version
+                if staleness <= self.max_staleness:
+                    self._learning = trajectory
+                    self.accounts.staleness[staleness] += 1
+                    return trajectory
+                self.accounts.dropped += 1
+                self._changed.notify_all()
+
+    def learned(self) -> None:
+        """Count the taken trajectory and the new version of the weights; without effect if none is taken."""
+        with self._changed:
+            if self._learning is not None:
+                self._learning = None
+                self.accounts.learned += 1
+                self.version += 1
+                self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Let `take` raise the error of an actor."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let no rollout begin, and count those on their way as lost."""
+        with self._changed:
+            self._closed = True
+            self.accounts.lost += len(self._sampling) + len(self._waiting)
+            self._sampling.clear()
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def state_dict(self) -> State:
+        """Return the counts as if the run ended now: what is on its way is lost, what is being learned from counts."""
+        with self._changed:
+            counts = {name: getattr(self.accounts, name) for name in COUNTS}
+            counts["learned"] += self._learning is not None
+            counts["lost"] = counts["started"] - counts["learned"] - counts["dropped"]
+            return {**counts, **{f"staleness_{k}": count for k, count in enumerate(self.accounts.staleness)}}
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Restore the result of `state_dict`. The counts of staleness may be more or fewer than now.
+
+        Raises:
+            CheckpointError: A count is not a number, or they contradict each other.
+        """
+        found = {name: state.get(name) for name in COUNTS}
+        kept = {name: value for name, value in state.items() if name.startswith("staleness_")}
+        for name, value in {**found, **kept}.items():
+            if not isinstance(value, int) or value < 0:
+                raise CheckpointError(f"actors.{name}: expected a count, got {value!r:.80}")
+        counts = {name: int(str(value)) for name, value in found.items()}
+        if counts["started"] != counts["learned"] + counts["dropped"] + counts["lost"]:
+            raise CheckpointError(f"actors: expected started = learned + dropped + lost, got {counts}")
+        histogram = {int(name.removeprefix("staleness_")): int(str(value)) for name, value in kept.items()}
+        size = max([self.max_staleness, *histogram]) + 1
+        self.accounts = Accounts(**counts, staleness=[histogram.get(k, 0) for k in range(size)])
+        self.version = counts["learned"]
