@@ -49,7 +49,11 @@ def algorithm_of(task: TrainingTask) -> str:
 def title(task: TrainingTask) -> str:
     """Return the heading of a task, such as "QMIX on TwoStepGame-v0"."""
     whole = "league of " if task.command == "league train" else ""
-    text = f"{whole}{algorithm_of(task).upper()} on {shlex.split(task.options)[0]}"
+    words = shlex.split(task.options)
+    text = f"{whole}{algorithm_of(task).upper()} on {words[0]}"
+    if "--num-actors" in words:
+        count = words[words.index("--num-actors") + 1]
+        text += f" with {count} actor{'s' * (count != '1')}"
     return text[0].upper() + text[1:]
 
 

@@ -137,6 +137,28 @@ _TAG_GOALS = (
 )
 
 
+_SOLVED = (Goal("return agent", 475.0),)
+_GYMNASIUM = "Gymnasium's reward threshold of CartPole-v1"
+_AS_JAX = (Goal("return agent", "jaxmarl", greedy=False),)
+_BEYOND_RANDOM = tuple(Goal(f"return {side}", "random", playing=(side,)) for side in ("adversary", "agent"))
+_BY_CROSS_PLAY = "cross-play: each side against random opponents, intervals apart from random play's"
+
+
+def _with_actors(
+    name: str, options: str, goals: tuple[Goal, ...], origin: Origin, source: str
+) -> Sequence[TrainingTask]:
+    """Return the tasks of APPO with actors whose weights are 1, 2 and 4 updates old, at the steps and bar of PPO."""
+    options = options if _NO_TABLE in options else f"{options} {_NO_TABLE}"
+    return [
+        TrainingTask(
+            f"{name}-appo-actors-{count}", f"{options} --algorithm appo --num-actors {count}", goals, origin,
+            f"{source}; the bar of PPO after as many steps. Actors sample with weights that are up to {count} updates "
+            "old", zoo=False,
+        )
+        for count in (1, 2, 4)
+    ]  # fmt: skip
+
+
 def _against_joint(measures: dict[str, str]) -> tuple[Goal, ...]:
     """Return the goals of both sides that compare them with joint PPO in their place, by measure of the group."""
     joint = "zoo tag-continuous-joint"
@@ -156,37 +178,18 @@ TASKS: Sequence[TrainingTask] = (
         "between PureJaxRL, which takes about 5 s to a mean of 475 over the last 100 episodes, and Stable-Baselines3, "
         "which takes about 42 s",
     ),
-    TrainingTask(
-        "cartpole-a2c",
-        f"CartPole-v1 --algorithm a2c {_NO_TABLE}",
-        (Goal("return agent", 475.0),),
-        "published",
-        "Gymnasium's reward threshold of CartPole-v1",
+    *(
+        TrainingTask(
+            f"cartpole-{name}",
+            f"CartPole-v1 --algorithm {name} {_NO_TABLE}",
+            _SOLVED,
+            "published",
+            _GYMNASIUM,
+            zoo=name == "a2c",
+        )
+        for name in ("a2c", "appo", "impala", "pg")
     ),
-    TrainingTask(
-        "cartpole-appo",
-        f"CartPole-v1 --algorithm appo {_NO_TABLE}",
-        (Goal("return agent", 475.0),),
-        "published",
-        "Gymnasium's reward threshold of CartPole-v1",
-        zoo=False,
-    ),
-    TrainingTask(
-        "cartpole-impala",
-        f"CartPole-v1 --algorithm impala {_NO_TABLE}",
-        (Goal("return agent", 475.0),),
-        "published",
-        "Gymnasium's reward threshold of CartPole-v1",
-        zoo=False,
-    ),
-    TrainingTask(
-        "cartpole-pg",
-        f"CartPole-v1 --algorithm pg {_NO_TABLE}",
-        (Goal("return agent", 475.0),),
-        "published",
-        "Gymnasium's reward threshold of CartPole-v1",
-        zoo=False,
-    ),
+    *_with_actors("cartpole", "CartPole-v1", _SOLVED, "published", _GYMNASIUM),
     TrainingTask(
         "cartpole-dqn",
         f"CartPole-v1 --algorithm dqn {_NO_TABLE}",
@@ -194,30 +197,15 @@ TASKS: Sequence[TrainingTask] = (
         "chosen",
         "the greedy policy of DQN still changes at the end, so the bar is below the maximum of 500",
     ),
-    TrainingTask(
-        "simple-spread-ippo",
-        f"SimpleSpread-v0 --algorithm ippo {_SPREAD}",
-        (Goal("return agent", "jaxmarl", greedy=False),),
-        "measured",
-        _JAX,
+    *(
+        TrainingTask(
+            f"simple-spread-{name}", f"SimpleSpread-v0 --algorithm {name} {_SPREAD}", _AS_JAX, "measured", _JAX
+        )
+        for name in ("ippo", "mappo")
     ),
-    TrainingTask(
-        "simple-spread-mappo",
-        f"SimpleSpread-v0 --algorithm mappo {_SPREAD}",
-        (Goal("return agent", "jaxmarl", greedy=False),),
-        "measured",
-        _JAX,
-    ),
-    TrainingTask(
-        "simple-tag-ppo",
-        f"SimpleTag-v0 {_NO_TABLE}",
-        (
-            Goal("return adversary", "random", playing=("adversary",)),
-            Goal("return agent", "random", playing=("agent",)),
-        ),
-        "chosen",
-        "cross-play: each side against random opponents, intervals apart from random play's",
-    ),
+    *_with_actors("simple-spread", f"SimpleSpread-v0 {_SPREAD}", _AS_JAX, "measured", _JAX),
+    TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
+    *_with_actors("simple-tag", "SimpleTag-v0", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(
         "tag-continuous",
         _TAG_LEAGUE,
@@ -283,31 +271,24 @@ TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "climbing-mappo", f"{_CLIMB} --algorithm mappo", (Goal("return player"),), "published", _CLAUS, zoo=False
     ),
-    TrainingTask(
-        "pendulum-sac", f"Pendulum-v1 --algorithm sac {_NO_TABLE}", (Goal("return agent", -200.0),), "chosen", _PENDULUM
+    *(
+        TrainingTask(
+            f"pendulum-{name}",
+            f"Pendulum-v1 --algorithm {name} {_NO_TABLE}",
+            (Goal("return agent", -200.0),),
+            "chosen",
+            _PENDULUM,
+        )
+        for name in ("sac", "td3", "ddpg")
     ),
-    TrainingTask(
-        "pendulum-td3", f"Pendulum-v1 --algorithm td3 {_NO_TABLE}", (Goal("return agent", -200.0),), "chosen", _PENDULUM
-    ),
-    TrainingTask(
-        "pendulum-ddpg",
-        f"Pendulum-v1 --algorithm ddpg {_NO_TABLE}",
-        (Goal("return agent", -200.0),),
-        "chosen",
-        _PENDULUM,
-    ),
-    TrainingTask(
-        "speaker-listener-maddpg",
-        f"SimpleSpeakerListener-v0 --algorithm maddpg {_NO_TABLE}",
-        _LISTENER,
-        "chosen",
-        _SPEECH,
-    ),
-    TrainingTask(
-        "speaker-listener-mappo",
-        f"SimpleSpeakerListener-v0 --algorithm mappo {_NO_TABLE}",
-        _LISTENER,
-        "chosen",
-        _SPEECH,
+    *(
+        TrainingTask(
+            f"speaker-listener-{name}",
+            f"SimpleSpeakerListener-v0 --algorithm {name} {_NO_TABLE}",
+            _LISTENER,
+            "chosen",
+            _SPEECH,
+        )
+        for name in ("maddpg", "mappo")
     ),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.definition.id_modules import import_named, named_modules
+from gpu_envs.runtime.kernels import limited_cores
 from trainers.cluster.connect import connect
 from trainers.config.train_config import CoreFactory, TrainConfig
 from trainers.runner.actors.actor_threads import ActorLostError, MakeActor
@@ -53,10 +55,10 @@ def ray_actors(address: str | None = None, cpus_per_actor: float = 1.0, gpus_per
         del factory
         plain, modules = json.dumps(dataclasses.asdict(config)), named_modules()
         remote = ray.remote(num_cpus=cpus_per_actor, num_gpus=gpus_per_actor)(_RemoteActor)
-        store = _WeightStore(ray)
+        store, cores = _WeightStore(ray), max(int(cpus_per_actor), 1)
 
         def make(number: int, closed: Callable[[], bool]) -> _ActorProxy:
-            return _ActorProxy(ray, remote.remote(plain, modules, number), store, closed)
+            return _ActorProxy(ray, remote.remote(plain, modules, number, cores), store, closed)
 
         return make, False
 
@@ -66,16 +68,19 @@ def ray_actors(address: str | None = None, cpus_per_actor: float = 1.0, gpus_per
 class _RemoteActor:
     """A `RolloutActor` in a process of Ray."""
 
-    def __init__(self, config: str, modules: tuple[str, ...], number: int) -> None:
-        """Keep the configuration; Ray would replace an actor whose constructor failed."""
+    def __init__(self, config: str, modules: tuple[str, ...], number: int, cores: int) -> None:
+        """Keep the arguments: an error in a constructor would look as if the process had died."""
         self.given = (config, modules, number)
+        self.cores = cores
 
-    def create(self) -> None:
-        """Create the worlds."""
+    def create(self) -> int:
+        """Create the worlds; return the id of this process."""
         config, modules, number = self.given
         import_named(modules)
-        torch.set_num_threads(1)
-        self.actor = RolloutActor(TrainConfig.from_json(json.loads(config)), number)
+        torch.set_num_threads(self.cores)
+        with limited_cores(self.cores):
+            self.actor = RolloutActor(TrainConfig.from_json(json.loads(config)), number)
+        return os.getpid()
 
     def sample(self, number: int, version: int, weights: Arrays) -> tuple[int, Arrays, dict[str, Any]]:
         """Play one rollout; return its steps, and its buffers and episodes as arrays."""
@@ -83,7 +88,8 @@ class _RemoteActor:
             name: {key: torch.from_numpy(np.array(array)) for key, array in each.items()}
             for name, each in weights.items()
         }
-        found = self.actor.sample(number, version, tensors)
+        with limited_cores(self.cores):
+            found = self.actor.sample(number, version, tensors)
         if found.ready is not None:
             found.ready.synchronize()
         rollouts = {name: _arrays(each) for name, each in found.rollouts.items()}
@@ -116,7 +122,7 @@ class _ActorProxy:
         self._handle = handle
         self._store = store
         self._closed = closed
-        self._result(handle.create.remote())
+        self.pid: int = self._result(handle.create.remote())
 
     def sample(self, number: int, version: int, weights: Weights, ready: Any = None) -> Trajectory:
         """Play one rollout, see `RolloutActor.sample`."""

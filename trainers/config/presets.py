@@ -27,6 +27,12 @@ _MPE_PPO: dict[str, Any] = {
     "num_threads": 1,
     "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.005, reward_scale=0.1),
 }
+_SIMPLE_TAG: dict[str, Any] = {
+    "num_envs": 128,
+    "total_steps": 1_000_000,
+    "num_threads": 1,
+    "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.003, reward_scale=0.1),
+}
 _CARTPOLE: dict[str, Any] = {
     "num_envs": 64,
     "total_steps": 200_000,
@@ -78,12 +84,8 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(reward_scale=0.3, learning_rate=3e-3, entropy_coef=0.003, gae_lambda=0.8, activation="relu"),
     },
-    ("SimpleTag-v0", "cpu", "ppo"): {
-        "num_envs": 128,
-        "total_steps": 1_000_000,
-        "num_threads": 1,
-        "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.003, reward_scale=0.1),
-    },
+    ("SimpleTag-v0", "cpu", "ppo"): _SIMPLE_TAG,
+    ("SimpleTag-v0", "cpu", "appo"): _SIMPLE_TAG,
     ("SimpleTag-v0", "cuda", "ppo"): {
         "num_envs": 4096,
         "total_steps": 50_000_000,
@@ -124,6 +126,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
+    ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
     # Solved (about -140; threshold -200) within a minute.
     ("Pendulum-v1", "cpu", "sac"): {
         "num_envs": 16,
