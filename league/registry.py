@@ -134,7 +134,6 @@ ALGORITHMS: dict[str, LeagueAlgorithmSpec] = {
 """League algorithms by name."""
 
 
-@functools.cache
 def _own(name: str) -> LeagueAlgorithmSpec:
     """Return the league algorithm of a builder "module:Builder"."""
     module, builder = split_id(name)
@@ -145,14 +144,20 @@ def _own(name: str) -> LeagueAlgorithmSpec:
     if not hasattr(sys.modules[module], f"{builder}Config"):
         return LeagueAlgorithmSpec(LeagueConfig, _league(lambda config: kind()), f"builder of {module}")
     settings = named_class("algorithm", f"{name}Config", settings=True)
-    config_type = dataclasses.make_dataclass(
-        f"{builder}LeagueConfig",
+    make = _league(lambda config: kind(config.rules))
+    return LeagueAlgorithmSpec(_with_rules(settings), make, f"builder of {module}")
+
+
+@functools.cache
+def _with_rules(settings: type[Any]) -> type[Any]:
+    """Return the settings of a league whose builder has these settings."""
+    return dataclasses.make_dataclass(
+        settings.__name__.removesuffix("Config") + "LeagueConfig",
         [("rules", settings, field(default_factory=settings))],
         bases=(LeagueConfig,),
-        namespace={"__doc__": f"Settings of a league of {name}."},
+        namespace={"__doc__": "Settings of a league."},
         frozen=True,
     )
-    return LeagueAlgorithmSpec(config_type, _league(lambda config: kind(config.rules)), f"builder of {module}")
 
 
 def find(name: str) -> LeagueAlgorithmSpec:

@@ -245,7 +245,10 @@ def _names(kind: type[Any], prefix: str = "") -> Iterator[str]:
 
 def _unknown(kind: type[Any], name: str) -> str:
     """Return the message about an unknown setting, with the nearest known one."""
-    options = {f"--{each.replace('_', '-')}": each for each in sorted(_names(kind))}
+    options = {each: each for each in sorted(_names(kind))} | {
+        option: each for each, (option, _) in _hints(kind).items()
+    }
+    options = {f"--{option.replace('_', '-')}": each for option, each in options.items()}
     meant = similar_option(name, list(options))
     return f"no setting named {name!r}; " + (
         f"did you mean {options[meant]}?" if meant else f"expected one of {', '.join(_hints(kind))}"

@@ -39,15 +39,17 @@ def read_config(path: Path) -> dict[str, Any]:
         if path.stat().st_size > MAX_BYTES or not path.is_file():
             raise ConfigError(f"{path}: expected a YAML file of at most {MAX_BYTES:,} bytes; name another file")
         text = path.read_text(encoding="utf-8")
-        config = omegaconf.OmegaConf.create(text) if text.strip() else omegaconf.OmegaConf.create()
-        values = omegaconf.OmegaConf.to_container(config, resolve=True)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)  # builds no objects
+        if root is not None and not isinstance(root, yaml.MappingNode):
+            kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
+            raise ConfigError(f"{path}: expected a mapping such as 'seed: 1', got {kind}")
+        config = omegaconf.OmegaConf.create(text if root else "{}")
+        values: Any = omegaconf.OmegaConf.to_container(config, resolve=True)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path}: expected a YAML file, got {reason}; name another file") from None
     except (yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ConfigError(f"{path}: expected YAML with plain values, got {_one_line(error)}") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected a mapping such as 'seed: 1', got a list")
     for name, value in _leaves(values):
         if value is not None and not isinstance(value, bool | int | float | str):
             raise ConfigError(f"{path}: {name}: expected a plain value, got a {type(value).__name__}")
