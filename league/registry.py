@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from gpu_envs.definition.id_modules import named_class, split_id
 from gpu_envs.errors import ConfigError, shown
@@ -140,7 +140,7 @@ def _own(name: str) -> LeagueAlgorithmSpec:
     found = named_class("algorithm", name)
     if not issubclass(found, LeagueBuilder):
         raise ConfigError(f"algorithm {name!r}: expected a subclass of LeagueBuilder, got {shown(found)}")
-    kind: Callable[..., LeagueBuilder] = found
+    kind = cast("Callable[..., LeagueBuilder]", found)
     if not hasattr(sys.modules[module], f"{builder}Config"):
         return LeagueAlgorithmSpec(LeagueConfig, _league(lambda config: kind()), f"builder of {module}")
     settings = named_class("algorithm", f"{name}Config", settings=True)

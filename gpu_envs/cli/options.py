@@ -82,7 +82,7 @@ class ImportOptions:
     """The modules that a command may import."""
 
     allow_import: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")] = ()
-    """Module to import (its code runs) if a recorded environment id names it, as in "module:Name-v0"."""
+    """Module to import (its code runs) if a recorded or configured name has it, as in "module:Name-v0"."""
 
 
 # ---------------------------------------------------------------- parser

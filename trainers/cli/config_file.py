@@ -1,7 +1,7 @@
 """The options --config and --print-config: options of a command from a YAML file.
 
-A file is a nested form of the options: its values become words of the command line in front of those that the user
-typed, so that one parser reads both by the types of the options, and typed options count.
+A file is a nested form of the options. Its values become words of the command line in front of those that the user
+typed. One parser reads both by the types of the options, and what the user typed counts.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class ConfigFileOptions(ImportOptions):
     """The configuration file of a command."""
 
     config: OptionalPath = None
-    """YAML file with options of this command, such as the config.yaml of a run. Options of the command line count
-    before those of the file; docs/guides/configuration.md describes files."""
+    """YAML file with options of this command, such as the config.yaml of a run. Options of the command line override
+    those of the file; docs/guides/configuration.md describes files."""
     print_config: bool = False
     """Print all settings as YAML, a file for --config, and exit."""
 

@@ -86,7 +86,7 @@ def test_printed_settings_of_a_league_train_equal_policies(text, tmp_path, capsy
     assert weights(tmp_path / "a") == weights(tmp_path / "b")
 
 
-def test_options_of_the_command_line_count_before_those_of_the_file(tmp_path, capsys):
+def test_options_of_the_command_line_override_those_of_the_file(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(SELF_PLAY)
     words = ["--iterations", 5, "--train-overrides", "num_envs=4", "--rules.opponents", "latest"]
     out = run(capsys, "train", "--config", tmp_path / "a.yaml", *words, "--print-config")[1]

@@ -85,7 +85,7 @@ def test_quoted_number_is_parsed_by_the_type_of_its_option(tmp_path):
     assert (options.seed, options.learner.gamma) == (3, 0.9)
 
 
-def test_options_of_the_command_line_count_before_those_of_the_file(file):
+def test_options_of_the_command_line_override_those_of_the_file(file):
     words = ["--learner.hidden-sizes", "4", "--seed", "7", "--env-arg", "num_good=1", "--learner.normalize-obs"]
     options = options_of(file, *words)
     assert (options.seed, options.learner.hidden_sizes, options.learner.normalize_obs) == (7, (4,), True)
