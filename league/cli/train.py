@@ -51,8 +51,8 @@ class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     env_id: Annotated[Positional[str], arg(metavar="[ID]", help_behavior_hint="")] = ""
     """Environment id, such as KuhnPoker-v0. The environment must declare roles."""
     algorithm: str = "psro"
-    """League algorithm: psro, alphastar, self_play, fictitious_self_play, pfsp, pbt or independent. Or a builder of
-    your own, "module:Builder"."""
+    """League algorithm: psro, alphastar, self_play, fictitious_self_play, pfsp, pbt or independent.
+    "module:NAME" is a builder of your own."""
     run_dir: OptionalPath = None
     """Folder of the run. A run in this folder is continued. Default: out/league-<id>-<time>."""
     env_arg: Repeated = ()

@@ -73,8 +73,8 @@ class TrainOptions(ConfigFileOptions, TrainConfig):
     device: OptionalStr = None  # type: ignore[assignment]
     """Device: "cpu", "cuda" or "cuda:<i>"; of Ray workers "cpu" or "cuda". Default: a GPU if one is available."""
     algorithm: str = "ppo"
-    """Learning algorithm; docs/guides/algorithms.md lists all. Its settings are the options --learner.NAME. Or a learner
-    of your own, "module:Learner"."""
+    """Learning algorithm; docs/guides/algorithms.md lists all. Its settings are the options --learner.NAME.
+    "module:NAME" is a learner of your own."""
     learner: Any = None
     """Settings of the algorithm."""
     env_arg: Repeated = ()
