@@ -107,11 +107,9 @@ def train_command(argv: list[str]) -> int:
 
 
 def _settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
-    """Return all settings of a run as in a configuration file."""
-    executor = {field.name: getattr(args, field.name) for field in dataclasses.fields(ExecutorOptions)}
-    own = {"algorithm": args.algorithm, "shared_population": args.shared_population, **executor}
-    given = {name: value for name, value in own.items() if name not in TYPED_ONLY}
-    return {"env_id": game.env_id, "env": dict(game.env), **given, **dataclasses.asdict(config)}
+    """Return the settings of a run that its result depends on, as in a configuration file."""
+    own = {name: getattr(args, name) for name in ("algorithm", "shared_population", "num_threads")}
+    return {"env_id": game.env_id, "env": dict(game.env), **own, **dataclasses.asdict(config)}
 
 
 def _all_settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
@@ -121,9 +119,10 @@ def _all_settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str
     if isinstance(config, PSROConfig) or "total_steps" in config.train_overrides:  # see LeagueConfig.train_overrides
         fields["total_steps"] = train.total_steps
     overrides = {**fields, "learner": dataclasses.asdict(train.learner)}
-    run_dir = {} if args.run_dir is None else {"run_dir": args.run_dir}
+    names = [field.name for field in dataclasses.fields(ExecutorOptions) if field.name not in TYPED_ONLY]
+    more = {name: getattr(args, name) for name in (*names, *(("run_dir",) if args.run_dir else ()))}
     env = env_settings(game.env_id, game.env)
-    return {**_settings(game, config, args), "env": env, **run_dir, "train_overrides": overrides}
+    return {**_settings(game, config, args), "env": env, **more, "train_overrides": overrides}
 
 
 @functools.cache

@@ -137,8 +137,8 @@ def find(name: str) -> AlgorithmSpec:
     """
     if ":" in name:
         module, learner = split_id(name)
-        named_class("algorithm", f"{name}Config", settings=True)
         named_class("algorithm", name)
+        named_class("algorithm", f"{name}Config", settings=True)
         return AlgorithmSpec(name, module, learner, f"learner of {module}", package="")
     if name in IMITATION:
         return IMITATION[name]

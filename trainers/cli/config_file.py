@@ -114,7 +114,7 @@ class ConfigFile:
         """
         words = split_command_line(kind, [*self._options(kind), *argv])
         env_id = self.get("env_id")
-        if words.positional is None and env_id is not None and not words.help:
+        if words.positional is None and env_id is not None:
             return split_command_line(kind, [env_id, *words.argv])
         return words
 

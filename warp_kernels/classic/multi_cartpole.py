@@ -1,6 +1,6 @@
 """MultiCartPole: several independent CartPoles, each balanced by an agent, as in RLlib's MultiAgentCartPole.
 
-Every agent plays the rules of ``warp_kernels/classic/cartpole.py``.
+Every agent plays CartPole of Gymnasium 1.4.0, with the functions of ``warp_kernels/classic/cartpole.py``.
 """
 
 from functools import cache

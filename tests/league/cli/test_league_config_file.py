@@ -139,6 +139,7 @@ def test_own_builder_trains_and_resumes(own_module, tmp_path, capsys):
     assert run(capsys, *resume, *allow)[0] == 0
     with RunStore.open(tmp_path / "run", write=False) as store:
         assert len(store.populations["player"]) == 3
+    assert read_config(tmp_path / "run" / CONFIG_FILE)["iterations"] == 4
 
 
 def test_builder_without_settings_and_other_classes(own_module, tmp_path, capsys):

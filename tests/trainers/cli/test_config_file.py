@@ -228,7 +228,7 @@ def test_settings_of_a_search_are_a_file_with_equal_settings(tmp_path, capsys):
     assert (found["train_overrides"]["engine"], found["num_samples"]) == ("torch", 3)
     for text, words in (
         ("allow_pickle: true", "allow_pickle: expected on the command line"),
-        ("serch: {a: b}", "no setting named 'serch'; did you mean search?"),
+        ("schedule: asha", "no setting named 'schedule'; did you mean scheduler?"),
     ):
         (tmp_path / "c.yaml").write_text(text)
         assert words in refused(capsys, "tune", "CartPole-v1", "--config", tmp_path / "c.yaml")
@@ -290,7 +290,7 @@ def test_typed_algorithm_imports_its_module(own_module, capsys):
 
 def test_name_without_a_learner_is_refused(own_module, capsys):
     for name, words in (
-        ("own_learner:Trebled", "expected a dataclass TrebledConfig in own_learner, got None"),
+        ("own_learner:Trebled", "expected a class Trebled in own_learner, got None"),
         ("json:JSONDecoder", "expected a dataclass JSONDecoderConfig in json"),
         ("none_such:Learner", "No module named 'none_such'"),
     ):
