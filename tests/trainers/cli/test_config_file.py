@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints import assert_equal_checkpoints
+from toy import announce
 
 from gpu_envs.cli import main
 from gpu_envs.cli.options import split_command_line
@@ -261,6 +262,15 @@ def test_module_in_a_file_is_not_imported_without_allow_import(text, own_module,
         line = refused(capsys, "train", "--config", tmp_path / "a.yaml", *more)
         assert "is in the module 'own_learner', and a file cannot choose the code to run; add --allow-import" in line
         assert own_module not in sys.modules
+
+
+def test_own_environment_is_made_with_allow_import(tmp_path, monkeypatch, capsys):
+    announce(monkeypatch)
+    (tmp_path / "a.yaml").write_text("env_id: toy:Toy-v0\nenv: {length: 3}\ndevice: cpu\n")
+    assert "add --allow-import toy" in refused(capsys, "train", "--config", tmp_path / "a.yaml")
+    text = printed(capsys, "train", "--config", tmp_path / "a.yaml", "--allow-import", "toy")
+    assert "env_id: toy:Toy-v0\n" in text
+    assert "  length: 3\n" in text
 
 
 def test_own_learner_trains_resumes_and_repeats(own_module, tmp_path, capsys):
