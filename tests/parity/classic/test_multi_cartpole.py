@@ -57,6 +57,7 @@ def test_every_agent_equals_a_reference_of_its_own(case):
                 assert flags == (False, False)
                 assert reward[world, agent] == 0
                 assert not obs[world, agent].any()
+                assert (core.world_state["motion"][world, agent].numpy() == before[world, agent]).all()
                 counts["waits"] += 1
                 continue
             env = theirs[world][agent]
