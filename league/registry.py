@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.definition.id_modules import named_class, split_id
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.suggestions import unknown_name_message
 from league.executors import Executor
@@ -130,8 +134,44 @@ ALGORITHMS: dict[str, LeagueAlgorithmSpec] = {
 """League algorithms by name."""
 
 
+def _own(name: str) -> LeagueAlgorithmSpec:
+    """Return the league algorithm of a builder "module:Builder"."""
+    module, builder = split_id(name)
+    found = named_class("algorithm", name)
+    if not issubclass(found, LeagueBuilder):
+        raise ConfigError(f"algorithm {name!r}: expected a subclass of LeagueBuilder, got {shown(found)}")
+    kind = cast("Callable[..., LeagueBuilder]", found)
+    if not hasattr(sys.modules[module], f"{builder}Config"):
+        return LeagueAlgorithmSpec(LeagueConfig, _league(lambda config: kind()), f"builder of {module}")
+    settings = named_class("algorithm", f"{name}Config", settings=True)
+    make = _league(lambda config: kind(config.rules))
+    return LeagueAlgorithmSpec(_with_rules(settings), make, f"builder of {module}")
+
+
+@functools.cache
+def _with_rules(settings: type[Any]) -> type[Any]:
+    """Return the settings of a league whose builder has these settings."""
+    return dataclasses.make_dataclass(
+        settings.__name__.removesuffix("Config") + "LeagueConfig",
+        [("rules", settings, field(default_factory=settings))],
+        bases=(LeagueConfig,),
+        namespace={"__doc__": "Settings of a league."},
+        frozen=True,
+    )
+
+
 def find(name: str) -> LeagueAlgorithmSpec:
-    """Return a league algorithm by name; raise ConfigError if the name is unknown."""
+    """Return a league algorithm by its name, or by "module:Builder" a builder of a module that is imported already.
+
+    If the same module has a dataclass `BuilderConfig`, its instance is the argument of the builder and the group of
+    settings `rules`.
+
+    Raises:
+        ConfigError: The name is unknown, or a module is not imported, because names may come from files, or has no
+            such builder.
+    """
     if name in ALGORITHMS:
         return ALGORITHMS[name]
+    if ":" in name:
+        return _own(name)
     raise ConfigError(unknown_name_message("league algorithm", name, ALGORITHMS))

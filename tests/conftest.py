@@ -84,6 +84,7 @@ SMALL = {
     "SimpleWorldComm-v0": {"max_cycles": 7},
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
+    "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
     "MountainCar-v0": {"max_episode_steps": 8},
     "MountainCarContinuous-v0": {"max_episode_steps": 7},
     "Pendulum-v1": {"max_episode_steps": 6},
@@ -126,7 +127,8 @@ GROUP = {
     "SimpleWorldComm-v0": "adversary",
     # classic control
     **dict.fromkeys(
-        ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"), "agent"
+        ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
+        "agent",
     ),
     # games
     **dict.fromkeys(

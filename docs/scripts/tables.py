@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,10 @@ def field_comments(source: str, class_name: str) -> dict[str, str]:
 
 def settings_table(kind: type) -> str:
     """Return the table of a settings dataclass: name, type, default, allowed values and docstring."""
-    text, rows = field_words(inspect.getsource(kind), kind.__name__), []
+    text: dict[str, tuple[str, str]] = {}
+    for owner in filter(dataclasses.is_dataclass, reversed(kind.__mro__)):  # fields of base classes come first
+        text |= field_words(inspect.getsource(owner), owner.__name__)
+    rows = []
     for field in dataclasses.fields(kind):
         annotation, doc = text[field.name]
         rows.append((f"`{field.name}`", f"`{annotation}`", f"`{field.default!r}`", allowed(field, annotation), doc))
@@ -235,7 +239,8 @@ def state(place: str) -> str:
 
 def constants(place: str) -> str:
     """Return the table of the rules' Params, which `core.set_params` changes."""
-    source = inspect.getsource(importlib.import_module(f"warp_kernels.{place.replace('/', '.')}"))
+    rules = importlib.import_module(f"warp_kernels.{place.replace('/', '.')}")
+    source = inspect.getsource(sys.modules[rules.Params.cls.__module__])  # it may be that of another environment
     comments, params = field_comments(source, "Params"), configured(place, {})[1].params
     rows = [(f"`{key}`", number(params[key]), comment) for key, comment in comments.items()]
     return table(("constant", "default", "meaning, unit"), rows)

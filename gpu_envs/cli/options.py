@@ -82,7 +82,7 @@ class ImportOptions:
     """The modules that a command may import."""
 
     allow_import: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")] = ()
-    """Module to import (its code runs) if a recorded environment id names it, as in "module:Name-v0"."""
+    """Module to import (its code runs) if a recorded or configured name has it, as in "module:Name-v0"."""
 
 
 # ---------------------------------------------------------------- parser
@@ -223,7 +223,7 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
         elif name in tuples:
             while words and _is_number(words[0]):
                 rest.append(words.pop(0))
-        elif words and name not in flags and word != "-h":
+        elif words and name not in flags and word != "-h" and not words[0].startswith("--"):
             values.setdefault(name, []).append(words[0])
             rest.append(words.pop(0))
     return CommandLine(positional, values, asks_help, rest if positional is None else [positional, *rest])

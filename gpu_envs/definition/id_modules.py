@@ -4,11 +4,12 @@ Importing a module runs its code. An id in a program or on a command line may im
 not, see :func:`gpu_envs.definition.registry.recorded_id`.
 """
 
+import dataclasses
 import importlib
 import sys
 from collections.abc import Sequence
 
-from gpu_envs.errors import UnknownEnvironmentError
+from gpu_envs.errors import ConfigError, UnknownEnvironmentError, shown
 
 __all__ = [
     "NAMESPACE",
@@ -17,6 +18,7 @@ __all__ = [
     "import_named",
     "import_option",
     "is_imported",
+    "named_class",
     "named_modules",
     "split_id",
 ]
@@ -75,6 +77,30 @@ def is_imported(module: str) -> bool:
     return True
 
 
+def named_class(what: str, name: str, settings: bool = False) -> type:
+    """Return the class that "module:Name" names, from a module that is imported already.
+
+    Args:
+        what: Setting that has the name, for messages.
+        name: Such as "my_learner:MyLearner".
+        settings: The class must be a dataclass.
+
+    Raises:
+        ConfigError: The module is not imported, or has no such class.
+    """
+    module, attribute = split_id(name)
+    if not is_imported(module):
+        raise ConfigError(
+            f"{what} {name!r}: its module {module!r} is not imported, because the name may come from a file; "
+            f"add --allow-import {module} if you trust it"
+        )
+    found = getattr(sys.modules[module], attribute, None)
+    if not isinstance(found, type) or (settings and not dataclasses.is_dataclass(found)):
+        wanted = "a dataclass" if settings else "a class"
+        raise ConfigError(f"{what} {name!r}: expected {wanted} {attribute} in {module}, got {shown(found)}")
+    return found
+
+
 def named_modules() -> tuple[str, ...]:
     """Return the modules that ids of this process have named, for tasks that run in other processes."""
     return tuple(module for module in _named if module in sys.modules)
@@ -86,7 +112,7 @@ def import_named(modules: Sequence[str]) -> None:
         allow_import(module)
 
 
-def import_option(id: str) -> str:
-    """Return the option that commands need to read a run of this environment: " --allow-import MODULE", or ""."""
-    module = split_id(id)[0]
-    return f" --allow-import {module}" if module else ""
+def import_option(*ids: str) -> str:
+    """Return the options that commands need to read a run with these ids: " --allow-import MODULE", or ""."""
+    modules = dict.fromkeys(split_id(id)[0] for id in ids)
+    return "".join(f" --allow-import {module}" for module in modules if module)

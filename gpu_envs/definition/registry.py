@@ -205,6 +205,7 @@ register("SimpleSpeakerListener-v0", "gpu_envs.envs.mpe.simple_speaker_listener"
 register("SimpleWorldComm-v0", "gpu_envs.envs.mpe.simple_world_comm")
 # classic control
 register("CartPole-v1", "gpu_envs.envs.classic.cartpole", max_episode_steps=500, reward_threshold=475.0)
+register("MultiCartPole-v0", "gpu_envs.envs.classic.multi_cartpole", max_episode_steps=500)
 register("MountainCar-v0", "gpu_envs.envs.classic.mountain_car", max_episode_steps=200, reward_threshold=-110.0)
 register(
     "MountainCarContinuous-v0",

@@ -25,6 +25,7 @@ SUMMARIES = {
     "CartPole-v1": (1, "Balance a pole on a cart"),
     "MountainCar-v0": (1, "Drive a weak car up a hill"),
     "MountainCarContinuous-v0": (1, "Drive a weak car up a hill by any force"),
+    "MultiCartPole-v0": (4, "Several poles on carts, one per agent"),
     "Pendulum-v1": (1, "Swing a pendulum up and keep it there"),
     "ClimbingGame-v0": (2, "Cooperative matrix game with large losses"),
     "ConnectFour-v0": (2, "Four discs in a row"),

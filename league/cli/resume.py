@@ -13,6 +13,7 @@ from league.cli.options import ExecutorOptions, RunOptions
 from league.cli.run_output import RunOutput
 from league.storage.run_config import configuration
 from league.storage.run_store import RunStore
+from trainers.storage.config_yaml import CONFIG_FILE, read_config, write_config
 
 __all__ = ["ResumeOptions", "resume_command"]
 
@@ -41,6 +42,9 @@ def resume_command(argv: list[str]) -> int:
             config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
             live = LiveTable(store, config.iterations)
             run = algorithm.make(store, config, live, executor)
+            if (args.run_dir / CONFIG_FILE).exists():  # not of a run that a program started
+                recorded = read_config(args.run_dir / CONFIG_FILE)
+                write_config(args.run_dir, "league train", {**recorded, "iterations": config.iterations})
             with RunOutput(store, args, live, config.device) as output:
                 run.run()
             return output.exit_code

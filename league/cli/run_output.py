@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,7 @@ from league.cli.live_table import LiveTable, table
 from league.cli.options import ExecutorOptions
 from league.storage.run_config import SUMMARY_FILE, write_summary
 from league.storage.run_store import RunStore
+from trainers.storage.config_yaml import CONFIG_FILE
 
 __all__ = ["RunOutput"]
 
@@ -72,7 +74,7 @@ class RunOutput:
         """Print the finished iterations and the command that continues the run."""
         if rows := list(self.store.iterations().values()):
             print(table(rows, terminal_width(sys.stdout)), flush=True)
-        words = f"{self.executor.words()}{import_option(self.store.game.env_id)}"
+        words = f"{self.executor.words()}{self._import_option()}"
         print(f"interrupted; continue with:\n  gpu-envs league resume {self.store.path}{words}", file=sys.stderr)
 
     def _print_result(self, seconds: float) -> None:
@@ -82,8 +84,15 @@ class RunOutput:
         rows = list(store.iterations().values())
         print(table(rows, terminal_width(sys.stdout)))
         print(f"{len(rows) - 1} iterations, {seconds:.1f} s in this process")
-        for file in (store.path / SUMMARY_FILE, store.file):
+        files = [store.path / SUMMARY_FILE, store.file, store.path / CONFIG_FILE]
+        for file in filter(Path.exists, files):  # a run that a program started has no configuration file
             print(f"  {file}")
-        option = import_option(store.game.env_id)
+        option = self._import_option()
         print(f"  gpu-envs league report {store.path}{option}")
         print(f"  gpu-envs watch {store.path}{option}")
+
+    def _import_option(self) -> str:
+        """Return the option that later commands need to read the run."""
+        config = self.store.config
+        learner = config.get("train_overrides", {}).get("algorithm", "")
+        return import_option(self.store.game.env_id, config["algorithm"], learner)

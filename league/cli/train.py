@@ -13,16 +13,13 @@ from typing import Annotated, Any, get_origin, get_type_hints
 from tyro.conf import Positional, arg
 
 from gpu_envs.cli.options import (
-    ImportOptions,
     OptionalPath,
     OptionalStr,
     Repeated,
-    parse,
     parse_pairs,
     split_command_line,
     without_validation,
 )
-from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league import registry
@@ -33,14 +30,16 @@ from league.game import Game
 from league.psro.config import PSROConfig
 from league.storage import presets
 from league.storage.open_run import delete_empty_run, open_run
-from league.storage.run_config import training
+from league.storage.run_config import OVERRIDES, training
 from league.storage.run_store import RunStore
+from trainers.cli.config_file import TYPED_ONLY, ConfigFile, ConfigFileOptions, allow_named_module, env_settings
+from trainers.storage.config_yaml import format_config, write_config
 
 __all__ = ["LeagueTrainOptions", "train_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeagueTrainOptions(ImportOptions, ExecutorOptions):
+class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     """Train populations of policies that play against each other.
 
     The other options are the settings of the algorithm: name it to see them, as in
@@ -52,7 +51,8 @@ class LeagueTrainOptions(ImportOptions, ExecutorOptions):
     env_id: Annotated[Positional[str], arg(metavar="[ID]", help_behavior_hint="")] = ""
     """Environment id, such as KuhnPoker-v0. The environment must declare roles."""
     algorithm: str = "psro"
-    """League algorithm: psro, alphastar, self_play, fictitious_self_play, pfsp, pbt or independent."""
+    """League algorithm: psro, alphastar, self_play, fictitious_self_play, pfsp, pbt or independent.
+    "module:NAME" is a builder of your own."""
     run_dir: OptionalPath = None
     """Folder of the run. A run in this folder is continued. Default: out/league-<id>-<time>."""
     env_arg: Repeated = ()
@@ -63,22 +63,26 @@ class LeagueTrainOptions(ImportOptions, ExecutorOptions):
 
 def train_command(argv: list[str]) -> int:
     """Train populations of policies and return the exit code; 130 after an interruption."""
-    name = split_command_line(LeagueTrainOptions, argv).last("algorithm") or "psro"
+    file = ConfigFile.of("league train", LeagueTrainOptions, argv)
+    words = split_command_line(LeagueTrainOptions, argv)
+    allow_named_module(words)
+    name = words.last("algorithm") or file.get("algorithm") or "psro"
     algorithm = registry.find(name)
     kind = _options(name)
-    words = split_command_line(kind, argv)
-    for module in words.values.get("allow_import", ()):
-        allow_import(module)
+    words = file.merge(kind, argv)
     if not words.positional:
-        parse(kind, "league train", words.argv)  # prints the help, or raises an error about another option
+        file.parse(kind, words)  # prints the help, or raises an error about another option
         raise ConfigError("league train: expected an environment, got none; name one, such as KuhnPoker-v0")
     env_id = canonical_id(words.positional)
     defaults = presets.psro_preset(env_id) if algorithm.config_type is PSROConfig else {}
-    args: Any = parse(kind, "league train", words.argv, kind(**defaults))
+    args: Any = file.parse(kind, words, kind(**defaults))
     game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population)
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
     values |= {each: parse_pairs(values[each], f"--{each}") for each in _pair_fields(algorithm.config_type)}
     config = algorithm.config_type(**{**values, "device": args.device or "cpu"})  # validates before any work
+    if args.print_config:
+        print(format_config(_all_settings(game, config, args)), end="")
+        return 0
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
     device = args.device
@@ -89,6 +93,7 @@ def train_command(argv: list[str]) -> int:
         config = dataclasses.replace(config, device=executor.device(device))
         training(game, config.device, config.train_overrides)  # raises an error before there is a folder
         with open_run(path, game, name, config) as store:
+            write_config(path, "league train", _settings(game, config, args))
             live = LiveTable(store, config.iterations)
             try:
                 run = algorithm.make(store, config, live, executor)
@@ -99,6 +104,25 @@ def train_command(argv: list[str]) -> int:
             with RunOutput(store, args, live, config.device) as output:
                 run.run()
             return output.exit_code
+
+
+def _settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
+    """Return the settings of a run that its result depends on, as in a configuration file."""
+    own = {name: getattr(args, name) for name in ("algorithm", "shared_population", "num_threads")}
+    return {"env_id": game.env_id, "env": dict(game.env), **own, **dataclasses.asdict(config)}
+
+
+def _all_settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
+    """Return all settings of a run, those of the environment and of the trainings with their defaults."""
+    train = training(game, config.device, config.train_overrides)
+    fields = {name: getattr(train, name) for name in OVERRIDES if name != "total_steps"}
+    if isinstance(config, PSROConfig) or "total_steps" in config.train_overrides:  # see LeagueConfig.train_overrides
+        fields["total_steps"] = train.total_steps
+    overrides = {**fields, "learner": dataclasses.asdict(train.learner)}
+    names = [field.name for field in dataclasses.fields(ExecutorOptions) if field.name not in TYPED_ONLY]
+    more = {name: getattr(args, name) for name in (*names, *(("run_dir",) if args.run_dir else ()))}
+    env = env_settings(game.env_id, game.env)
+    return {**_settings(game, config, args), "env": env, **more, "train_overrides": overrides}
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from league.game import Game
 from league.storage.database import DATABASE
 from league.storage.run_config import configuration
 from league.storage.run_store import RunStore
+from trainers.storage.config_yaml import CONFIG_FILE
 from trainers.storage.folder_lock import LOCK
 
 __all__ = ["check_same", "delete_empty_run", "open_run"]
@@ -43,7 +44,7 @@ def open_run(path: Path, game: Game, algorithm: str, config: Any) -> RunStore:
 def delete_empty_run(store: RunStore) -> None:
     """Close a run without progress, and remove its folder unless it holds other files."""
     store.close()
-    for file in (*store.path.glob(f"{DATABASE}*"), store.path / LOCK):
+    for file in (*store.path.glob(f"{DATABASE}*"), store.path / LOCK, store.path / CONFIG_FILE):
         file.unlink(missing_ok=True)
     for folder in (store.path / "policies", store.path / "states", store.path):
         with contextlib.suppress(OSError):  # it holds other files

@@ -21,9 +21,12 @@ from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 
-__all__ = ["SUMMARY_FILE", "configuration", "from_json", "sizes", "table_of", "training", "write_summary"]
+__all__ = ["OVERRIDES", "SUMMARY_FILE", "configuration", "from_json", "sizes", "table_of", "training", "write_summary"]
 
 C = TypeVar("C")
+_FIXED = {"env_id", "env", "learner", "device", "seed", "sharing", "policies"}
+OVERRIDES = tuple(field.name for field in dataclasses.fields(TrainConfig) if field.name not in _FIXED)
+"""Fields of `TrainConfig` that `train_overrides` can set, in addition to all settings of the learners."""
 SUMMARY_FILE = "summary.json"  # file in the folder of a run
 
 
@@ -43,9 +46,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     base = preset(game.env_id, device, name)
     plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_opponents": None}
     plain = dataclasses.replace(base, env=dict(game.env), device=device, **plain)
-    fields = {field.name for field in dataclasses.fields(TrainConfig)}
-    fixed = {"env_id", "env", "learner", "device", "seed", "sharing", "policies"}
-    return changed(plain, settings, "train_overrides", fields - fixed)
+    return changed(plain, settings, "train_overrides", OVERRIDES)
 
 
 def configuration(store: StoreReader, kind: type[C]) -> C:

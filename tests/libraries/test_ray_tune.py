@@ -21,6 +21,7 @@ from trainers.cluster.tune_search import resume, tune
 from trainers.cluster.tune_trial import TuneConfig
 from trainers.config.train_config import TrainConfig
 from trainers.storage import checkpoint
+from trainers.storage.config_yaml import CONFIG_FILE, read_config
 
 ray = pytest.importorskip("ray")
 library = pytest.importorskip("ray.tune")
@@ -74,6 +75,9 @@ def test_asha_stops_bad_trials_early(tmp_path):
     assert found.config.learner.learning_rate == found.trials[0].settings["learner.learning_rate"]
     written = json.loads((tmp_path / "run" / "tune.json").read_text())
     assert written["complete"]
+    repeat = read_config(tmp_path / "run" / CONFIG_FILE)
+    assert repeat["search"]["learner.gamma"] == "uniform(0.95,0.96)"
+    assert (repeat["env_id"], repeat["num_samples"], repeat["cpus"]) == ("CartPole-v1", 1, 2)
     assert written["best"]["command"] == found.command
     assert [TrialResult(**trial).name for trial in written["trials"]] == [trial.name for trial in found.trials]
     with pytest.raises(

@@ -139,6 +139,13 @@ def cartpole_actions():
         assert after["motion"][1].sign() == direction_of(push)[0]
 
 
+def multi_cartpole_actions():
+    (table,) = tables.description("classic/multi_cartpole").action_tables()
+    for index, push in table.rows:
+        after = one_step("classic/multi_cartpole", lambda state: state["motion"].zero_(), index)
+        assert (after["motion"][:, 1].sign() == direction_of(push)[0]).all()
+
+
 def mountain_car_actions():
     (table,) = tables.description("classic/mountain_car").action_tables()
     for index, push in table.rows:
@@ -272,6 +279,7 @@ ACTIONS = {
     "mpe/simple_world_comm": simple_world_comm_actions,
     # classic control
     "classic/cartpole": cartpole_actions,
+    "classic/multi_cartpole": multi_cartpole_actions,
     "classic/mountain_car": mountain_car_actions,
     "classic/mountain_car_continuous": mountain_car_continuous_actions,
     "classic/pendulum": pendulum_actions,

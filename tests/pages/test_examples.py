@@ -1,9 +1,12 @@
-"""The scripts in examples/ that need nothing more than this library; the others are tested in tests/libraries."""
+"""The examples that need nothing more than this library; the others are tested in tests/libraries."""
 
 import importlib.util
 from pathlib import Path
 
 import pytest
+
+from gpu_envs.cli import main
+from league.storage.run_store import RunStore
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -30,3 +33,29 @@ def test_plain_torch_learns():
 @pytest.mark.parametrize("name", ["torch_ppo", "lightning_ppo"])
 def test_single_files_are_read_at_a_glance(name):
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def alphastar(run_dir, *options):
+    """Train the league of the configuration file, and return its summaries."""
+    config = str(EXAMPLES / "alphastar_multi_cartpole.yaml")
+    argv = ["league", "train", "--config", config, "--device", "cpu", "--run-dir", str(run_dir), *options]
+    assert main(argv) == 0
+    with RunStore.open(run_dir, write=False) as store:
+        assert {role: len(population) for role, population in store.populations.items()} == {"role_0": 2, "role_1": 2}
+        seats = {seat.name: seat.members for seat in store.game.seats}
+        assert seats == {"role_0": ("agent_0", "agent_2"), "role_1": ("agent_1", "agent_3")}
+        assert store.config["train_overrides"]["algorithm"] == "appo"
+        return list(store.iterations().values())
+
+
+def test_alphastar_league_of_the_configuration_file_trains(tmp_path):
+    rows = alphastar(tmp_path / "run", "--iterations", "2", "--steps", "2000", "--episodes-per-matchup", "8")
+    assert len(rows) == 3
+
+
+@pytest.mark.learning
+def test_alphastar_league_of_the_configuration_file_reaches_the_return_of_rllib(tmp_path):
+    """RLlib's example stops at a return of 600 of its four agents."""
+    last = alphastar(tmp_path / "run", "--iterations", "5", "--episodes-per-matchup", "8")[-1]
+    assert last["return"].keys() == {"main_role_0_0", "main_role_1_0"}
+    assert min(last["return"].values()) > 300

@@ -29,10 +29,12 @@ HEADINGS = {
 
 
 def functions(path):
-    """Return the names of the top-level functions and classes of a module."""
+    """Return the names of the top-level functions and classes of a module, and of those that it takes from another."""
     if path.suffix != ".py":
         return set()
-    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    body = ast.parse(path.read_text()).body
+    own = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return own | {each.name for node in body if isinstance(node, ast.ImportFrom) for each in node.names}
 
 
 # ---------------------------------------------------------------- nothing is missing

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_envs.definition.id_modules import named_class, split_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.suggestions import unknown_name_message
 
@@ -20,7 +21,7 @@ class AlgorithmSpec:
     name: str
     """Name, as in `--algorithm`."""
     module: str
-    """Module in `trainers.algorithms`."""
+    """Module, in `trainers.algorithms` if `package` is that."""
     learner: str
     """Class name of the learner; the class of its settings has the suffix "Config"."""
     summary: str
@@ -30,16 +31,19 @@ class AlgorithmSpec:
     is_imitation: bool = False
     """Whether it learns from recorded episodes (`gpu-envs clone`): it has settings but no learner."""
 
+    package: str = "trainers.algorithms."
+    """Start of the module's full name."""
+
     @property
     def config_type(self) -> type[Any]:
         """Dataclass of the settings."""
-        return getattr(importlib.import_module(f"trainers.algorithms.{self.module}"), f"{self.learner}Config")
+        return getattr(importlib.import_module(self.package + self.module), f"{self.learner}Config")
 
     @property
     def learner_type(self) -> type[Any]:
         """Class of the learner; raises ConfigError if there is none."""
         self.check_plays()
-        return getattr(importlib.import_module(f"trainers.algorithms.{self.module}"), self.learner)
+        return getattr(importlib.import_module(self.package + self.module), self.learner)
 
     def check_plays(self) -> None:
         """Raise ConfigError for an algorithm without a learner."""
@@ -123,7 +127,19 @@ IMITATION: dict[str, AlgorithmSpec] = {
 
 
 def find(name: str) -> AlgorithmSpec:
-    """Return an algorithm by name; raise ConfigError, with the closest name, if it is unknown."""
+    """Return an algorithm by its name, or by "module:Learner" a learner of a module that is imported already.
+
+    The settings of such a learner are the dataclass `LearnerConfig` of the same module.
+
+    Raises:
+        ConfigError: The name is unknown; the message has the closest one. Or a module is not imported, because names
+            may come from files, or has no such classes.
+    """
+    if ":" in name:
+        module, learner = split_id(name)
+        named_class("algorithm", name)
+        named_class("algorithm", f"{name}Config", settings=True)
+        return AlgorithmSpec(name, module, learner, f"learner of {module}", package="")
     if name in IMITATION:
         return IMITATION[name]
     if name not in ALGORITHMS:

@@ -19,17 +19,17 @@ from gpu_envs.cli.options import (
     OptionalPath,
     OptionalStr,
     Repeated,
-    parse,
     split_command_line,
     with_field,
     without_validation,
 )
-from gpu_envs.definition.id_modules import NAMESPACE, allow_import, split_id
+from gpu_envs.definition.id_modules import NAMESPACE, split_id
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.settings import setting
 from trainers.algorithms import registry
+from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_module
 from trainers.config.presets import preset
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig
 from trainers.storage import checkpoint, seeds_folder
@@ -55,7 +55,7 @@ FINAL_SEED = 161_803
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(ImportOptions, TrainConfig):
+class TrainOptions(ConfigFileOptions, TrainConfig):
     """Train policies by reinforcement learning, one policy per group of agents.
 
     The defaults are the preset of the environment for the device, or the settings of the run to resume. Name the
@@ -73,7 +73,8 @@ class TrainOptions(ImportOptions, TrainConfig):
     device: OptionalStr = None  # type: ignore[assignment]
     """Device: "cpu", "cuda" or "cuda:<i>"; of Ray workers "cpu" or "cuda". Default: a GPU if one is available."""
     algorithm: str = "ppo"
-    """Learning algorithm; docs/guides/algorithms.md lists all. Its settings are the options --learner.NAME."""
+    """Learning algorithm; docs/guides/algorithms.md lists all. Its settings are the options --learner.NAME.
+    "module:NAME" is a learner of your own."""
     learner: Any = None
     """Settings of the algorithm."""
     env_arg: Repeated = ()
@@ -125,24 +126,26 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRe
         ConfigError: A wrong option or value, or options that exclude each other.
     """
     words = split_command_line(TrainOptions, argv)
+    file = ConfigFile.of("train", TrainOptions, argv)
     resume = _load_resumed(words)
-    algorithm = words.last("algorithm") or "ppo"
+    allow_named_module(words)
+    algorithm = words.last("algorithm") or file.get("algorithm") or "ppo"
     if resume is not None:
         algorithm = str(resume.config.get("algorithm", "ppo"))
     registry.find(algorithm).check_plays()
     kind = with_learner(TrainOptions, algorithm)
-    words = split_command_line(kind, argv)
-    for module in words.values.get("allow_import", ()):
-        allow_import(module)
+    words = file.merge(kind, argv)
+    if words.last("num_seeds") is not None:
+        _check_options_of_several(words)
     base = _defaults(words, algorithm, resume)
     if base is None:
-        parse(kind, "train", words.argv)  # prints the help, or raises an error about another option
+        file.parse(kind, words)  # prints the help, or raises an error about another option
         raise ConfigError(
             "train: expected an environment, got none; name one, such as TagContinuous-v0, or --resume a run"
         )
     video = base.until_return is None and words.last("until_return") is None  # a run until a goal is a measurement
     shared = {name: getattr(base, name) for name in OPTION_FIELDS}
-    args = parse(kind, "train", words.argv, kind(env_id="", learner=_like(kind, base.learner), video=video, **shared))
+    args = file.parse(kind, words, kind(env_id="", learner=_like(kind, base.learner), video=video, **shared))
     env_args = (f"{name}={json.dumps(value)}" for name, value in base.env.items())
     policies = (f"{group}={name}" for group, name in base.policies.items())
     return dataclasses.replace(
@@ -159,14 +162,7 @@ def _load_resumed(words: CommandLine) -> Checkpoint | SeedsRecord | None:
     path, count = words.last("resume"), words.last("num_seeds")
     several = path is not None and seeds_folder.is_seeds_folder(Path(path))
     if count is not None or several:
-        for name, instead in (
-            ("num_workers", "train in this process"),
-            ("ray_address", "train in this process"),
-            ("video", "use gpu-envs render with one of the runs"),
-        ):
-            if name in words.values or f"--{name}" in words.argv:
-                option = f"--{name.replace('_', '-')}"
-                raise ConfigError(f"{option}: expected a training with one seed, got several; {instead}")
+        _check_options_of_several(words)
     if path is None:
         return None
     if several:
@@ -179,6 +175,18 @@ def _load_resumed(words: CommandLine) -> Checkpoint | SeedsRecord | None:
             "leave --num-seeds out"
         )
     return checkpoint.load(Path(path))
+
+
+def _check_options_of_several(words: CommandLine) -> None:
+    """Raise an error if an option of trainings with one seed is given."""
+    for name, instead in (
+        ("num_workers", "train in this process"),
+        ("ray_address", "train in this process"),
+        ("video", "use gpu-envs render with one of the runs"),
+    ):
+        if name in words.values or f"--{name}" in words.argv:
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{option}: expected a training with one seed, got several; {instead}")
 
 
 def _defaults(words: CommandLine, algorithm: str, resume: Checkpoint | SeedsRecord | None) -> TrainConfig | None:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gpu_envs.cli.options import parse_pairs
 from gpu_envs.definition.id_modules import import_option
@@ -15,6 +16,7 @@ from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.progress import ProgressBar
 from trainers.algorithms import registry
 from trainers.base.serialization import write_json
+from trainers.cli.config_file import env_settings
 from trainers.cli.options import (
     FINAL_SEED,
     TrainOptions,
@@ -33,6 +35,7 @@ from trainers.runner.train_result import TrainResult, load_result
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.config_yaml import CONFIG_FILE, format_config
 from trainers.storage.learning_curves import plot_curves
 from trainers.storage.seeds_folder import SeedsRecord
 
@@ -50,6 +53,9 @@ def train_command(argv: list[str]) -> int:
     """
     args, resume = parse_train(argv)
     config = _config(args)
+    if args.print_config:
+        print(format_config(_settings(config, args)), end="")
+        return 0
     if isinstance(resume, SeedsRecord) or (resume is None and args.num_seeds is not None):
         return train_several(config, args.num_seeds, args.run_dir, resume)
     with config.in_force():  # for the evaluation at the end too
@@ -103,11 +109,11 @@ def report_training(result: TrainResult, video: bool) -> int:
         The exit code of `gpu-envs train`.
     """
     config, out = result.config, result.run_dir
-    written = [out / "metrics.csv", out / "config.json"]
+    written = [out / "metrics.csv", out / "config.json", out / CONFIG_FILE]
     if config.until_return is None or result.stopped_by is not None:
         written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png", config.env_id))
     if result.stopped_by is not None:
-        name, option = signal.Signals(result.stopped_by).name, import_option(config.env_id)
+        name, option = signal.Signals(result.stopped_by).name, import_option(config.env_id, config.algorithm)
         left = result.steps < config.iterations * config.rollout_steps
         follow = f"; continue with:\n  gpu-envs train --resume {out}{option}" if left else ""
         print(f"{name}: saved {result.checkpoint}{follow}")
@@ -133,7 +139,7 @@ def report_training(result: TrainResult, video: bool) -> int:
     for file in (*written, result.checkpoint):
         print(f"  {file}")
     print(f"  tensorboard --logdir {out}")
-    print(f"  gpu-envs watch {out}{import_option(config.env_id)}")
+    print(f"  gpu-envs watch {out}{import_option(config.env_id, config.algorithm)}")
     return int(not result.reached_goal)
 
 
@@ -155,6 +161,14 @@ def _config(args: TrainOptions) -> TrainConfig:
         learner=registry.find(args.algorithm).settings(**vars(args.learner)),
         **{**{name: getattr(args, name) for name in OPTION_FIELDS}, "eval_opponents": opponents},
     )
+
+
+def _settings(config: TrainConfig, args: TrainOptions) -> dict[str, Any]:
+    """Return all settings of a run as in a configuration file, those of the environment with its defaults."""
+    env = env_settings(config.env_id, config.env)
+    own = ("num_seeds", "num_workers", "run_dir", *(("video",) if args.num_seeds is None else ()))
+    more = {name: getattr(args, name) for name in own}
+    return {**dataclasses.asdict(config), "env": env, **{key: each for key, each in more.items() if each is not None}}
 
 
 def _optional(what: str, make: Callable[[], Path | None]) -> list[Path]:

@@ -63,7 +63,7 @@ def _report(folder: Path, results: list[TrainResult]) -> int:
     for result in results:
         print(f"  {result.run_dir.name}: {_description(result)}")
     if stopped_by is not None:
-        name, option = signal.Signals(stopped_by).name, import_option(config.env_id)
+        name, option = signal.Signals(stopped_by).name, import_option(config.env_id, config.algorithm)
         left = any(result.steps < config.iterations * config.rollout_steps for result in results)
         follow = f"; continue with:\n  gpu-envs train --resume {folder}{option}" if left else ""
         print(f"{name}: saved {len(results)} runs{follow}")
@@ -80,7 +80,7 @@ def _report(folder: Path, results: list[TrainResult]) -> int:
     if stopped_by is not None:
         return 128 + stopped_by
     print(f"  tensorboard --logdir {folder}")
-    print(f"  gpu-envs eval {results[0].run_dir}{import_option(config.env_id)}")
+    print(f"  gpu-envs eval {results[0].run_dir}{import_option(config.env_id, config.algorithm)}")
     return int(not all(result.reached_goal for result in results))
 
 

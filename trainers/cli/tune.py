@@ -11,38 +11,33 @@ from typing import Annotated
 from tyro.conf import Positional, UseAppendAction, arg
 
 from gpu_envs.cli.options import (
-    ImportOptions,
     OptionalInt,
     OptionalPath,
     OptionalStr,
     Repeated,
-    parse,
     parse_pairs,
 )
 from gpu_envs.definition.id_modules import import_option
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from trainers.algorithms import registry
+from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_module, env_settings
 from trainers.cli.options import device_of_cluster
 from trainers.cluster import search_space
 from trainers.cluster.connect import ray_library
-from trainers.cluster.tune_results import COMMAND, RESULTS, TuneResult
+from trainers.cluster.search_space import Space
+from trainers.cluster.tune_results import COMMAND, RESULTS, search_settings
 from trainers.cluster.tune_search import resume, tune
 from trainers.cluster.tune_trial import TuneConfig
 from trainers.config.presets import preset
-from trainers.config.train_config import changed
+from trainers.config.train_config import TrainConfig, changed
+from trainers.storage.config_yaml import CONFIG_FILE, format_config
 
-__all__ = ["FREE", "TuneOptions", "tune_command"]
-
-FREE = (
-    "num_envs", "seed", "sharing", "eval_episodes", "eval_opponents", "patience", "deterministic", "num_threads",
-    "cuda_graph",
-)  # fmt: skip
-"""Fields of `TrainConfig` that --train-overrides can set."""
+__all__ = ["TuneOptions", "tune_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(ImportOptions, TuneConfig):
+class TuneOptions(ConfigFileOptions, TuneConfig):
     """Search for training settings with Ray Tune.
 
     Write a search space NAME=SPACE in quotes. NAME is learner.NAME as in gpu-envs train, or num_envs, seed, sharing.
@@ -81,7 +76,10 @@ class TuneOptions(ImportOptions, TuneConfig):
 
 def tune_command(argv: list[str]) -> int:
     """Search for training settings with Ray Tune."""
-    args = parse(TuneOptions, "tune", argv)
+    file = ConfigFile.of("tune", TuneOptions, argv)
+    words = file.merge(TuneOptions, argv)
+    allow_named_module(words)
+    args = file.parse(TuneOptions, words)
     if args.resume is not None:
         allowed = {name: getattr(args, name) for name in ("resume", "ray_address", "allow_import", "allow_pickle")}
         if args != TuneOptions(**allowed):
@@ -92,18 +90,25 @@ def tune_command(argv: list[str]) -> int:
         ray_library(COMMAND)
         found = resume(args.resume, args.ray_address, args.allow_pickle)
     else:
-        found = _search(args)
+        config, spaces, plan = _search(args)
+        if args.print_config:
+            run_dir = {} if args.run_dir is None else {"run_dir": args.run_dir}
+            env = env_settings(config.env_id, config.env)
+            print(format_config({**search_settings(config, spaces, plan), "env": env, **run_dir}), end="")
+            return 0
+        found = tune(config, spaces, _run_dir(args, config.env_id), plan, args.ray_address, progress=True)
     print(f"{found.table()}\n{found.command}")
-    for file in (found.run_dir / RESULTS, found.checkpoint):
-        print(f"  {file}")
+    for written in (found.run_dir / RESULTS, found.run_dir / CONFIG_FILE, found.checkpoint):
+        print(f"  {written}")
     if not found.complete:
-        option = import_option(found.config.env_id)
+        option = import_option(found.config.env_id, found.config.algorithm)
         print(f"interrupted; continue with:\n  gpu-envs tune --resume {found.run_dir} --allow-pickle{option}")
         return 130
     return 0
 
 
-def _search(args: TuneOptions) -> TuneResult:
+def _search(args: TuneOptions) -> tuple[TrainConfig, dict[str, Space], TuneConfig]:
+    """Return the settings of the trials, the searched ones and those of the search."""
     if not args.env_id:
         raise ConfigError("tune: expected an environment, got none; name one, such as SimpleSpread-v0, or --resume DIR")
     given = {field.name: getattr(args, field.name) for field in dataclasses.fields(TuneConfig)}
@@ -114,8 +119,12 @@ def _search(args: TuneOptions) -> TuneResult:
     usual = preset(env_id, device, args.algorithm)
     steps = {} if args.total_steps is None else {"total_steps": args.total_steps}
     base = dataclasses.replace(usual, device=device, env={**usual.env, **parse_pairs(args.env_arg)}, **steps)
-    config = changed(base, parse_pairs(args.train_overrides, "--train-overrides"), "--train-overrides", FREE)
+    overrides = parse_pairs(args.train_overrides, "--train-overrides")
+    config = changed(base, overrides, "--train-overrides", search_space.ALLOWED_OVERRIDES)
     search_space.check(config, spaces)
+    return config, spaces, plan
+
+
+def _run_dir(args: TuneOptions, env_id: str) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    run_dir = args.run_dir or Path("out") / f"tune-{env_id.rpartition(':')[2]}-{stamp}"
-    return tune(config, spaces, run_dir, plan, args.ray_address, progress=True)
+    return args.run_dir or Path("out") / f"tune-{env_id.rpartition(':')[2]}-{stamp}"

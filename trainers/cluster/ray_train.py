@@ -33,6 +33,7 @@ from trainers.runner.early_stopping import DivergedError
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.config_yaml import CONFIG_FILE
 from trainers.storage.folder_lock import check_free
 from trainers.storage.sharded_checkpoint import load_on_rank0
 
@@ -183,6 +184,6 @@ def _newest(out: Path, resume: str | None) -> Checkpoint | None:
     """Return the newest checkpoint of the run, else the one to resume, after removing files of a failed attempt."""
     if checkpoint.every(out / "checkpoints"):
         return checkpoint.load(out)
-    for name in ("metrics.csv", "config.json"):
+    for name in ("metrics.csv", "config.json", CONFIG_FILE):
         (out / name).unlink(missing_ok=True)
     return None if resume is None else checkpoint.load(Path(resume))

@@ -23,6 +23,7 @@ from gpu_envs.errors import ConfigError
 from trainers.config.train_config import TrainConfig, changed
 
 __all__ = [
+    "ALLOWED_OVERRIDES",
     "COMBINATIONS",
     "FIELDS",
     "LISTS",
@@ -37,6 +38,11 @@ __all__ = [
 
 FIELDS = ("num_envs", "seed", "sharing")
 """Fields of `TrainConfig` that can be searched, in addition to all settings of the learners."""
+ALLOWED_OVERRIDES = (
+    "num_envs", "seed", "sharing", "eval_episodes", "eval_opponents", "patience", "deterministic", "precision",
+    "matmul_precision", "num_threads", "cuda_graph", "engine",
+)  # fmt: skip
+"""Fields of `TrainConfig` that --train-overrides can set, in addition to all settings of the learners."""
 RANGES = ("loguniform", "uniform", "randint")  # spaces with two bounds
 LISTS = ("choice", "grid")  # spaces of given values
 COMBINATIONS = 2_000

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -14,13 +15,21 @@ from gpu_envs.definition.id_modules import import_option
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from gpu_envs.utils.terminal import short_number
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
-from trainers.cluster.search_space import FIELDS
+from trainers.cluster.search_space import ALLOWED_OVERRIDES, FIELDS, Space
 from trainers.cluster.tune_trial import WORST, TuneConfig
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 from trainers.storage.run_folder import SEARCH
 
-__all__ = ["TrialResult", "TuneResult", "command_line", "current_value", "read_results", "read_search"]
+__all__ = [
+    "TrialResult",
+    "TuneResult",
+    "command_line",
+    "current_value",
+    "read_results",
+    "read_search",
+    "search_settings",
+]
 
 COMMAND = "gpu-envs tune"  # in messages
 FORMAT = "gpu-envs search 2"  # format of search.json
@@ -106,6 +115,15 @@ def _option(prefix: str, name: str, value: Any) -> list[str]:
     return [f"--{prefix}{name}", *([str(each) for each in value] if isinstance(value, tuple) else [str(value)])]
 
 
+def search_settings(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) -> dict[str, Any]:
+    """Return the settings of a search as in a configuration file of `gpu-envs tune`."""
+    overrides = {name: getattr(config, name) for name in ALLOWED_OVERRIDES}
+    base = {name: getattr(config, name) for name in ("env_id", "env", "algorithm", "total_steps", "device")}
+    searched = {"search": {name: str(each) for name, each in spaces.items()}}
+    own = {"train_overrides": {**overrides, "learner": dataclasses.asdict(config.learner)}}
+    return {**base, **searched, **dataclasses.asdict(plan), **own}
+
+
 def read_search(run_dir: Path) -> tuple[TrainConfig, TuneConfig, int]:
     """Return the configuration of the trainings, that of the search, and the number of trials.
 
@@ -147,7 +165,7 @@ def read_results(grid: Any, run_dir: Path) -> TuneResult:
     search |= {"complete": complete, "best": content, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, search)
     if found is None:
-        option = import_option(config.env_id)
+        option = import_option(config.env_id, config.algorithm)
         reason = f"interrupted; continue with {COMMAND} --resume {run_dir} --allow-pickle{option}"
         if complete:
             reason = next((trial.error for trial in trials if trial.error), reason)

@@ -23,13 +23,14 @@ from trainers.base.serialization import write_json
 from trainers.cluster import search_space
 from trainers.cluster.connect import connect, ray_library, ray_module
 from trainers.cluster.search_space import FIELDS, Space
-from trainers.cluster.tune_results import COMMAND, FORMAT, TuneResult, read_results, read_search
+from trainers.cluster.tune_results import COMMAND, FORMAT, TuneResult, read_results, read_search, search_settings
 from trainers.cluster.tune_trial import TuneConfig, trainable
 from trainers.config.train_config import TrainConfig, changed, make_train_core
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint, run_folder
+from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import FolderLock
 from trainers.storage.learning_curves import read_rows
 from trainers.storage.run_folder import SEARCH
@@ -92,6 +93,7 @@ def tune(
         trials = math.prod(_lengths(spaces)) * plan.num_samples
         content = {"format": FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
         write_json(run_dir / SEARCH, {**content, "search": texts, "trials": trials})
+        write_config(run_dir, "tune", search_settings(config, spaces, plan))
         tuner = library.Tuner(
             library.with_resources(trainable(config, plan), needs),
             param_space={name: each.domain(library) for name, each in spaces.items()},

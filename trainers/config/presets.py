@@ -104,6 +104,9 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     ("CartPole-v1", "cpu", "appo"): _CARTPOLE,
     ("CartPole-v1", "cpu", "impala"): {**_CARTPOLE, "total_steps": 400_000},
+    # Solved (475 per agent) by all agents; the policy is shared.
+    ("MultiCartPole-v0", "cpu", "ppo"): _CARTPOLE,
+    ("MultiCartPole-v0", "cpu", "appo"): _CARTPOLE,
     # A rollout as long as the longest episode knows the outcome of half of its steps.
     ("CartPole-v1", "cpu", "pg"): {
         "num_envs": 8,

@@ -22,6 +22,7 @@ from trainers.runner.signals import signals
 from trainers.runner.train_result import TrainResult, load_result
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint, run_folder, seed_metrics, seeds_folder
+from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import LOCK, FolderLock, check_free
 from trainers.storage.learning_curves import read_rows
 
@@ -104,6 +105,7 @@ class MultiSeedTrainer(Summarized):
                     f"got {config.total_steps}; raise it, or see what was learned with gpu-envs eval"
                 )
             seeds_folder.write_seeds(self.run_dir, num_seeds, dataclasses.asdict(config))
+            write_config(self.run_dir, "train", {**dataclasses.asdict(config), "num_seeds": num_seeds})
         except BaseException:
             self._close()
             if not seeds_folder.is_seeds_folder(self.run_dir):  # a failed start leaves no empty folder

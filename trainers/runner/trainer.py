@@ -32,6 +32,7 @@ from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines, 
 from trainers.runner.training_evaluator import TrainingEvaluator
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import FolderLock, check_free
 from trainers.storage.metrics_log import MetricsLog
 
@@ -131,6 +132,7 @@ class Trainer(Summarized):
         if shard.is_rank0:
             self.log: MetricsLog = MetricsLog(self.run_dir, after=self.iteration)
             write_json(self.run_dir / "config.json", dataclasses.asdict(config))
+            write_config(self.run_dir, "train", dataclasses.asdict(config))
 
     def _summary(self) -> Summary:
         members = {name: assignment.members for name, assignment in self.assignments.items()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["START", "Config", "build", "draw"]
+__all__ = ["START", "Config", "build", "cart_shapes", "draw", "motion_space", "parameters"]
 
 START = (-0.05, 0.05)
 """Range of the initial motion [m, m/s, rad, rad/s]."""
@@ -53,23 +53,13 @@ class Config:
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    own = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
-    # Twice the thresholds, so that the last observation of an episode is inside.
-    high = np.array([config.x_threshold * 2, np.inf, config.theta_threshold_radians * 2, np.inf], np.float32)
     return EnvDefinition(
         rules=cartpole.rules(),
-        params={name: getattr(config, name) for name in own}
-        | {
-            "semi_implicit": int(config.kinematics_integrator != "euler"),
-            "step_reward": 0.0 if config.sutton_barto_reward else 1.0,
-            "fall_reward": -1.0 if config.sutton_barto_reward else 1.0,
-            "start_low": START[0],
-            "start_high": START[1],
-        },
+        params=parameters(config),
         state={"motion": ()},
         agents=("agent_0",),
         groups={"agent": (0,)},
-        observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
+        observation_spaces={"agent_0": motion_space(config)},
         action_spaces={"agent_0": spaces.Discrete(2)},
         max_episode_steps=config.max_episode_steps,
         time_limit_terminates=False,
@@ -80,11 +70,49 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
+def parameters(config: Config) -> dict[str, float | int]:
+    """Return the environment parameters of the settings."""
+    own = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
+    return {name: getattr(config, name) for name in own} | {
+        "semi_implicit": int(config.kinematics_integrator != "euler"),
+        "step_reward": 0.0 if config.sutton_barto_reward else 1.0,
+        "fall_reward": -1.0 if config.sutton_barto_reward else 1.0,
+        "start_low": START[0],
+        "start_high": START[1],
+    }
+
+
+def motion_space(config: Config) -> spaces.Box:
+    """Return the observation space: the motion, with bounds of twice the thresholds.
+
+    The last observation of an episode is inside.
+    """
+    high = np.array([config.x_threshold * 2, np.inf, config.theta_threshold_radians * 2, np.inf], np.float32)
+    return spaces.Box(-high, high, dtype=np.float32)
+
+
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     """Return the scene of these worlds: the track with its two ends, the cart and the pole."""
-    from gpu_envs.rendering.scene import DARK, GRAY, ORANGE, RED, Scene, boxes, circles, join, lines
+    from gpu_envs.rendering.scene import Scene
 
-    motion, params = core.world_state["motion"][envs], core.get_params(envs)
+    shapes, cart, bounds = cart_shapes(core.world_state["motion"][envs], core.get_params(envs))
+    return Scene(shapes, bounds, agents=cart)
+
+
+def cart_shapes(
+    motion: torch.Tensor, params: dict[str, torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the track with its two ends, the cart and the pole.
+
+    Args:
+        motion: Motion (W, 4) [m, m/s, rad, rad/s].
+        params: Environment parameters by name, each (1,) or (W,).
+
+    Returns:
+        Rows of all shapes (W, M, 10), the row of the cart (W, 1, 10), and the bounds of the frame (W or 1, 4) [m].
+    """
+    from gpu_envs.rendering.scene import DARK, GRAY, ORANGE, RED, boxes, circles, join, lines
+
     x, angle = motion[:, 0], motion[:, 2]
     half, end = params["length"], params["x_threshold"]
     zero, size = torch.zeros_like(x), 0.16 * end  # of the cart
@@ -109,4 +137,4 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         lines(axle, tip, 0.3 * wide, ORANGE),
         circles(axle, 0.13 * wide, GRAY),
     ]
-    return Scene(join(*parts), torch.stack([-side, low, side, low + 2.0 * side], -1), agents=cart)
+    return join(*parts), cart, torch.stack([-side, low, side, low + 2.0 * side], -1)

@@ -88,7 +88,7 @@ def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"  gpu-envs watch {run}"
     listed = {Path(line).name for line in lines if line.startswith("  /")}
-    assert listed == {"metrics.csv", "config.json", "curves.png", "000000009"}
+    assert listed == {"metrics.csv", "config.json", "config.yaml", "curves.png", "000000009"}
     with pytest.raises(CheckpointError, match="num_envs: expected 8, got 16"):
         train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
 

@@ -1,0 +1,90 @@
+"""Host module of MultiCartPole-v0: settings, spaces, drawing; rules in ``warp_kernels/classic/multi_cartpole.py``."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.classic import cartpole
+from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import setting
+from warp_kernels.classic import multi_cartpole
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
+
+
+@dataclass(frozen=True)
+class Config(cartpole.Config):
+    """Settings of MultiCartPole-v0: those of CartPole-v1, for all agents, and the agents."""
+
+    num_agents: int = setting(4, ge=1)
+    """Number of agents, each with a cart and a pole of its own."""
+    num_roles: int = setting(1, ge=1)
+    """Number of roles in leagues: agent i has role i modulo this number. 1: no roles."""
+
+    def __post_init__(self) -> None:
+        """Check that every role has an agent."""
+        if self.num_roles > self.num_agents:
+            raise ConfigError(f"num_roles: expected at most num_agents = {self.num_agents}, got {self.num_roles}")
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    agents = tuple(f"agent_{row}" for row in range(config.num_agents))
+    members = {f"role_{role}": agents[role :: config.num_roles] for role in range(config.num_roles)}
+    return EnvDefinition(
+        rules=multi_cartpole.rules(config.num_agents),
+        params=cartpole.parameters(config),
+        state={"motion": (config.num_agents,)},
+        agents=agents,
+        groups={"agent": tuple(range(config.num_agents))},
+        roles=members if config.num_roles > 1 else {},
+        observation_spaces=dict.fromkeys(agents, cartpole.motion_space(config)),
+        action_spaces={agent: spaces.Discrete(2) for agent in agents},
+        max_episode_steps=config.max_episode_steps,
+        time_limit_terminates=False,
+        reset_options=lambda options: bounds(options, *cartpole.START),
+        reset_option_names=BOUNDS,
+        draw=draw,
+        render_fps=50,
+    )
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: the carts in rows and columns; a cart whose pole has fallen is faint."""
+    from gpu_envs.rendering.scene import Scene
+
+    worlds, agents = len(envs), core.num_agents
+    motion = core.world_state["motion"][envs]
+    params = {name: value.expand(worlds) for name, value in core.get_params(envs).items()}
+    each = {name: value.repeat_interleave(agents) for name, value in params.items()}
+    shapes, carts, frames = cartpole.cart_shapes(motion.reshape(worlds * agents, 4), each)
+    side = frames[::agents, 2:3] - frames[::agents, 0:1]  # (W, 1) of a square cell
+    columns = math.ceil(math.sqrt(agents))
+    rows = math.ceil(agents / columns)
+    row = torch.arange(agents, device=motion.device)
+    places = torch.stack([row % columns, rows - 1 - row // columns], -1)  # (A, 2), the first agent at the top left
+    move = side[:, None] * places  # (W, A, 2)
+    faint = torch.where(core.alive[envs], 1.0, 0.25)
+
+    def placed(block: torch.Tensor) -> torch.Tensor:
+        """Return shapes (W * A, N, 10) in the cells of their agents, (W, A * N, 10)."""
+        block = block.reshape(worlds, agents, -1, block.shape[-1]).clone()
+        block[..., 1:3] += move[:, :, None]
+        block[..., 9] *= faint[:, :, None]
+        return block.flatten(1, 2)
+
+    low = frames[::agents, :2]
+    return Scene(
+        placed(shapes),
+        torch.cat([low, low + side * torch.tensor([columns, rows], device=low.device)], -1),
+        agents=placed(carts),
+    )

@@ -1,0 +1,307 @@
+"""`--config` and `--print-config` of `gpu-envs train` and `tune`: a file is a nested form of the options."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from checkpoints import assert_equal_checkpoints
+from toy import announce
+
+from gpu_envs.cli import main
+from gpu_envs.cli.options import split_command_line
+from gpu_envs.definition import id_modules
+from gpu_envs.definition.registry import list_envs
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.algorithms import registry
+from trainers.cli.options import TrainOptions, parse_train
+from trainers.cli.train import train_command
+from trainers.config.train_config import TrainConfig
+from trainers.storage import checkpoint
+from trainers.storage.config_yaml import CONFIG_FILE, read_config
+
+HELPERS = Path(__file__).parents[1]
+SMALL = """
+env_id: SimpleTag-v0
+env: {num_good: 2}
+policies: {adversary: hunters}
+device: cpu
+num_envs: 16
+total_steps: 640
+num_threads: 1
+eval_episodes: 4
+checkpoint_interval: 2
+video: false
+learner:
+  rollout_length: 10
+  hidden_sizes: [16, 8]
+  learning_rate: 1e-3
+  normalize_obs: false
+  clip_range_vf: null
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a file with the settings of a small training."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    return tmp_path / "small.yaml"
+
+
+def options_of(file, *argv):
+    return parse_train(["--config", str(file), *argv])[0]
+
+
+def printed(capsys, *argv):
+    """Return what --print-config prints."""
+    assert main([*map(str, argv), "--print-config"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def refused(capsys, *argv):
+    """Return the one line that a refused command prints."""
+    assert main(list(map(str, argv))) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    return line.removeprefix("gpu-envs: error: ")
+
+
+def test_values_of_a_file_are_parsed_by_the_types_of_the_options(file):
+    options = options_of(file)
+    assert (options.env_id, options.num_envs, options.device, options.video) == ("SimpleTag-v0", 16, "cpu", False)
+    assert options.env_arg[-1:] == ("num_good=2",)
+    assert options.policy == ("adversary=hunters",)
+    learner = options.learner
+    assert (learner.hidden_sizes, learner.learning_rate, learner.normalize_obs) == ((16, 8), 0.001, False)
+    assert learner.clip_range_vf is None
+
+
+def test_quoted_number_is_parsed_by_the_type_of_its_option(tmp_path):
+    (tmp_path / "a.yaml").write_text("env_id: CartPole-v1\ndevice: cpu\nseed: '3'\nlearner: {gamma: '9e-1'}\n")
+    options = options_of(tmp_path / "a.yaml")
+    assert (options.seed, options.learner.gamma) == (3, 0.9)
+
+
+def test_options_of_the_command_line_override_those_of_the_file(file):
+    words = ["--learner.hidden-sizes", "4", "--seed", "7", "--env-arg", "num_good=1", "--learner.normalize-obs"]
+    options = options_of(file, *words)
+    assert (options.seed, options.learner.hidden_sizes, options.learner.normalize_obs) == (7, (4,), True)
+    assert options.env_arg[-1] == "num_good=1"
+    assert options_of(file, "--algorithm", "mappo").algorithm == "mappo"
+    assert parse_train(["SimpleSpread-v0", "--config", str(file)])[0].env_id == "SimpleSpread-v0"
+
+
+def test_algorithm_of_a_file_chooses_the_settings_of_the_learner(tmp_path):
+    text = "env_id: CartPole-v1\ndevice: cpu\nalgorithm: dqn\nlearner: {n_step: 3, dueling: true}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    learner = options_of(tmp_path / "a.yaml").learner
+    assert (learner.n_step, learner.dueling) == (3, True)
+
+
+def test_flag_of_a_learner_does_not_hide_the_option_behind_it():
+    words = split_command_line(TrainOptions, ["CartPole-v1", "--learner.no-dueling", "--algorithm", "dqn"])
+    assert words.last("algorithm") == "dqn"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("num_env: 3", "no setting named 'num_env'; did you mean num_envs?"),
+        ("learner: {lr: 1e-3}", "no setting named 'learner.lr'; did you mean learner.learning_rate?"),
+        ("gamma: 0.9", "no setting named 'gamma'; did you mean learner.gamma?"),
+        ("env_args: {num_good: 2}", "no setting named 'env_args'; did you mean env?"),
+        ("xyzzy: 1", "no setting named 'xyzzy'; expected one of "),
+        ("1: 2", "no setting named '1'; expected one of "),
+        ("num_envs: many", "train: Error parsing --num-envs: invalid literal for int() with base 10: 'many'"),
+        ("num_envs: 0", "train: --num-envs: expected an int >= 1, got 0"),
+        ("num_envs: [1, 2]", "num_envs: expected one value, got [1, 2]"),
+        ("device: ''", "device: expected one value, got ''"),
+        ("cuda_graph: 1", "cuda_graph: expected true or false, got 1"),
+        ("learner: ppo", "learner: expected a mapping of names to values, got 'ppo'"),
+        ("env: [num_good]", "env: expected a mapping of names to values, got ['num_good']"),
+        ("learner: {hidden_sizes: 16}", "learner.hidden_sizes: expected a list such as [64, 64], got 16"),
+        ("algorithm: 3", "algorithm: expected text, got 3"),
+        ("seed: !x 3", "could not determine a constructor for the tag '!x'"),
+        ("- seed", "expected a mapping such as 'seed: 1', got a list"),
+        ("allow_import: [os]", "allow_import: expected on the command line, not in a file; give --allow-import there"),
+        ("ray_address: auto", "ray_address: expected on the command line, not in a file; give --ray-address there"),
+        ("resume: out/x", "resume: expected on the command line, not in a file; give --resume there"),
+        ("config: b.yaml", "config: expected on the command line, not in a file; give --config there"),
+    ],
+)
+def test_wrong_file_is_refused_in_one_line(tmp_path, capsys, text, words):
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    line = refused(capsys, "train", "SimpleTag-v0", "--device", "cpu", "--config", file)
+    assert line.startswith(f"{file}: ")
+    assert words in line
+
+
+def test_wrong_values_of_groups_name_the_setting(tmp_path, capsys):
+    for text, words in (
+        ("env: {num_goood: 2}", "no setting named 'num_goood'; did you mean num_good?"),
+        ("env: {num_good: '2'}", "num_good: expected an int"),
+        ("learner: {gamma: 2}", "learner.gamma: expected a finite number in [0, 1], got 2.0"),
+        ("num_seeds: 2\nvideo: true", "--video: expected a training with one seed, got several"),
+    ):
+        (tmp_path / "a.yaml").write_text(text)
+        argv = ("SimpleTag-v0", "--device", "cpu", "--config", tmp_path / "a.yaml", "--run-dir", tmp_path / "run")
+        assert words in refused(capsys, "train", *argv)
+
+
+def test_error_of_the_command_line_does_not_name_the_file(file, capsys):
+    line = refused(capsys, "train", "--config", file, "--seed", "x")
+    assert line.startswith("train: Error parsing --seed")
+
+
+def test_missing_file_and_resume_with_a_file_are_refused(tmp_path, file, capsys):
+    assert "No such file or directory" in refused(capsys, "train", "--config", tmp_path / "none.yaml")
+    assert refused(capsys, "train", "--config", file, "--resume", tmp_path).startswith("--config: expected a new run")
+    (tmp_path / "b.yaml").write_text("seed: 1")
+    assert "expected an environment, got none" in refused(capsys, "train", "--config", tmp_path / "b.yaml")
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "maddpg", "qmix", "sac"])
+def test_printed_settings_are_a_file_with_equal_settings(algorithm, tmp_path, capsys):
+    env_id = "TwoStepGame-v0" if algorithm == "qmix" else "SimpleSpread-v0"
+    argv = ["train", env_id, "--algorithm", algorithm, "--device", "cpu", "--seed", "5"]
+    text = printed(capsys, *argv, "--until-return", "-1e-3")
+    (tmp_path / "a.yaml").write_text(text)
+    assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
+    found = read_config(tmp_path / "a.yaml")
+    assert {field.name for field in dataclasses.fields(TrainConfig)} < found.keys()
+    assert found["learner"].keys() == {f.name for f in dataclasses.fields(registry.find(algorithm).config_type)}
+    assert (found["until_return"], found["video"], found["seed"]) == (-0.001, False, 5)
+
+
+@pytest.mark.parametrize("env_id", list_envs())
+def test_printed_settings_of_every_environment_can_be_read(env_id, tmp_path, capsys):
+    text = printed(capsys, "train", env_id, "--device", "cpu")
+    (tmp_path / "a.yaml").write_text(text)
+    assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
+
+
+def test_config_of_a_run_repeats_it_bit_for_bit(file, tmp_path, capsys):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert train_command(["--config", str(file), "--run-dir", str(first), "--seed", "3"]) == 0
+    written = first / CONFIG_FILE
+    assert f"  {written}\n" in capsys.readouterr().out
+    assert f"gpu-envs train --config {written}\n" in written.read_text()
+    assert train_command(["--config", str(written), "--run-dir", str(second), "--no-video"]) == 0
+    assert json.loads((first / "config.json").read_text()) == json.loads((second / "config.json").read_text())
+    assert_equal_checkpoints(first, second)
+    other = tmp_path / "other"  # another seed differs
+    assert train_command(["--config", str(written), "--run-dir", str(other), "--no-video", "--seed", "4"]) == 0
+    with pytest.raises(AssertionError):
+        assert_equal_checkpoints(first, other)
+
+
+def test_config_of_several_seeds_repeats_them_bit_for_bit(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text(SMALL.replace("video: false\n", "num_seeds: 2\n"))
+    first, second, alone = tmp_path / "first", tmp_path / "second", tmp_path / "alone"
+    assert train_command(["--config", str(tmp_path / "a.yaml"), "--run-dir", str(first)]) == 0
+    assert train_command(["--config", str(first / CONFIG_FILE), "--run-dir", str(second)]) == 0
+    runs = sorted(each.name for each in first.iterdir() if (each / CONFIG_FILE).exists())
+    assert len(runs) == 2
+    for name in runs:
+        assert_equal_checkpoints(first / name, second / name)
+    argv = ["--config", str(first / runs[1] / CONFIG_FILE), "--run-dir", str(alone), "--no-video"]
+    assert train_command(argv) == 0
+    assert_equal_checkpoints(first / runs[1], alone)
+
+
+def test_settings_of_a_search_are_a_file_with_equal_settings(tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text(
+        "env_id: CartPole-v1\ndevice: cpu\nscheduler: none\nnum_samples: 3\n"
+        "search: {learner.learning_rate: 'loguniform(1e-4,1e-2)', num_envs: 'grid(4,8)'}\n"
+        "train_overrides: {engine: torch, learner: {gamma: 0.9, hidden_sizes: [8]}}\n"
+    )
+    text = printed(capsys, "tune", "--config", tmp_path / "a.yaml")
+    (tmp_path / "b.yaml").write_text(text)
+    assert printed(capsys, "tune", "--config", tmp_path / "b.yaml") == text
+    found = read_config(tmp_path / "b.yaml")
+    assert found["search"] == {"learner.learning_rate": "loguniform(0.0001,0.01)", "num_envs": "grid(4,8)"}
+    assert found["train_overrides"]["learner"]["hidden_sizes"] == [8]
+    assert (found["train_overrides"]["engine"], found["num_samples"]) == ("torch", 3)
+    for text, words in (
+        ("allow_pickle: true", "allow_pickle: expected on the command line"),
+        ("schedule: asha", "no setting named 'schedule'; did you mean scheduler?"),
+    ):
+        (tmp_path / "c.yaml").write_text(text)
+        assert words in refused(capsys, "tune", "CartPole-v1", "--config", tmp_path / "c.yaml")
+
+
+# ---------------------------------------------------------------- classes by module:Name
+
+
+@pytest.fixture
+def own_module(monkeypatch):
+    """Make the module of a user's learner importable and not imported."""
+    monkeypatch.setattr(id_modules, "_named", {})
+    monkeypatch.delitem(sys.modules, "own_learner", raising=False)
+    yield "own_learner"
+    sys.modules.pop("own_learner", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env_id: own_learner:Meet-v0",
+        "env_id: gpu_envs/own_learner:Meet-v0",
+        "env_id: CartPole-v1\nalgorithm: own_learner:Doubled",
+    ],
+)
+def test_module_in_a_file_is_not_imported_without_allow_import(text, own_module, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(HELPERS)  # not even from the folder of the file
+    (tmp_path / "a.yaml").write_text(text)
+    for more in ([], ["--allow-import", "json"]):
+        line = refused(capsys, "train", "--config", tmp_path / "a.yaml", *more)
+        assert "is in the module 'own_learner', and a file cannot choose the code to run; add --allow-import" in line
+        assert own_module not in sys.modules
+
+
+def test_own_environment_is_made_with_allow_import(tmp_path, monkeypatch, capsys):
+    announce(monkeypatch)
+    (tmp_path / "a.yaml").write_text("env_id: toy:Toy-v0\nenv: {length: 3}\ndevice: cpu\n")
+    assert "add --allow-import toy" in refused(capsys, "train", "--config", tmp_path / "a.yaml")
+    text = printed(capsys, "train", "--config", tmp_path / "a.yaml", "--allow-import", "toy")
+    assert "env_id: toy:Toy-v0\n" in text
+    assert "  length: 3\n" in text
+
+
+def test_own_learner_trains_resumes_and_repeats(own_module, tmp_path, capsys):
+    (tmp_path / "a.yaml").write_text(f"{SMALL}  factor: 3\nalgorithm: own_learner:Doubled\n")
+    first, second = tmp_path / "first", tmp_path / "second"
+    allow = ["--allow-import", "own_learner"]
+    argv = ["--config", str(tmp_path / "a.yaml"), "--run-dir", str(first), "--no-video", *allow]
+    assert train_command(argv) == 0
+    assert f"gpu-envs watch {first} --allow-import own_learner" in capsys.readouterr().out
+    assert f"--config {first / CONFIG_FILE} --allow-import own_learner\n" in (first / CONFIG_FILE).read_text()
+    assert train_command(["--config", str(first / CONFIG_FILE), "--run-dir", str(second), "--no-video", *allow]) == 0
+    assert_equal_checkpoints(first, second)
+    assert checkpoint.load(first).config["learner"]["factor"] == 3.0
+    sys.modules.pop("own_learner")
+    with pytest.raises(CheckpointError, match="its module 'own_learner' is not imported"):
+        TrainConfig.of(checkpoint.load(first))
+    resume = ["--resume", str(first), "--total-steps", "960", "--no-video"]
+    with pytest.raises(ConfigError, match="add --allow-import own_learner if you trust it"):
+        train_command(resume)
+    assert train_command([*resume, *allow]) == 0
+
+
+def test_typed_algorithm_imports_its_module(own_module, capsys):
+    text = printed(capsys, "train", "CartPole-v1", "--device", "cpu", "--algorithm", "own_learner:Doubled")
+    assert "algorithm: own_learner:Doubled\n" in text
+
+
+def test_name_without_a_learner_is_refused(own_module, capsys):
+    for name, words in (
+        ("own_learner:Trebled", "expected a class Trebled in own_learner, got None"),
+        ("json:JSONDecoder", "expected a dataclass JSONDecoderConfig in json"),
+        ("none_such:Learner", "No module named 'none_such'"),
+    ):
+        assert words in refused(capsys, "train", "CartPole-v1", "--algorithm", name)

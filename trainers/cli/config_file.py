@@ -1,0 +1,264 @@
+"""The options --config and --print-config: options of a command from a YAML file.
+
+A file is a nested form of the options. Its values become words of the command line in front of those that the user
+typed. One parser reads both by the types of the options, and what the user typed counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from tyro.conf import Positional, Suppress, UseAppendAction
+
+from gpu_envs.cli.options import (
+    CommandLine,
+    ImportOptions,
+    OptionalPath,
+    Repeated,
+    parse,
+    similar_option,
+    split_command_line,
+)
+from gpu_envs.definition.id_modules import allow_import, split_id
+from gpu_envs.definition.registry import find
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import build_config
+from trainers.storage.config_yaml import read_config
+
+__all__ = ["TYPED_ONLY", "ConfigFile", "ConfigFileOptions", "allow_named_module", "env_settings"]
+
+T = TypeVar("T")
+
+TYPED_ONLY = ("allow_import", "allow_pickle", "config", "print_config", "ray_address", "resume")
+"""Options that a file cannot set: they let a command import modules, read pickles or connect to other machines, or
+they choose what is read."""
+NAMES = {"env_arg": "env", "policy": "policies"}
+"""Names in files of options NAME=VALUE, whose values in a file are a mapping, if they differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigFileOptions(ImportOptions):
+    """The configuration file of a command."""
+
+    config: OptionalPath = None
+    """YAML file with options of this command, such as the config.yaml of a run. Options of the command line override
+    those of the file; docs/guides/configuration.md describes files."""
+    print_config: bool = False
+    """Print all settings as YAML, a file for --config, and exit."""
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """The settings of the file that --config names, or none."""
+
+    command: str
+    """Command after "gpu-envs", such as "league train"."""
+    path: Path | None = None
+    """The file; None without --config."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Settings by name, nested as in the file."""
+
+    @classmethod
+    def of(cls, command: str, kind: type[Any], argv: Sequence[str]) -> ConfigFile:
+        """Read the file that a command line names.
+
+        Args:
+            command: Command after "gpu-envs".
+            kind: Dataclass of the options, perhaps without those of an algorithm.
+            argv: Words of the command line after the command.
+
+        Raises:
+            ConfigError: The file is invalid, or names a module without --allow-import, or --resume is given too.
+        """
+        words = split_command_line(kind, argv)
+        name = words.last("config")
+        if name is None:
+            return cls(command)
+        if words.last("resume") is not None:
+            raise ConfigError(
+                "--config: expected a new run, because --resume continues with the recorded settings; leave one out"
+            )
+        found = cls(command, Path(name), read_config(Path(name)))
+        for key in found.values:
+            if key in TYPED_ONLY:
+                option = f"--{key.replace('_', '-')}"
+                raise ConfigError(f"{name}: {key}: expected on the command line, not in a file; give {option} there")
+        found._check_modules(words.values.get("allow_import", ()))
+        return found
+
+    def get(self, name: str) -> str | None:
+        """Return the text of a setting; None without it.
+
+        Raises:
+            ConfigError: The value is not text.
+        """
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{self.path}: {name}: expected text, got {value!r:.80}")
+        return value
+
+    def merge(self, kind: type[Any], argv: Sequence[str]) -> CommandLine:
+        """Return the options of the file followed by those of the command line.
+
+        Args:
+            kind: Dataclass of all options.
+            argv: Words of the command line after the command.
+
+        Raises:
+            ConfigError: The file has an unknown setting, or a value of the wrong kind.
+        """
+        words = split_command_line(kind, [*self._options(kind), *argv])
+        env_id = self.get("env_id")
+        if words.positional is None and env_id is not None:
+            return split_command_line(kind, [env_id, *words.argv])
+        return words
+
+    def parse(self, kind: type[T], words: CommandLine, default: T | None = None) -> T:
+        """Parse the merged options; an error about a value of the file starts with the name of the file.
+
+        Args:
+            kind: Dataclass of all options.
+            words: Result of `merge`.
+            default: Instance with the default of every option; None for the defaults of the dataclass.
+
+        Raises:
+            ConfigError: A wrong option or value.
+        """
+        try:
+            return parse(kind, self.command, words.argv, default)
+        except ConfigError:
+            if self.path is not None:
+                try:
+                    parse(kind, self.command, self._options(kind), default)
+                except ConfigError as error:
+                    raise ConfigError(f"{self.path}: {error}") from None
+            raise
+
+    def _check_modules(self, allowed: Collection[str]) -> None:
+        """Raise an error if the file names a module that the command line does not allow."""
+        named = [("env_id", self.get("env_id")), ("algorithm", self.get("algorithm"))]
+        for key, value in self.values.items():  # such as train_overrides
+            if isinstance(value, Mapping):
+                named.append((f"{key}.algorithm", value.get("algorithm")))
+        for key, value in named:
+            module = split_id(value)[0] if isinstance(value, str) else ""
+            if module and module not in allowed:
+                raise ConfigError(
+                    f"{self.path}: {key}: {value!r} is in the module {module!r}, and a file cannot choose the code "
+                    f"to run; add --allow-import {module} if you trust it"
+                )
+
+    def _options(self, kind: type[Any]) -> list[str]:
+        """Return the options of the file as words."""
+        try:
+            return list(self._words(kind, self.values))
+        except KeyError as error:
+            raise ConfigError(f"{self.path}: {_unknown(kind, error.args[0])}") from None
+
+    def _words(self, kind: type[Any], values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+        """Yield the words of the command line for settings, except for the environment's id."""
+        hints = _hints(kind)
+        for key, value in values.items():
+            label = f"{prefix}{key}"
+            if key not in hints:
+                raise KeyError(label)
+            name, hint = hints[key]
+            option = f"--{prefix}{name}".replace("_", "-")
+            if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+                yield from self._words(hint, self._mapping(label, value), f"{label}.")
+            elif UseAppendAction in get_args(hint):
+                for item, each in _flat(self._mapping(label, value)):
+                    plain = isinstance(each, str) and hint != Repeated
+                    yield f"{option}={item}={each if plain else json.dumps(each)}"
+            elif Positional not in get_args(hint):
+                yield from self._option(label, option, hint, value)
+
+    def _option(self, label: str, option: str, hint: Any, value: Any) -> Iterator[str]:
+        """Yield the words of one option that is no group and cannot be repeated."""
+        if hint is bool:
+            if not isinstance(value, bool):
+                raise ConfigError(f"{self.path}: {label}: expected true or false, got {value!r:.80}")
+            head, dot, tail = option.lstrip("-").rpartition(".")
+            yield option if value else f"--{head}{dot}no-{tail}"
+        elif get_origin(hint) is tuple:
+            if not isinstance(value, list):
+                raise ConfigError(f"{self.path}: {label}: expected a list such as [64, 64], got {value!r:.80}")
+            yield option
+            yield from (str(self._scalar(label, each)) for each in value)
+        else:
+            yield f"{option}={self._scalar(label, value)}"
+
+    def _scalar(self, label: str, value: Any) -> Any:
+        if isinstance(value, dict | list) or value == "" or "\0" in str(value):
+            raise ConfigError(f"{self.path}: {label}: expected one value, got {value!r:.80}")
+        return value
+
+    def _mapping(self, label: str, value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{self.path}: {label}: expected a mapping of names to values, got {value!r:.80}")
+        return {str(name): each for name, each in value.items()}
+
+
+def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of an environment, those that `env` does not name with their defaults.
+
+    Raises:
+        ConfigError: A setting is unknown or invalid.
+    """
+    kind, _ = find(env_id).load()
+    return dataclasses.asdict(build_config(kind, dict(env), env_id))
+
+
+def allow_named_module(words: CommandLine) -> None:
+    """Import the modules of --allow-import, and that of "module:Name" after --algorithm on the command line.
+
+    Raises:
+        UnknownEnvironmentError: A module does not exist.
+    """
+    for module in words.values.get("allow_import", ()):
+        allow_import(module)
+    if module := split_id(words.last("algorithm") or "")[0]:
+        allow_import(module)
+
+
+def _hints(kind: type[Any]) -> dict[str, tuple[str, Any]]:
+    """Return the name and the type of each option by its name in files."""
+    return {
+        NAMES.get(name, name): (name, hint)
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        if Suppress not in get_args(hint) and name not in TYPED_ONLY
+    }
+
+
+def _names(kind: type[Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of all settings in files, with those of groups after a dot."""
+    for name, (_, hint) in _hints(kind).items():
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _names(hint, f"{prefix}{name}.")
+        yield f"{prefix}{name}"
+
+
+def _unknown(kind: type[Any], name: str) -> str:
+    """Return the message about an unknown setting, with the nearest known one."""
+    options = {each: each for each in sorted(_names(kind))} | {
+        option: each for each, (option, _) in _hints(kind).items()
+    }
+    options = {f"--{option.replace('_', '-')}": each for option, each in options.items()}
+    meant = similar_option(name, list(options))
+    return f"no setting named {name!r}; " + (
+        f"did you mean {options[meant]}?" if meant else f"expected one of {', '.join(_hints(kind))}"
+    )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nested settings by their dotted names, such as "learner.gamma"."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
