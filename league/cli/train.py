@@ -33,6 +33,7 @@ from league.storage.open_run import delete_empty_run, open_run
 from league.storage.run_config import OVERRIDES, training
 from league.storage.run_store import RunStore
 from trainers.cli.config_file import TYPED_ONLY, ConfigFile, ConfigFileOptions, allow_named_module, env_settings
+from trainers.cli.options import recorded_path
 from trainers.storage.config_yaml import format_config, write_config
 
 __all__ = ["LeagueTrainOptions", "train_command"]
@@ -57,6 +58,9 @@ class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     """Folder of the run. A run in this folder is continued. Default: out/league-<id>-<time>."""
     env_arg: Repeated = ()
     """Environment setting, such as num_players=3. Repeat the option for several settings."""
+    init_from: OptionalStr = None
+    """Run, checkpoint or zoo:NAME whose policies new learners begin with, by role; a single policy is that of all
+    roles. Exploiters return to them. The same as --train-overrides init_from=..."""
     shared_population: bool | None = None
     """Use one population for all seats. None: only if the game is symmetric."""
 
@@ -79,6 +83,8 @@ def train_command(argv: list[str]) -> int:
     game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population)
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
     values |= {each: parse_pairs(values[each], f"--{each}") for each in _pair_fields(algorithm.config_type)}
+    if args.init_from is not None:
+        values["train_overrides"] = {**values["train_overrides"], "init_from": recorded_path(args.init_from)}
     config = algorithm.config_type(**{**values, "device": args.device or "cpu"})  # validates before any work
     if args.print_config:
         print(format_config(_all_settings(game, config, args)), end="")

@@ -10,10 +10,11 @@ from league.executors import RemoteTask
 from league.psro.best_response_task import BestResponseTask
 from league.psro.context import PSROContext
 from league.psro.store_update import learner_state
-from league.rollout.best_response import BestResponse, Start, train_best_response
+from league.rollout.best_response import BestResponse, train_best_response
 from league.rollout.matchup_distribution import narrow
 from league.storage.run_store import derive_named_seed
 from trainers.models.policy import Policy
+from trainers.runner.initial_weights import Start
 
 __all__ = ["ORACLES", "ExactOracle", "LearnedOracle", "Oracle"]
 

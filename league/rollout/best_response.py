@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
@@ -26,16 +23,14 @@ from trainers.base.state import State, select_prefix, to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.runner.collector import Collector
+from trainers.runner.initial_weights import Start, begin_all, begin_from
 from trainers.runner.learner_group import LearnerGroup
-from trainers.storage.checkpoint import Checkpoint
 
 __all__ = [
     "OPPONENT_STREAM",
     "BestResponse",
     "BestResponseTraining",
     "LearnedResponse",
-    "Start",
-    "begin_from",
     "progress_text",
     "settled",
     "train_best_response",
@@ -44,8 +39,6 @@ __all__ = [
 TRAININGS = 10
 """Number of trainings of a league that are assumed to share compiled kernels."""
 
-Start = Policy | Checkpoint | State
-"""Source of a learner's initial weights: a policy, a checkpoint of a training, or a learner's `state_dict`."""
 OPPONENT_STREAM = 1008
 """Index of the random stream of the opponent sampler, see `derive_seed`; learners use the first indices."""
 
@@ -74,7 +67,8 @@ class BestResponseTraining:
             draw: Distribution over matchups.
             pools: Policies by role, as in `OpponentSampler`.
             config: Training settings; environment and names of policies are replaced by those of the game.
-            start: Initial weights of the learner by role. Its optimizer and its replay buffer start empty.
+            start: Initial weights of the learner by role, before those of `config.init_from`. Its optimizer and its
+                replay buffer start empty.
             draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
 
         Raises:
@@ -92,6 +86,7 @@ class BestResponseTraining:
             self.config, self.core, self.opponents.learners, num_trainings=TRAININGS
         )
         self.collector: Collector = Collector(self.config, self.core, self.learners, self.opponents)
+        begin_all(self.learners, self.config, skip=start or ())
         for role, weights in (start or {}).items():
             begin_from(self.learner(role), weights, role)
         self.iteration, self.steps = 0, 0
@@ -264,41 +259,3 @@ def settled(game: Game, config: TrainConfig) -> TrainConfig:
         raise ConfigError(f"algorithm = {config.algorithm!r}: it treats all seats as one team; use ppo or dqn")
     policies = {member: seat.role for seat in game.seats for member in seat.members}
     return dataclasses.replace(config, env=dict(game.env), policies=policies)
-
-
-def begin_from(learner: Learner, start: Start, role: str) -> None:
-    """Copy weights to a learner: normalizer, actor, and the critic if the source has one.
-
-    Raises:
-        ConfigError: The weights have other shapes or names than those of the learner.
-    """
-    if isinstance(start, Policy):
-        given: Mapping[str, object] = start.net.state_dict()
-    elif isinstance(start, Checkpoint):
-        name = role if any(key.startswith(f"learner.{role}.") for key in start.state) else start.name_of(None)
-        given = select_prefix(start.state, f"learner.{name}.net.")
-    else:
-        given = select_prefix(start, "net.")
-    used, own = set(), learner.net.state_dict()
-    for name, value in own.items():
-        found = name if name in given else _of_policy(name)
-        weights = given.get(found)
-        if not isinstance(weights, Tensor):
-            continue
-        if weights.shape != value.shape:
-            wanted, got = tuple(value.shape), tuple(weights.shape)
-            raise ConfigError(f"start: {role}: {found}: expected shape {wanted} as of the learner, got {got}")
-        own[name] = weights
-        used.add(found)
-    if missing := given.keys() - used:
-        raise ConfigError(
-            f"start: {role}: the learner has no place for its {sorted(missing)[0]}; expected one of the same kind"
-        )
-    if not used:
-        raise ConfigError(f"start: {role}: expected a policy, a checkpoint or a learner's state, found no weights")
-    learner.net.load_state_dict(own)
-
-
-def _of_policy(name: str) -> str:
-    """Return the name of the policy's weights for a learner's weights: target networks start as the actor."""
-    return re.sub(r"^(target|target_actor|learned\.actor)\.", "actor.", name)

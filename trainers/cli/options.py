@@ -32,7 +32,7 @@ from trainers.algorithms import registry
 from trainers.cli.config_file import ConfigFile, ConfigFileOptions, allow_named_module
 from trainers.config.presets import preset
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig
-from trainers.storage import checkpoint, seeds_folder
+from trainers.storage import checkpoint, seeds_folder, zoo_entries
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.seeds_folder import SeedsRecord
 
@@ -45,6 +45,7 @@ __all__ = [
     "device_of_cluster",
     "parse_train",
     "policy_names",
+    "recorded_path",
     "with_learner",
 ]
 
@@ -270,3 +271,11 @@ def policy_names(pairs: Sequence[str]) -> dict[str, str]:
             raise ConfigError(f"--policy {pair}: expected GROUP=POLICY, such as adversary=shared")
         names[group] = name
     return names
+
+
+def recorded_path(given: str | None) -> str | None:
+    """Return the whole path of a checkpoint, which other working folders understand; a name of the zoo stays."""
+    if given is None:
+        return None
+    found = checkpoint.find(Path(given))
+    return given if given.startswith(zoo_entries.ZOO) else str(found.resolve())

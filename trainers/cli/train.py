@@ -22,6 +22,7 @@ from trainers.cli.options import (
     TrainOptions,
     parse_train,
     policy_names,
+    recorded_path,
 )
 from trainers.cli.train_seeds import engine_text, train_several
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig, make_eval_core
@@ -33,7 +34,7 @@ from trainers.runner.episode_statistics import RECENT
 from trainers.runner.signals import process_seconds
 from trainers.runner.train_result import TrainResult, load_result
 from trainers.runner.trainer import Trainer
-from trainers.storage import checkpoint, run_folder
+from trainers.storage import run_folder
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.config_yaml import CONFIG_FILE, format_config
 from trainers.storage.learning_curves import plot_curves
@@ -153,13 +154,13 @@ def _print_goal(result: TrainResult, goal: float) -> None:
 
 def _config(args: TrainOptions) -> TrainConfig:
     """Return the configuration of the run."""
-    opponents = None if args.eval_opponents is None else str(checkpoint.find(Path(args.eval_opponents)).resolve())
+    recorded = {name: recorded_path(getattr(args, name)) for name in ("eval_opponents", "init_from")}
     return TrainConfig(
         env_id=args.env_id,
         env=parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OPTION_FIELDS}),
         policies=policy_names(args.policy),
         learner=registry.find(args.algorithm).settings(**vars(args.learner)),
-        **{**{name: getattr(args, name) for name in OPTION_FIELDS}, "eval_opponents": opponents},
+        **{**{name: getattr(args, name) for name in OPTION_FIELDS}, **recorded},
     )
 
 

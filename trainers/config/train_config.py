@@ -75,6 +75,9 @@ class TrainConfig:
     """Run or checkpoint whose policies are the opponents in evaluations; None: random opponents."""
     patience: int = setting(0, ge=0, requires={"eval_episodes": Bounds(gt=0)})
     """Evaluations without a new best score after which the training stops early; 0: no early stopping."""
+    init_from: str | None = None
+    """Run, checkpoint or zoo:NAME whose policies the learners begin with, by name; a single policy is that of all
+    learners. None: random weights."""
     until_return: float | None = None
     """Stop when the mean return per agent over the last 100 episodes reaches this value in every group."""
     deterministic: bool = False

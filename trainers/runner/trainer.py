@@ -21,11 +21,12 @@ from trainers.base.shard import Shard
 from trainers.base.state import State
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
-from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, check_actors
+from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, check_actors, make_collector
 from trainers.runner.agent_assignment import PolicyAssignment
 from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
 from trainers.runner.episode_statistics import EpisodeStatistics
+from trainers.runner.initial_weights import begin_all
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.signals import signals
 from trainers.runner.train_result import ENGINE, TrainResult, recorded_engines, training_summary
@@ -82,10 +83,7 @@ class Trainer(Summarized):
         """
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
-        if config.num_actors:
-            check_actors(config)
-            if shard is not None and shard.ranks > 1:
-                raise ConfigError(f"num_actors: expected 0 with several ranks, got {config.num_actors}")
+        check_actors(config, 1 if shard is None else shard.ranks)
         config.prepare()
         self.shard: Shard
         self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
@@ -105,11 +103,7 @@ class Trainer(Summarized):
             lambda: LearnerGroup(config, self.core, shard=shard, engines=engines)
         )
         self.collector: Collector | AsyncCollector = shard.run_on_all(
-            lambda: (
-                AsyncCollector(config, self.core, self.learners, factory, actors)
-                if config.num_actors
-                else Collector(config, self.core, self.learners)
-            )
+            lambda: make_collector(config, self.core, self.learners, factory, actors)
         )
         self.engines: dict[str, str] = self.learners.engines
         self.assignments: dict[str, PolicyAssignment] = self.learners.assignments
@@ -123,6 +117,8 @@ class Trainer(Summarized):
         self.early_stopping: EarlyStopping = EarlyStopping(config.patience)
         if resume is not None:
             self._restore(resume)
+        else:
+            shard.run_on_all(lambda: begin_all(self.learners, config))
         self.run_dir: Path = shard.broadcast_from_rank0(lambda: self._open(run_dir, resume, locked))
         if resume is not None and shard.broadcast_from_rank0(lambda: run_folder.is_run_of(resume, self.run_dir)):
             self._saved_iteration = resume.iteration

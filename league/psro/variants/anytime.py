@@ -22,12 +22,13 @@ from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start, progress_text
+from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import PolicyProtocol
+from trainers.runner.initial_weights import Start
 
 __all__ = ["EXPLORED", "AnytimeVariant", "train_against_regret_minimizer"]
 

@@ -27,11 +27,12 @@ from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
-from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start, progress_text
+from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
+from trainers.runner.initial_weights import Start
 
 __all__ = ["SelfPlayVariant", "train_both_responses"]
 

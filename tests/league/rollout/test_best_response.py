@@ -9,11 +9,12 @@ from always import PURE
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.policies.random import RandomPolicy
-from league.rollout.best_response import BestResponseTraining, begin_from, train_best_response
+from league.rollout.best_response import BestResponseTraining, train_best_response
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from trainers.algorithms import registry
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
+from trainers.runner.initial_weights import begin_from
 
 RPS, KUHN = "RockPaperScissors-v0", "KuhnPoker-v0"
 QUICK = {"rollout_length": 4, "hidden_sizes": (8,)}

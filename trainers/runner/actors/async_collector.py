@@ -19,10 +19,11 @@ from trainers.runner.actors.actor_threads import ActorThreads, MakeActor, Publis
 from trainers.runner.actors.rollout_actor import RolloutActor
 from trainers.runner.actors.trajectory import Trajectory, Weights
 from trainers.runner.actors.trajectory_queue import TrajectoryQueue
+from trainers.runner.collector import Collector
 from trainers.runner.episode_statistics import EpisodeStatistics
 from trainers.runner.learner_group import LearnerGroup
 
-__all__ = ["ActorSource", "AsyncCollector", "check_actors"]
+__all__ = ["ActorSource", "AsyncCollector", "check_actors", "make_collector"]
 
 ActorSource = Callable[[TrainConfig, CoreFactory], tuple[MakeActor, bool]]
 """Function of configuration and factory: what creates actors, and whether they compute in this process."""
@@ -143,8 +144,21 @@ class AsyncCollector:
             self.queue.load_state_dict(counts)
 
 
-def check_actors(config: TrainConfig) -> None:
-    """Raise ConfigError if a configuration with actors cannot be trained."""
+def make_collector(
+    config: TrainConfig, core: Core, learners: LearnerGroup, factory: CoreFactory, source: ActorSource | None = None
+) -> Collector | AsyncCollector:
+    """Return the source of rollouts of a training: actors, or the learners' own worlds without `num_actors`."""
+    if config.num_actors:
+        return AsyncCollector(config, core, learners, factory, source)
+    return Collector(config, core, learners)
+
+
+def check_actors(config: TrainConfig, ranks: int = 1) -> None:
+    """Raise ConfigError if a configuration with actors cannot be trained by a number of processes."""
+    if not config.num_actors:
+        return
+    if ranks > 1:
+        raise ConfigError(f"num_actors: expected 0 with several ranks, got {config.num_actors}")
     if not isinstance(config.learner, VTraceConfig):
         raise ConfigError(
             f"num_actors = {config.num_actors}: expected algorithm appo or impala, whose returns are corrected for "

@@ -1,0 +1,52 @@
+"""Leagues whose players begin with the policies of a training, as AlphaStar's do with those of supervised learning."""
+
+import torch
+
+from gpu_envs.__main__ import main
+from league.storage.run_store import RunStore
+from trainers.algorithms import registry
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
+
+
+def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
+    """Their first weights, to which exploiters return, are those of the training."""
+    learner = registry.find("ppo").settings(rollout_length=8, hidden_sizes=(16,))
+    trainer = Trainer(
+        TrainConfig("SimpleTag-v0", num_envs=4, total_steps=64, learner=learner, num_threads=1, eval_episodes=0),
+        tmp_path / "trained",
+    )
+    trainer.run()
+    trained = {name: each.learner.net.state_dict() for name, each in trainer.assignments.items()}
+    argv = [
+        "league",
+        "train",
+        "SimpleTag-v0",
+        "--algorithm",
+        "alphastar",
+        "--iterations",
+        "1",
+        "--steps",
+        "64",
+        "--device",
+        "cpu",
+    ]
+    argv += [
+        "--init-from",
+        str(tmp_path / "trained"),
+        "--episodes-per-matchup",
+        "2",
+        "--run-dir",
+        str(tmp_path / "league"),
+    ]
+    for setting in ("num_envs=4", "learner.rollout_length=8", "learner.hidden_sizes=[16]", "num_threads=1"):
+        argv += ["--train-overrides", setting]
+    assert main(argv) == 0, capsys.readouterr().err
+    with RunStore.open(tmp_path / "league", write=False) as store:
+        players = [player for player in store.state_names() if player.startswith("first.")]
+        assert len(players) >= 4
+        for name in players:
+            role = "adversary" if "adversary" in name else "agent"
+            first = store.state(name, "cpu")
+            weights = trained[role]["actor.body.0.weight"]
+            assert any(torch.equal(value, weights) for value in first.values() if value.shape == weights.shape)

@@ -1,0 +1,88 @@
+"""First weights of learners: those of a policy, of a checkpoint, or of another learner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from trainers.algorithms.learner import Learner
+from trainers.base.state import State, select_prefix
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy
+from trainers.runner.learner_group import LearnerGroup
+from trainers.storage import checkpoint
+from trainers.storage.checkpoint import Checkpoint
+
+__all__ = ["Start", "begin_all", "begin_from"]
+
+Start = Policy | Checkpoint | State
+"""Source of a learner's initial weights: a policy, a checkpoint of a training, or a learner's `state_dict`."""
+
+
+def begin_all(learners: LearnerGroup, config: TrainConfig, skip: Collection[str] = ()) -> None:
+    """Copy the weights of `config.init_from` to new learners; without it, leave their random weights.
+
+    Args:
+        learners: Learners that have not been trained.
+        config: Configuration of the run.
+        skip: Policies that begin otherwise.
+
+    Raises:
+        CheckpointError: There is no checkpoint, it is damaged, or it has several policies and none of a learner's name.
+        ConfigError: The weights do not fit a learner.
+    """
+    names = [name for name in learners.assignments if name not in skip]
+    if config.init_from is None or not names:
+        return
+    saved = checkpoint.load(Path(config.init_from), learners.device, replay=False)
+    for name in names:
+        begin_from(learners.assignments[name].learner, saved, name, f"init_from = {config.init_from}")
+
+
+def begin_from(learner: Learner, start: Start, role: str, where: str = "start") -> None:
+    """Copy weights to a learner: normalizer, actor, and the critic if the source has one.
+
+    Args:
+        learner: Learner that has not been trained.
+        start: Source of the weights.
+        role: Role or policy of the learner; a checkpoint with a single policy needs no policy of this name.
+        where: Setting that names the source, for error messages.
+
+    Raises:
+        ConfigError: The weights have other shapes or names than those of the learner.
+    """
+    if isinstance(start, Policy):
+        given: Mapping[str, object] = start.net.state_dict()
+    elif isinstance(start, Checkpoint):
+        name = role if role in start.policies else start.name_of(None)
+        given = select_prefix(start.state, f"learner.{name}.net.")
+        given = given or start.policy(name).net.state_dict()  # the model zoo has no learners
+    else:
+        given = select_prefix(start, "net.")
+    used, own = set(), learner.net.state_dict()
+    for name, value in own.items():
+        found = next((each for each in (name, name.removeprefix("target.")) if each in given), _of_policy(name))
+        weights = given.get(found)
+        if not isinstance(weights, Tensor):
+            continue
+        if weights.shape != value.shape:
+            wanted, got = tuple(value.shape), tuple(weights.shape)
+            raise ConfigError(f"{where}: {role}: {found}: expected shape {wanted} as of the learner, got {got}")
+        own[name] = weights
+        used.add(found)
+    if missing := given.keys() - used:
+        raise ConfigError(
+            f"{where}: {role}: the learner has no place for its {sorted(missing)[0]}; expected one of the same kind"
+        )
+    if not used:
+        raise ConfigError(f"{where}: {role}: expected a policy, a checkpoint or a learner's state, found no weights")
+    learner.net.load_state_dict(own)
+
+
+def _of_policy(name: str) -> str:
+    """Return the name of the policy's weights for a learner's weights: target networks start as the actor."""
+    return re.sub(r"^(target|target_actor|learned\.actor)\.", "actor.", name)
