@@ -7,6 +7,8 @@ import dataclasses
 import io
 import json
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings
 from gpu_envs.utils.suggestions import similar_names
+from gpu_envs.utils.terminal import wrap_lines
 
 __all__ = [
     "CommandLine",
@@ -103,13 +106,15 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
         ConfigError: A wrong option or value; the message is one line.
         UnknownEnvironmentError: An unknown environment or module.
     """
-    errors = io.StringIO()
+    errors, printed = io.StringIO(), _Help()
     defaults: dict[str, Any] = {} if default is None else {"default": default}
     try:
-        with contextlib.redirect_stderr(errors):
+        with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(printed):
             options = tyro.cli(kind, prog=f"gpu-envs {command}", args=list(argv), **defaults)
     except SystemExit as stop:
         if not stop.code:
+            width = shutil.get_terminal_size().columns
+            print(wrap_lines(printed.getvalue(), width), end="")
             raise
         message = _message(errors.getvalue(), sorted(_options_of(kind)))
         see = " See" if message.endswith("?") else "; see"
@@ -123,6 +128,18 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
     if env_id := getattr(options, "env_id", None):
         canonical_id(env_id)
     return options
+
+
+class _Help(io.StringIO):
+    """Help that tyro prints, in colors if the standard output has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._colored = sys.stdout.isatty()
+
+    def isatty(self) -> bool:
+        """Return whether the standard output is a terminal."""
+        return self._colored
 
 
 def _message(box: str, known: Sequence[str]) -> str:

@@ -62,6 +62,13 @@ def test_help_of_command_group_lists_its_commands(capsys, family):
     assert re.findall(rf"^  gpu-envs {family} (\S+)", help_text(capsys, family), re.MULTILINE) == members(family)
 
 
+@pytest.mark.parametrize("command", ["", *EVERY])
+def test_lines_of_help_end_between_words_at_80_columns(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = help_text(capsys, *command.split())
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_help_names_missing_extra_of_command(capsys, monkeypatch):
     def find_spec(name):
         raise ModuleNotFoundError(f"{name} needs an extra")
@@ -79,9 +86,9 @@ def test_help_has_purpose_and_valid_example(capsys, monkeypatch, command):
     text = help_text(capsys, *command.split())
     assert re.match(r"usage: gpu-envs ", text)
     parts = text.split("\n\n")
-    assert re.match(r"[A-Z].*\.", parts[1]), "no line states the purpose"
+    assert re.match(r"[A-Z].*\.", parts[1], re.DOTALL), "no line states the purpose"
     (example,) = (part for part in parts if part.lower().startswith("example: "))
-    words = shlex.split(example.partition(": ")[2])
+    words = shlex.split(example.partition(": ")[2].replace("\\\n", ""))
     assert " ".join(words[: 1 + len(command.split())]).startswith(f"gpu-envs {command}")
     stop_after(monkeypatch, tyro, "cli")
     with pytest.raises(Parsed):
