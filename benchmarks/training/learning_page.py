@@ -1,6 +1,7 @@
 """Writer of docs/learning.md and its figure, from recorded results."""
 
 import math
+import re
 import shlex
 import statistics
 from collections.abc import Sequence
@@ -37,6 +38,8 @@ as in the paper of QMIX, so that their curves are flat.
 ![Learning curves of all tasks, one line per seed and group](learning_curves.png)
 
 """
+WIDTH = 100
+"""Characters of a line of a command."""
 COLUMNS = ("task", "metric", "threshold", "origin", "seeds", "worst bound", "reached")
 
 
@@ -115,9 +118,11 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     lines = [
         f"## {title(task)}",
         "",
-        f"```bash\ngpu-envs {task.command} {task.options} --seed SEED\n```",
+        f"```bash\n{_continued(f'gpu-envs {task.command} {task.options} --seed SEED')}\n```",
         "",
-        f"Threshold ({task.origin}): {task.source}. Random policies: {chance}. Seeds: {seeds}. "
+        f"Threshold ({task.origin}): {task.source}.",
+        "",
+        f"Random policies: {chance}. Seeds: {seeds}. "
         f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
         f"{greedy} actions. Commit {result['commit']}, {result['date']}, "
         f"{machine['cpu'].split(' (')[0]}, {cores}, torch {machine['torch']}.",
@@ -133,6 +138,16 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
             "",
         ]
     return lines
+
+
+def _continued(command: str) -> str:
+    """Return a command on several lines, with an option and its values in one."""
+    lines = [""]
+    for part in re.split(r" (?=--)", command):
+        if lines[-1] and len(lines[-1]) + len(part) > WIDTH:
+            lines.append(" ")
+        lines[-1] += f" {part}" if lines[-1] else part
+    return " \\\n".join(lines)
 
 
 def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:

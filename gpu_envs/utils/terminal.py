@@ -49,6 +49,8 @@ def wrap_lines(text: str, width: int) -> str:
         width: Number of columns of the terminal.
     """
     lines = []
+    example = r"^example: .*(\n *[^\s│╭╰].*)*"  # a command of several lines becomes one
+    text = re.sub(example, lambda found: " ".join(found[0].split()), text, flags=re.IGNORECASE | re.MULTILINE)
     for line in text.split("\n"):
         if len(line) <= width or not line.isprintable() or line[:1] in "│╭╰":
             lines.append(line)

@@ -89,5 +89,5 @@ def test_lines_are_wrapped_between_words_below_their_second_column():
         "│ a box is " + "left " * 9,
     ]
     assert wrap_lines("one two three four five six seven", 20).split("\n") == ["one two three four", "five six seven"]
-    command = "Example: gpu-envs train SimpleTag-v0 --seed 3"
-    assert wrap_lines(command, 32).split("\n") == ["Example: gpu-envs train \\", "  SimpleTag-v0 --seed 3"]
+    command = "Example: gpu-envs train SimpleTag-v0\n--seed 3\n\nnext"
+    assert wrap_lines(command, 32).split("\n") == ["Example: gpu-envs train \\", "  SimpleTag-v0 --seed 3", "", "next"]
