@@ -12,6 +12,7 @@ from benchmarks.hardware.provenance import ROOT
 from benchmarks.training import tag_cross_play_section
 from benchmarks.training.tasks import Goal, TrainingTask
 from gpu_envs.definition import registry
+from gpu_envs.rendering.palette import PALETTE, role_colors
 from gpu_envs.utils.settings import build_config
 from trainers.algorithms.registry import find
 
@@ -164,6 +165,7 @@ def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:
 def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int = 4) -> None:
     """Draw one panel per task: return per agent over environment steps by seed and group, and of the final policies."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     wide = min(columns, max(1, len(results)))
     high = max(1, math.ceil(len(results) / wide))
@@ -171,20 +173,21 @@ def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int 
     for place, (task, result) in enumerate(results.items(), start=1):
         axes = figure.add_subplot(high, wide, place)
         groups = list(result["runs"][0]["curve"])
+        colors = role_colors(shlex.split(task.options)[0], groups)
         for run in result["runs"]:
-            for color, group in enumerate(groups):
+            for group in groups:
                 points = run["curve"].get(group, [])
                 label = group if run is result["runs"][0] and len(groups) > 1 else None
                 axes.plot(
-                    *zip(*points, strict=True), color=f"C{color}", alpha=0.7, lw=1.1, label=label
+                    *zip(*points, strict=True), color=PALETTE[colors[group]], alpha=0.7, lw=1.1, label=label
                 ) if points else None
         for value in _evaluated(task, result).values():
             axes.axhline(value, color="black", ls="--", lw=1.1, label="final policies")
             axes.margins(y=0.08)
         axes.set_title(title(task), fontsize=9)
         axes.tick_params(labelsize=7)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
-        axes.xaxis.get_offset_text().set_fontsize(7)
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=7)

@@ -83,9 +83,7 @@ class Trainer(Summarized):
         self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
         self.lock: FolderLock | None = None
         given = None if run_dir is None else Path(run_dir)
-        folder = shard.broadcast_from_rank0(
-            lambda: _check_unlocked(run_folder.resolve_run_dir(given, resume), locked)
-        )
+        folder = shard.broadcast_from_rank0(lambda: _check_unlocked(run_folder.resolve_run_dir(given, resume), locked))
         self.config: TrainConfig = config
         self.progress: Progress | None = progress
         self.on_save: Callable[[Path, Mapping[str, float]], None] | None = on_save
