@@ -59,6 +59,13 @@ OptionalPath = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")
 """Type of an option whose help states its default."""
 
 
+NUMBERS = {
+    r"invalid literal for int\(\) with base 10": "an int",
+    "could not convert string to float": "a number",
+}
+"""What was expected, by the pattern of Python's error."""
+
+
 # ---------------------------------------------------------------- options
 
 
@@ -152,6 +159,9 @@ def _message(box: str, known: Sequence[str]) -> str:
     if lines and lines[0].startswith("Missing from"):
         return f"expected {' '.join(lines[1:2]).split('  ')[0]}, got none"
     message = " ".join(lines[:end])
+    for pattern, expected in NUMBERS.items():
+        if found := re.fullmatch(rf"Error parsing (\S+): {pattern}: (.*)", message):
+            return f"{found[1]}: expected {expected}, got {found[2]}"
     kind, colon, words = message.partition(": ")
     if kind.startswith("Unrecognized option") and colon:
         wrong = [word for word in words.split(", ") if word.startswith("--")] or words.split(", ")
