@@ -27,6 +27,7 @@ export function words(name: string): string {
 }
 
 const LONG = 7; // characters of a name that is written out
+const NUMBERED = 4; // ... of one with a number, so that agent-1 and adversary-1 are shortened alike
 
 /**
  * Short names of policies, such as LE0:1 for league_exploiter_0:1. Words that tell two names apart get more letters where
@@ -35,7 +36,7 @@ const LONG = 7; // characters of a name that is written out
 export function shortNames(names: string[]): Map<string, string> {
   const letters = new Map<string, number>(); // of a word
   for (;;) {
-    const short = new Map(names.map((name) => [name, name.length <= LONG ? name : initials(name, letters)]));
+    const short = new Map(names.map((name) => [name, name.length <= (/\d/.test(name) ? NUMBERED : LONG) ? name : initials(name, letters)]));
     const owner = new Map<string, string>(); // a short name's first long one
     const shared = new Set<string>();
     const apart = new Set<string>(); // words that tell apart names of one short name
