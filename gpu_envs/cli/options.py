@@ -63,7 +63,7 @@ NUMBERS = {
     r"invalid literal for int\(\) with base 10": "an int",
     "could not convert string to float": "a number",
 }
-"""What was expected, by the pattern of Python's error."""
+"""Expected values by the pattern of Python's error."""
 
 
 # ---------------------------------------------------------------- options
