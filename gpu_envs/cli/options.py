@@ -138,11 +138,14 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
 
 
 class _Help(io.StringIO):
-    """Help that tyro prints, in colors if the standard output has them."""
+    """Help that tyro prints, with boxes and colors if the standard output has them."""
+
+    encoding = "ascii"  # that of StringIO cannot be set
 
     def __init__(self) -> None:
         super().__init__()
-        self._colored = sys.stdout.isatty()
+        self._colored: bool = sys.stdout.isatty()
+        self.encoding: str = sys.stdout.encoding or "ascii"
 
     def isatty(self) -> bool:
         """Return whether the standard output is a terminal."""

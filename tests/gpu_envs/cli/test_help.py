@@ -1,5 +1,6 @@
 """The help of each command states its purpose and shows a valid example."""
 
+import io
 import re
 import shlex
 import tomllib
@@ -104,3 +105,22 @@ def stop_after(monkeypatch, where, name):
         raise Parsed
 
     monkeypatch.setattr(where, name, parse)
+
+
+def test_help_has_boxes_and_colors_where_the_output_has_them(monkeypatch):
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, plain = Terminal(), io.StringIO()
+    for file in (terminal, plain):
+        monkeypatch.setattr("sys.stdout", file)
+        with pytest.raises(SystemExit):
+            dispatch.main(["list", "--help"])
+    assert "╭" in terminal.getvalue()
+    assert "\x1b[" in terminal.getvalue()
+    assert "\x1b[" not in plain.getvalue()
