@@ -62,6 +62,7 @@ OTHERS = (
 )
 nitpick_ignore_regex = [
     (r"py:.*", rf"({OTHERS})(\..+)?"),
+    (r"py:class", r"gpu_envs\.views\.benchmarl\._Tasks"),  # private, the type of a public name
     (r"py:.*", r"([\w.]+\.)?([A-Z]|Cfg|One|SingleStream)"),  # type variables, and names of unions
 ]
 

@@ -1,6 +1,7 @@
 """Writer of docs/learning.md and its figure, from recorded results."""
 
 import math
+import re
 import shlex
 import statistics
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from benchmarks.hardware.provenance import ROOT
 from benchmarks.training import tag_cross_play_section
 from benchmarks.training.tasks import Goal, TrainingTask
 from gpu_envs.definition import registry
+from gpu_envs.rendering.palette import PALETTE, role_colors
 from gpu_envs.utils.settings import build_config
 from trainers.algorithms.registry import find
 
@@ -37,6 +39,8 @@ as in the paper of QMIX, so that their curves are flat.
 ![Learning curves of all tasks, one line per seed and group](learning_curves.png)
 
 """
+WIDTH = 100
+"""Characters of a line of a command."""
 COLUMNS = ("task", "metric", "threshold", "origin", "seeds", "worst bound", "reached")
 
 
@@ -119,9 +123,11 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     lines = [
         f"## {title(task)}",
         "",
-        f"```bash\ngpu-envs {task.command} {task.options} --seed SEED\n```",
+        f"```bash\n{_continued(f'gpu-envs {task.command} {task.options} --seed SEED')}\n```",
         "",
-        f"Threshold ({task.origin}): {task.source}. Random policies: {chance}. Seeds: {seeds}. "
+        f"Threshold ({task.origin}): {task.source}.",
+        "",
+        f"Random policies: {chance}. Seeds: {seeds}. "
         f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
         f"{greedy} actions. Commit {result['commit']}, {result['date']}, "
         f"{machine['cpu'].split(' (')[0]}, {cores}, torch {machine['torch']}.",
@@ -139,6 +145,16 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     return lines
 
 
+def _continued(command: str) -> str:
+    """Return a command on several lines, with an option and its values in one."""
+    lines = [""]
+    for part in re.split(r" (?=--)", command):
+        if lines[-1] and len(lines[-1]) + len(part) > WIDTH:
+            lines.append(" ")
+        lines[-1] += f" {part}" if lines[-1] else part
+    return " \\\n".join(lines)
+
+
 def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:
     """Return per agent of the final policies by group, the mean over seeds, where a goal measures it."""
     env_id, found = shlex.split(task.options)[0], {}
@@ -153,6 +169,7 @@ def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:
 def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int = 4) -> None:
     """Draw one panel per task: return per agent over environment steps by seed and group, and of the final policies."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     wide = min(columns, max(1, len(results)))
     high = max(1, math.ceil(len(results) / wide))
@@ -160,20 +177,21 @@ def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int 
     for place, (task, result) in enumerate(results.items(), start=1):
         axes = figure.add_subplot(high, wide, place)
         groups = list(result["runs"][0]["curve"])
+        colors = role_colors(shlex.split(task.options)[0], groups)
         for run in result["runs"]:
-            for color, group in enumerate(groups):
+            for group in groups:
                 points = run["curve"].get(group, [])
                 label = group if run is result["runs"][0] and len(groups) > 1 else None
                 axes.plot(
-                    *zip(*points, strict=True), color=f"C{color}", alpha=0.7, lw=1.1, label=label
+                    *zip(*points, strict=True), color=PALETTE[colors[group]], alpha=0.7, lw=1.1, label=label
                 ) if points else None
         for value in _evaluated(task, result).values():
             axes.axhline(value, color="black", ls="--", lw=1.1, label="final policies")
             axes.margins(y=0.08)
         axes.set_title(title(task), fontsize=9)
         axes.tick_params(labelsize=7)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
-        axes.xaxis.get_offset_text().set_fontsize(7)
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=7)

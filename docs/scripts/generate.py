@@ -25,6 +25,10 @@ from gpu_envs.utils.settings import has_default
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+FOLDED = 15
+"""Rows of a table of results from which it is shown on a click."""
+
+
 def environments(folder: str) -> str:
     """Return the table of all environments; ``folder`` is the path of their pages from the page of the table."""
     rows = []
@@ -139,7 +143,12 @@ def results(module: str) -> str:
         for row in learning_page.rows_of(task, recorded[task.name], "../learning.md")
     ]
     columns = learning_page.COLUMNS
-    return "\n".join([f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|", *rows])
+    text = "\n".join([f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|", *rows])
+    if len(rows) <= FOLDED:
+        return text
+    met, missed = (sum(row.endswith(end) for row in rows) for end in ("| yes |", "| **no** |"))
+    words = f"All {len(rows)} results: {met} reach their threshold, {missed} do not"
+    return f"<details>\n<summary>{words}</summary>\n\n{text}\n\n</details>"
 
 
 def presets() -> str:

@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import os
 import platform
+import shutil
 import sys
 import traceback
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
@@ -15,6 +16,7 @@ from pathlib import Path
 from gpu_envs import __version__
 from gpu_envs.errors import GpuEnvsError
 from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.terminal import wrap_lines
 
 __all__ = ["GROUP", "TRACEBACK", "main"]
 
@@ -58,7 +60,7 @@ def _run(args: list[str]) -> int:
     """Run the command that the words name."""
     commands = {found.name: found for found in entry_points(group=GROUP)}
     if not args or args[0] in ("-h", "--help"):
-        print(_usage(commands))
+        print(wrap_lines(_usage(commands), shutil.get_terminal_size().columns))
         return 0 if args else 2
     name, *rest = args
     if name in ("--version", "-V"):

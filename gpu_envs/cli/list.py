@@ -19,6 +19,8 @@ __all__ = ["ListOptions", "list_command"]
 class ListOptions(ImportOptions):
     """List all environments by family: id, number of agents, description.
 
+    The first word may be a family: gpu-envs list games
+
     Example: gpu-envs list --family mpe
     """
 
@@ -30,6 +32,8 @@ class ListOptions(ImportOptions):
 
 def list_command(argv: list[str]) -> int:
     """List the environments with their number of agents and a description."""
+    if argv and not argv[0].startswith("-"):
+        argv = ["--family", *argv]
     args = parse(ListOptions, "list", argv)
     families: dict[str, list[EnvSpec]] = {family: [] for family in FAMILIES}
     for entry in map(find, list_envs()):

@@ -29,7 +29,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class NewOptions:
-    """Write the files of a new environment: rules, host file, test and page. Its test passes at once.
+    """Write the files of a new environment: rules, host file, test, page. Its test passes at once.
 
     Example: gpu-envs new meet
     """
@@ -41,7 +41,7 @@ class NewOptions:
 
 
 def new_command(argv: list[str]) -> int:
-    """Write the files of a new environment: rules, host file, test and page."""
+    """Write the files of a new environment: rules, host file, test, page."""
     args = parse(NewOptions, "new", argv)
     name, target = args.name, args.folder / args.name
     files = written(name)

@@ -7,6 +7,8 @@ import dataclasses
 import io
 import json
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings
 from gpu_envs.utils.suggestions import similar_names
+from gpu_envs.utils.terminal import wrap_lines
 
 __all__ = [
     "CommandLine",
@@ -54,6 +57,13 @@ OptionalFloat = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint=
 """Type of an option whose help states its default."""
 OptionalPath = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
 """Type of an option whose help states its default."""
+
+
+NUMBERS = {
+    r"invalid literal for int\(\) with base 10": "an int",
+    "could not convert string to float": "a number",
+}
+"""Expected values by the pattern of Python's error."""
 
 
 # ---------------------------------------------------------------- options
@@ -103,13 +113,15 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
         ConfigError: A wrong option or value; the message is one line.
         UnknownEnvironmentError: An unknown environment or module.
     """
-    errors = io.StringIO()
+    errors, printed = io.StringIO(), _Help()
     defaults: dict[str, Any] = {} if default is None else {"default": default}
     try:
-        with contextlib.redirect_stderr(errors):
+        with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(printed):
             options = tyro.cli(kind, prog=f"gpu-envs {command}", args=list(argv), **defaults)
     except SystemExit as stop:
         if not stop.code:
+            width = shutil.get_terminal_size().columns
+            print(wrap_lines(printed.getvalue(), width), end="")
             raise
         message = _message(errors.getvalue(), sorted(_options_of(kind)))
         see = " See" if message.endswith("?") else "; see"
@@ -125,6 +137,21 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
     return options
 
 
+class _Help(io.StringIO):
+    """Help that tyro prints, with boxes and colors if the standard output has them."""
+
+    encoding = "ascii"  # that of StringIO cannot be set
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._colored: bool = sys.stdout.isatty()
+        self.encoding: str = sys.stdout.encoding or "ascii"
+
+    def isatty(self) -> bool:
+        """Return whether the standard output is a terminal."""
+        return self._colored
+
+
 def _message(box: str, known: Sequence[str]) -> str:
     """Return the first message of tyro's error box as one line, with the known option that is meant."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
@@ -135,6 +162,9 @@ def _message(box: str, known: Sequence[str]) -> str:
     if lines and lines[0].startswith("Missing from"):
         return f"expected {' '.join(lines[1:2]).split('  ')[0]}, got none"
     message = " ".join(lines[:end])
+    for pattern, expected in NUMBERS.items():
+        if found := re.fullmatch(rf"Error parsing (\S+): {pattern}: (.*)", message):
+            return f"{found[1]}: expected {expected}, got {found[2]}"
     kind, colon, words = message.partition(": ")
     if kind.startswith("Unrecognized option") and colon:
         wrong = [word for word in words.split(", ") if word.startswith("--")] or words.split(", ")

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from gpu_envs.utils.terminal import MARGIN, short_number
+from gpu_envs.utils.terminal import MARGIN, short_number, shorten
 
 __all__ = ["Progress", "ProgressBar"]
 
@@ -69,18 +69,16 @@ class ProgressBar:
         from rich.console import Console
         from rich.constrain import Constrain
         from rich.live import Live
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
         console = Console(file=self.file)
-        columns = [
+        columns: list[ProgressColumn] = [
             TextColumn("{task.percentage:>3.0f}%", table_column=Column(no_wrap=True)),
             BarColumn(40 if console.width >= WIDE else 10),
             TextColumn("{task.fields[count]}", markup=False, table_column=Column(no_wrap=True)),
             TimeRemainingColumn(table_column=Column(no_wrap=True)),
-            TextColumn(
-                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
-            ),
+            _words_column(Column(no_wrap=True, ratio=1)),
         ]
         if console.width < NARROW:
             del columns[1]
@@ -94,6 +92,29 @@ class ProgressBar:
             refresh_per_second=10,
         )
         self._live.start()
+
+
+def _words_column(table_column: Any) -> Any:
+    """Return a column with the text of a task, cut between words where space is short."""
+    from rich.measure import Measurement
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Cut:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def __rich_console__(self, console: Any, options: Any) -> Any:
+            yield Text(shorten(self.text, options.max_width), no_wrap=True)
+
+        def __rich_measure__(self, console: Any, options: Any) -> Measurement:
+            return Measurement(1, max(1, len(self.text)))
+
+    class Words(ProgressColumn):
+        def render(self, task: Any) -> Any:
+            return Cut(task.description)
+
+    return Words(table_column)
 
 
 class Progress(Protocol):

@@ -2,11 +2,13 @@
 
 import math
 import os
+import re
 import shutil
+import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-__all__ = ["MARGIN", "align", "all_rows", "fit_table", "short_number", "shorten", "terminal_width"]
+__all__ = ["MARGIN", "align", "all_rows", "fit_table", "short_number", "shorten", "terminal_width", "wrap_lines"]
 
 MARGIN = 3
 """Columns at the right edge that progress displays leave free: a terminal writes "^C" there after Ctrl-C. In the last
@@ -23,8 +25,48 @@ def terminal_width(file: TextIO) -> int | None:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a text of at most `width` characters; an ellipsis replaces the end of a longer one."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    """Return a text of at most `width` characters; an ellipsis replaces the end of a longer one.
+
+    It is cut between words, since the first digits of a number are another number.
+    """
+    if len(text) <= width:
+        return text
+    kept = text[: max(0, width - 1)]
+    if not text[len(kept)].isspace():
+        kept = kept[: kept.rfind(" ") + 1] or kept
+    return f"{kept}…"
+
+
+def wrap_lines(text: str, width: int) -> str:
+    """Return a text whose lines end between words, so that a terminal of a width does not break them inside one.
+
+    A line keeps its indent, and that of its second column if it has two columns: its parts are apart by two spaces.
+    A command after "Example: " is continued by backslashes, so that it can be copied. Lines with escape sequences or
+    the lines of boxes stay as they are.
+
+    Args:
+        text: Lines of text.
+        width: Number of columns of the terminal.
+    """
+    lines = []
+    example = r"^example: .*(\n *[^\s│╭╰].*)*"  # a command of several lines becomes one
+    text = re.sub(example, lambda found: " ".join(found[0].split()), text, flags=re.IGNORECASE | re.MULTILINE)
+    for line in text.split("\n"):
+        if len(line) <= width or not line.isprintable() or line[:1] in "│╭╰":
+            lines.append(line)
+            continue
+        if line.lower().startswith("example: "):
+            lines += " \\\n".join(_wrap(line, width - 2, 2)).split("\n")
+            continue
+        columns = re.match(r"\s*(\S+( \S+)*\s{2,})?", line)
+        indent = columns.end() if columns and columns.end() < width - 20 else 0
+        lines += _wrap(line, width, indent)
+    return "\n".join(lines)
+
+
+def _wrap(line: str, width: int, indent: int) -> list[str]:
+    """Return a line as several ones whose later ones are indented; words are never divided."""
+    return textwrap.wrap(line, width, subsequent_indent=indent * " ", break_on_hyphens=False, break_long_words=False)
 
 
 def short_number(value: float, digits: int = 3) -> str:

@@ -56,28 +56,36 @@ def tables(report: Report) -> list[Table]:
     """Return all tables of a report, the summary first."""
     found: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
     if report.iterations:
+        known = [key for key in ITERATIONS if any(row[key] is not None for row in report.iterations)]
         rows = [
             [
                 str(row["iteration"]),
                 format_sizes(row["policies"]),
-                *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in ITERATIONS),
+                *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in known),
             ]
             for row in report.iterations
         ]
-        found.append(("Iterations", ["iteration", "policies", *ITERATIONS.values()], rows))
+        found.append(("Iterations", ["iteration", "policies", *(ITERATIONS[key] for key in known)], rows))
     for role, entries in report.policies.items():
         keys = [key for key in RATINGS if any(entry.get(key) is not None for entry in entries)]
         names = {entry["index"]: entry["name"] for entry in entries}
+        parents = [names.get(entry["parent"], "") for entry in entries]
         rows = [
             [
                 *(str(entry[key]) for key in ("name", "kind", "iteration")),
-                names.get(entry["parent"], ""),
+                *([parent] if any(parents) else []),
                 *(format_number(entry[key], 0 if key == "elo" else 4) for key in keys),
             ]
-            for entry in entries
+            for entry, parent in zip(entries, parents, strict=True)
         ]
         if rows:
-            head = ["policy", "kind", "iteration", "initialized from", *(RATINGS[key] for key in keys)]
+            head = [
+                "policy",
+                "kind",
+                "iteration",
+                *(["initialized from"] if any(parents) else []),
+                *(RATINGS[key] for key in keys),
+            ]
             found.append((f"Policies of {role}", head, rows))
     for name, title in (("by_role", "role"), ("by_kind", "kind")):
         if report.matches[name]:

@@ -12,13 +12,13 @@ USAGE = """usage: gpu-envs league COMMAND ...
 
 Train populations of policies that play against each other.
 
-  gpu-envs league train ID --algorithm psro --run-dir DIR    train populations of policies
-  gpu-envs league resume DIR                                  continue an interrupted or finished run
-  gpu-envs league report DIR                                  write tables and figures of a run
-  gpu-envs league render DIR                                  render policies of a run to a video
-  gpu-envs league export DIR --output OUT                     write policies of a run as a checkpoint
+  gpu-envs league train ID                 train populations of policies
+  gpu-envs league resume DIR               continue or extend a run
+  gpu-envs league report DIR               write tables and figures of a run
+  gpu-envs league render DIR               render policies of a run to a video
+  gpu-envs league export DIR --output OUT  write policies as a checkpoint
 
-gpu-envs league COMMAND --help prints the options of a command, with an example.
+gpu-envs league COMMAND --help prints the options, with an example.
 
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
 """Help of `gpu-envs league`."""
@@ -28,7 +28,7 @@ COMMANDS = ("train", "resume", "report", "render", "export")
 
 
 def league_command(argv: list[str]) -> int:
-    """Train populations of policies against each other; report on runs and render them."""
+    """Train populations of policies; report on runs and render them."""
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if argv else 2

@@ -49,6 +49,7 @@ class LiveTable:
             # transient: the result or the interrupt follows, with all rows
             self.live = Live(console=Console(file=self.file), auto_refresh=False, transient=True)
             self.live.start()
+            self.live.update(self._rich("starting; kernels are compiled first if they are not cached"), refresh=True)
         return self
 
     def __call__(self, done: int, text: str) -> None:
@@ -74,7 +75,7 @@ class LiveTable:
         width = self.live.console.width - MARGIN
         rows = list(self.store.iterations().values())
         title = f"{self.store.game.env_id}: {max(0, len(rows) - 1)} of {self.iterations} iterations"
-        lines = [title, *table(rows, width, SHOWN).splitlines(), text]
+        lines = [title, *(table(rows, width, SHOWN).splitlines() if rows else []), text]
         return Text("\n".join(shorten(line, width) for line in lines), no_wrap=True)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.lru_cache import LRUCache
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.policies.kinds import KINDS
 from trainers.base.serialization import check_digests
 from trainers.models.policy import PolicyProtocol
@@ -45,7 +46,7 @@ class PolicyRecord:
     """SHA-256 digests by file name."""
 
 
-class Population(Sequence[PolicyProtocol]):
+class Population(Summarized, Sequence[PolicyProtocol]):
     """The policies of one role, oldest first.
 
     `population[index]` loads a policy from its files at the first use; the most recently used ones are cached.
@@ -76,6 +77,14 @@ class Population(Sequence[PolicyProtocol]):
     def keep(self, number: int) -> None:
         """Set the number of loaded policies to cache."""
         self._loaded.max_items = number
+
+    def _summary(self) -> Summary:
+        facts = {
+            "policies": len(self),
+            "newest": self.entries[-1].name if self.entries else None,
+            "device": self.device,
+        }
+        return Summary(self.role, facts)
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -4,12 +4,14 @@ import json
 
 import pytest
 import torch
+from matplotlib.axes import Axes
 
 import gpu_envs
 from benchmarks.training import learning_page, train_tasks
 from benchmarks.training.goals import Matches, sources_of
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
 from gpu_envs.errors import ConfigError
+from gpu_envs.rendering.palette import PALETTE
 from trainers.algorithms.registry import ALGORITHMS
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
@@ -51,6 +53,21 @@ def test_page_equals_the_recorded_results(tmp_path, monkeypatch):
     learning_page.write(train_tasks.recorded(), TASKS)
     assert (tmp_path / "learning.md").read_text() == written, "python -m benchmarks.training.train_tasks --write"
     assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_curves_have_the_colors_of_roles(tmp_path, monkeypatch):
+    (task,) = (task for task in TASKS if task.name == "simple-tag-ppo")
+    drawn, plot = {}, Axes.plot
+
+    def recorded(axes, *args, label=None, color=None, **kwargs):
+        drawn.setdefault(label, set()).add(color)
+        return plot(axes, *args, label=label, color=color, **kwargs)
+
+    monkeypatch.setattr(Axes, "plot", recorded)
+    monkeypatch.setattr(learning_page, "PAGE", tmp_path / "learning.md")
+    monkeypatch.setattr(learning_page, "PICTURE", tmp_path / "curves.png")
+    learning_page.write(train_tasks.recorded(), [task])
+    assert (drawn["adversary"], drawn["agent"]) == ({PALETTE["red"]}, {PALETTE["green"]})
 
 
 def test_recorded_options_equal_those_of_the_tasks():

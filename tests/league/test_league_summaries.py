@@ -38,3 +38,6 @@ def test_run_shows_settings_and_populations(tmp_path):
     assert repr(psro).endswith("player_1: seats player_1, policies 2, newest player_1-1>")
     assert repr(store).startswith("<RunStore KuhnPoker-v0: algorithm=psro, path=")
     assert ">player_1-1<" in store._repr_html_()
+    population = store.populations["player_1"]
+    assert repr(population) == "<Population player_1: policies=2, newest=player_1-1, device=cpu>"
+    assert ">newest<" in population._repr_html_()

@@ -157,3 +157,27 @@ def test_components_of_continuous_actions_have_names(view):
     parts = {"action": packed(action), "action_parts": {"team": ["torque", "left push"]}}
     page = view(training({**played, **parts}))
     expect(page.locator(".agents tbody td").first).to_have_text("torque\u00a00.25, left\u00a0push\u00a0−1.50")
+
+
+def test_short_names_of_several_roles_differ(view):
+    roles = ("adversary", "agent")
+    page = view(story([f"{kind}_{role}_0" for kind in ("main", "league_exploiter") for role in roles]))
+    row = page.locator("[role=grid] tbody th")
+    expect(row.filter(has_text="MAd0:1")).to_have_count(1)
+    texts = row.all_inner_texts()
+    assert {"random", "MAd0:1", "MAg0:1", "LEAd0:2", "LEAg0:2"} <= set(texts)
+    assert len(set(texts)) == len(texts)
+    assert row.nth(texts.index("MAg0:1")).get_attribute("title") == "main_agent_0:1"
+    assert set(page.locator(".lineage g[role=button] > text").all_text_contents()) == set(texts)
+
+
+def test_last_value_of_every_line_is_shown_with_its_place(view):
+    answers = training(moving(2, 4))
+    rows = [[i, 100 * i, 0.5 + i if i < 7 else None] for i in range(10)]
+    answers["api/metrics"] = {**metrics(0), "columns": ["iteration", "env_steps", "team/score"], "rows": rows}
+    page = view(answers)
+    values = page.locator("figure", has_text="team/score").locator(".values li")
+    expect(values).to_have_text(["env steps 900", "value 6.5 at 600"])
+    page.locator("figure", has_text="team/score").locator(".plot").focus()
+    page.keyboard.press("End")
+    expect(values).to_have_text(["env steps 900", "value –"])

@@ -45,6 +45,12 @@ def test_training_shows_progress_and_policies(trained):
     assert ">run_dir<" in result._repr_html_()
 
 
+def test_folder_of_a_run_can_be_text(trained, tmp_path):
+    assert trainers.Trainer(trained[1].config, str(tmp_path / "run")).run_dir == tmp_path / "run"
+    config = trained[1].config
+    assert trainers.MultiSeedTrainer(config, 2, str(tmp_path / "runs")).run_dir == tmp_path / "runs"
+
+
 def test_checkpoint_shows_its_place_and_not_its_tensors():
     text = repr(trainers.load_checkpoint(Path("zoo:simple-tag-ppo")))
     assert text.startswith("<Checkpoint SimpleTag-v0: algorithm=ppo, iteration=313, steps=1,001,600")

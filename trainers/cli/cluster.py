@@ -38,11 +38,11 @@ STOP = "gpu-envs cluster stop"
 """Command that stops a cluster."""
 USAGE = """usage: gpu-envs cluster COMMAND ...
 
-A Ray cluster on this machine, to test programs before they run on many machines.
+Start a Ray cluster on this machine, to test programs for many machines.
 
-  gpu-envs cluster start --nodes 3       start a cluster, until Ctrl-C; with --detach until `stop`
-  gpu-envs cluster status                print the nodes and their free resources
-  gpu-envs cluster stop                  stop clusters that `start --detach` started
+  gpu-envs cluster start --nodes 3  start a cluster; --detach: until `stop`
+  gpu-envs cluster status           print the nodes and their free resources
+  gpu-envs cluster stop             stop clusters that `start --detach` started
 
 example: gpu-envs cluster start --nodes 3 --cpus 1
 

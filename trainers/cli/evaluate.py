@@ -52,7 +52,7 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
 
 
 def eval_command(argv: list[str]) -> int:
-    """Evaluate trained policies against random, scripted or other trained policies."""
+    """Evaluate policies against random, scripted or trained opponents."""
     args = parse(EvalOptions, "eval", argv)
     if args.output is not None:
         check_file(args.output)

@@ -47,7 +47,7 @@ FINAL_EPISODES = 256
 
 
 def train_command(argv: list[str]) -> int:
-    """Train policies by reinforcement learning, one policy per group of agents.
+    """Train policies by reinforcement learning, one per group of agents.
 
     The exit code is 0, 1 if the goal of --until-return was not reached, or 128 + n if signal n ended the run. With
     several seeds, each run has to reach the goal.

@@ -45,7 +45,7 @@ class MultiSeedTrainer(Summarized):
         self,
         config: TrainConfig,
         num_seeds: int,
-        run_dir: Path | None = None,
+        run_dir: Path | str | None = None,
         resume: bool = False,
         factory: CoreFactory = make_train_core,
         progress: Progress | None = None,
@@ -78,13 +78,14 @@ class MultiSeedTrainer(Summarized):
         cores, threads = available_cores(), max(config.num_threads, 1)
         self.num_workers: int = max(min(cores // threads, num_seeds), 1) if on_cpu else 1
         self.cores_per_run: int = max(cores // self.num_workers, 1)
+        folder = None if run_dir is None else Path(run_dir)
         configs = [dataclasses.replace(config, seed=config.seed + number) for number in range(num_seeds)]
         if resume:
-            assert run_dir is not None
-            _check_resume(run_dir, config, num_seeds)
-        elif run_dir is not None:
-            seeds_folder.check_new(run_dir)
-        self.run_dir: Path = run_folder.make_folder(run_dir, config.env_id)
+            assert folder is not None
+            _check_resume(folder, config, num_seeds)
+        elif folder is not None:
+            seeds_folder.check_new(folder)
+        self.run_dir: Path = run_folder.make_folder(folder, config.env_id)
         self.results: dict[int, TrainResult] = {}
         self.trainers: dict[int, Trainer] = {}
         self._waiting: deque[Trainer] = deque()
@@ -320,8 +321,7 @@ def train_seeds(
         CheckpointError: The runs in the folder do not fit `config`.
         GpuEnvsError: Another process writes in the folder, or a run diverged; then the others are complete.
     """
-    folder = None if run_dir is None else Path(run_dir)
-    return MultiSeedTrainer(config, num_seeds, folder, resume, progress=progress).run()
+    return MultiSeedTrainer(config, num_seeds, run_dir, resume, progress=progress).run()
 
 
 def _check_resume(run_dir: Path, config: TrainConfig, num_seeds: int) -> None:

@@ -50,7 +50,7 @@ class Trainer(Summarized):
     def __init__(
         self,
         config: TrainConfig,
-        run_dir: Path | None = None,
+        run_dir: Path | str | None = None,
         resume: Checkpoint | None = None,
         factory: CoreFactory = make_train_core,
         progress: Progress | None = None,
@@ -88,9 +88,8 @@ class Trainer(Summarized):
         self.shard: Shard
         self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
         self.lock: FolderLock | None = None
-        run_dir = shard.broadcast_from_rank0(
-            lambda: _check_unlocked(run_folder.resolve_run_dir(run_dir, resume), locked)
-        )
+        given = None if run_dir is None else Path(run_dir)
+        folder = shard.broadcast_from_rank0(lambda: _check_unlocked(run_folder.resolve_run_dir(given, resume), locked))
         self.config: TrainConfig = config
         self.progress: Progress | None = progress
         self.on_save: Callable[[Path, Mapping[str, float]], None] | None = on_save
@@ -119,7 +118,7 @@ class Trainer(Summarized):
             self._restore(resume)
         else:
             shard.run_on_all(lambda: begin_all(self.learners, config))
-        self.run_dir: Path = shard.broadcast_from_rank0(lambda: self._open(run_dir, resume, locked))
+        self.run_dir: Path = shard.broadcast_from_rank0(lambda: self._open(folder, resume, locked))
         if resume is not None and shard.broadcast_from_rank0(lambda: run_folder.is_run_of(resume, self.run_dir)):
             self._saved_iteration = resume.iteration
             self.archived = shard.broadcast_from_rank0(lambda: run_folder.archive_after(self.run_dir, self.iteration))
@@ -314,7 +313,7 @@ def train(
         CheckpointError: `resume` does not fit `config`.
         GpuEnvsError: Another process writes in the folder, or the training diverged.
     """
-    trainer = Trainer(config, None if run_dir is None else Path(run_dir), resume, progress=progress)
+    trainer = Trainer(config, run_dir, resume, progress=progress)
     trainer.run()
     return trainer.result()
 

@@ -91,6 +91,7 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
     """
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import EngFormatter
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"curves need {error.name}: pip install 'gpu-envs[train]'") from None
 
@@ -118,6 +119,8 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
                 _fill_interval(axes, rows, column)
         axes.set_title(quantity.replace("_", " "), fontsize=10)
         axes.tick_params(labelsize=8)
+        axes.locator_params(axis="x", nbins=5)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k: longer numbers would overlap
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend(fontsize=7)

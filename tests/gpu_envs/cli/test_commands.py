@@ -44,6 +44,11 @@ def test_list_prints_environment_ids(capsys):
     assert out.split() == list_envs()
 
 
+def test_first_word_of_list_may_be_a_family(capsys):
+    _, out, _ = run(capsys, "list", "tag", "--ids")
+    assert out.split() == ["TagContinuous-v0", "TagGridworld-v0"]
+
+
 def test_list_describes_environments_of_a_family_within_80_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = run(capsys, "list")
@@ -89,7 +94,9 @@ def test_list_describes_environments_of_a_family_within_80_columns(capsys, monke
         ),
         ("render SimpleTag-v0 --num-envs 0", "--num-envs: expected an int in [1, 2147483647], got 0"),
         ("render SimpleTag-v0 --size 0", "--size: expected an int in [1, 2147483647], got 0"),
-        ("render SimpleTag-v0 --steps 1.5", "Error parsing --steps: invalid literal for int() with base 10: '1.5'"),
+        ("render SimpleTag-v0 --steps 1.5", "render: --steps: expected an int, got '1.5'; see"),
+        ("bench SimpleTag-v0 --seconds x", "bench: --seconds: expected a number, got 'x'; see"),
+        ("list gams", "list: no family named 'gams'; did you mean games?"),
         ("render SimpleTag-v0 --output x.avi --steps 1", "path: expected a file with the suffix"),
         ("bench SimpleTag-v0 --env-arg device=cpu", "but of the runner; use --device"),
         ("bench SimpleTag-v0 --env-arg devices=cpu", "devices is no setting of the environment"),

@@ -1,5 +1,6 @@
 """The help of each command states its purpose and shows a valid example."""
 
+import io
 import re
 import shlex
 import tomllib
@@ -62,6 +63,13 @@ def test_help_of_command_group_lists_its_commands(capsys, family):
     assert re.findall(rf"^  gpu-envs {family} (\S+)", help_text(capsys, family), re.MULTILINE) == members(family)
 
 
+@pytest.mark.parametrize("command", ["", *EVERY])
+def test_lines_of_help_end_between_words_at_80_columns(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = help_text(capsys, *command.split())
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_help_names_missing_extra_of_command(capsys, monkeypatch):
     def find_spec(name):
         raise ModuleNotFoundError(f"{name} needs an extra")
@@ -79,9 +87,9 @@ def test_help_has_purpose_and_valid_example(capsys, monkeypatch, command):
     text = help_text(capsys, *command.split())
     assert re.match(r"usage: gpu-envs ", text)
     parts = text.split("\n\n")
-    assert re.match(r"[A-Z].*\.", parts[1]), "no line states the purpose"
+    assert re.match(r"[A-Z].*\.", parts[1], re.DOTALL), "no line states the purpose"
     (example,) = (part for part in parts if part.lower().startswith("example: "))
-    words = shlex.split(example.partition(": ")[2])
+    words = shlex.split(example.partition(": ")[2].replace("\\\n", ""))
     assert " ".join(words[: 1 + len(command.split())]).startswith(f"gpu-envs {command}")
     stop_after(monkeypatch, tyro, "cli")
     with pytest.raises(Parsed):
@@ -97,3 +105,22 @@ def stop_after(monkeypatch, where, name):
         raise Parsed
 
     monkeypatch.setattr(where, name, parse)
+
+
+def test_help_has_boxes_and_colors_where_the_output_has_them(monkeypatch):
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, plain = Terminal(), io.StringIO()
+    for file in (terminal, plain):
+        monkeypatch.setattr("sys.stdout", file)
+        with pytest.raises(SystemExit):
+            dispatch.main(["list", "--help"])
+    assert "╭" in terminal.getvalue()
+    assert "\x1b[" in terminal.getvalue()
+    assert "\x1b[" not in plain.getvalue()

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from gpu_envs.utils.terminal import align, all_rows, fit_table, short_number, shorten, terminal_width
+from gpu_envs.utils.terminal import align, all_rows, fit_table, short_number, shorten, terminal_width, wrap_lines
 
 HEAD = ["iteration", "main_0", "main_1"]
 ROWS = [[str(i), f"{i}.00 (0.50)", "-"] for i in range(4)]
@@ -71,3 +71,23 @@ def test_wide_table_without_omissions_is_divided_into_turned_tables():
     assert all(words.count(word) == 1 for i in range(5) for word in (f"a{i}", f"b{i}"))
     first, rule, second = (line.split() for line in text[:3])
     assert (first, set(*rule), second) == (["adversary", "a0", "a1"], {"-"}, ["agent", "b0", "b1"])
+
+
+def test_text_is_cut_between_words():
+    assert shorten("return adversary 23.61", 20) == "return adversary …"
+    assert shorten("return adversary 23.61", 18) == "return adversary …"
+    assert shorten("unbroken", 5) == "unbr…"
+
+
+def test_lines_are_wrapped_between_words_below_their_second_column():
+    text = "usage: gpu-envs COMMAND\n\n  eval    Evaluate trained policies against others.\n│ a box is " + "left " * 9
+    assert wrap_lines(text, 40).split("\n") == [
+        "usage: gpu-envs COMMAND",
+        "",
+        "  eval    Evaluate trained policies",
+        "          against others.",
+        "│ a box is " + "left " * 9,
+    ]
+    assert wrap_lines("one two three four five six seven", 20).split("\n") == ["one two three four", "five six seven"]
+    command = "Example: gpu-envs train SimpleTag-v0\n--seed 3\n\nnext"
+    assert wrap_lines(command, 32).split("\n") == ["Example: gpu-envs train \\", "  SimpleTag-v0 --seed 3", "", "next"]

@@ -4,6 +4,7 @@ import math
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from gpu_envs.rendering.palette import PALETTE, role_colors
 from league.analysis.figures import LineageNode, lineage_figure, rating_figure
@@ -33,3 +34,18 @@ def test_groups_of_a_training_have_their_colors(tmp_path, monkeypatch):
     monkeypatch.setattr(Axes, "plot", recorded)
     plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png", "SimpleTag-v0")
     assert drawn == {"agent": {PALETTE["green"]}, "adversary": {PALETTE["red"]}}
+
+
+def test_steps_have_short_labels_that_do_not_overlap(tmp_path, monkeypatch):
+    rows = "".join(f"{i},{i * 25_000},{i}\n" for i in range(1, 9))
+    (tmp_path / "metrics.csv").write_text(f"iteration,env_steps,agent/return\n{rows}")
+    labels, save = [], Figure.savefig
+
+    def recorded(figure, *args, **kwargs):
+        save(figure, *args, **kwargs)
+        labels.extend(label.get_text() for label in figure.axes[0].get_xticklabels())
+
+    monkeypatch.setattr(Figure, "savefig", recorded)
+    plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png")
+    assert "200k" in labels
+    assert sum(map(len, labels)) <= 30

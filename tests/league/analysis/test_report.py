@@ -483,8 +483,10 @@ def test_numbers_are_short_and_empty_if_missing():
 def test_headers_are_whole_in_a_narrow_terminal(run):
     text = format_report(build_report(run), 80).partition("\n")[2]  # the first line has the path of the run
     assert max(map(len, text.splitlines())) <= 80
-    for word in ("exploitability", "initialized", "alpha-rank"):
+    for word in ("exploitability", "gain by own", "alpha-rank"):
         assert word in text
+    for column in ("initialized from", "CE gap"):
+        assert column not in text, "a column without values"
 
 
 def test_learned_responses_are_reported_as_a_lower_bound(runs, tmp_path):

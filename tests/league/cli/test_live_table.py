@@ -75,10 +75,19 @@ def test_headers_of_psro_are_whole_in_a_narrow_terminal():
 def test_live_table_leaves_room_for_an_interrupt_at_80_columns(rows, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with LiveTable(Store(rows), 20, file=Terminal()) as live:
-        shown = live._rich("a text that is much longer than the terminal is wide " * 3).plain.splitlines()
+        shown = live._rich("x " * 60).plain.splitlines()
     assert max(map(len, shown)) == 80 - MARGIN
     assert shown[0] == "RockPaperScissors-v0: 8 of 20 iterations"
     assert not [line for line in shown[:-1] if "…" in line]
+
+
+def test_live_table_shows_at_once_that_the_run_starts(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    file = Terminal()
+    with LiveTable(Store([]), 20, file=file):
+        assert "RockPaperScissors-v0: 0 of 20 iterations" in file.getvalue()
+        assert "starting; " in file.getvalue()
+        assert "changes" not in file.getvalue(), "a table without rows"
 
 
 def test_interrupt_prints_the_finished_iterations(monkeypatch, capsys):

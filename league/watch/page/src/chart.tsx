@@ -1,6 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { SIGNS } from "./players";
 import { property, useDark } from "./theme";
 import { fixed, number } from "./text";
 
@@ -17,6 +18,8 @@ export interface Line {
   faint?: boolean;
   dash?: number[];
   points?: boolean;
+  /** Shape of its points, of `SIGNS`; discs if not given. */
+  shape?: number;
   /** The line below, up to which an area is filled: lines are stacked from the last to the first. */
   downTo?: number | null;
   fill?: string;
@@ -74,7 +77,7 @@ export function Chart(props: Props) {
     setAt(next);
     plot.current.setCursor({ left: plot.current.valToPos(x[next], "x"), top: 0 });
   };
-  const values = readout(props, shown);
+  const values = readout(props, shown, index === null);
   const written = (value: number | null): string =>
     props.decimals === undefined ? number(value) : fixed(value, props.decimals);
   return (
@@ -84,16 +87,18 @@ export function Chart(props: Props) {
         <li>
           {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
         </li>
-        {values.map(({ label, value, color, dash }) => (
+        {values.map(({ label, value, color, dash, shape, from }) => (
           <li>
-            {dash ? (
-              <svg class="sample" viewBox="0 0 22 8" aria-hidden="true">
-                <path d="M0 4h22" stroke={resolve(color)} stroke-dasharray={dash.join()} />
+            {dash || shape !== undefined ? (
+              <svg class="sample" viewBox="0 0 22 10" aria-hidden="true">
+                <path d="M0 5h22" stroke={resolve(color)} stroke-dasharray={dash?.join()} />
+                {shape !== undefined && <path d={SIGNS[shape]} transform="translate(11 5) scale(.7)" style={{ fill: resolve(color) }} />}
               </svg>
             ) : (
               <i class="dot" style={{ background: resolve(color) }} />
             )}
             {label} <b>{written(value)}</b>
+            {from !== shown && ` at ${number(x[from])}`}
           </li>
         ))}
       </ul>
@@ -119,12 +124,21 @@ interface Value {
   value: number | null;
   color: string;
   dash: number[] | undefined;
+  shape: number | undefined;
+  /** Index of the value along x. */
+  from: number;
 }
 
-function readout({ lines, most }: Props, index: number): Value[] {
+/** The values at an index; where nothing is pointed at, the last value of every line. */
+function readout({ lines, most }: Props, index: number, last: boolean): Value[] {
   const all = lines
     .filter((line) => !line.faint)
-    .map((line) => ({ label: line.label, value: (line.told ?? line.values)[index] ?? null, color: line.fill ?? line.color, dash: line.dash }));
+    .map((line): Value => {
+      const values = line.told ?? line.values;
+      const known = last ? values.findLastIndex((value) => value !== null) : index;
+      const from = known < 0 ? index : known;
+      return { label: line.label, value: values[from] ?? null, color: line.fill ?? line.color, dash: line.dash, shape: line.shape, from };
+    });
   if (!most || all.length <= most) return all;
   return all.filter(({ value }) => value !== null && value > 0).sort((a, b) => (b.value ?? 0) - (a.value ?? 0)).slice(0, most);
 }
@@ -175,7 +189,7 @@ function options(props: Props, width: number, height: number, hover: (index: num
         stroke: stroke(line.color),
         width: line.fill ? 0.75 : line.faint ? 1 : 1.75,
         alpha: line.faint ? 0.3 : 1,
-        points: { show: line.points ?? false, size: 5, fill: stroke(line.color) },
+        points: { show: (line.points ?? false) && line.shape === undefined, size: 5, fill: stroke(line.color) },
         ...(line.fill && line.downTo === null && { fill: line.fill }),
         spanGaps: true,
         ...(line.dash && { dash: line.dash }),
@@ -184,8 +198,31 @@ function options(props: Props, width: number, height: number, hover: (index: num
     bands: lines.flatMap((line, i) =>
       line.fill && typeof line.downTo === "number" ? [{ series: [i + 1, line.downTo + 1] as [number, number], fill: line.fill }] : [],
     ),
-    hooks: { setCursor: [(plot) => hover(plot.cursor.idx ?? null)] },
+    hooks: { setCursor: [(plot) => hover(plot.cursor.idx ?? null)], draw: [(plot) => marks(plot, lines)] },
   };
+}
+
+/** The points of lines that have a shape. */
+function marks(plot: uPlot, lines: Line[]): void {
+  const { ctx } = plot;
+  const scale = 0.7 * devicePixelRatio;
+  lines.forEach((line, i) => {
+    if (line.shape === undefined || line.faint) return;
+    const sign = new Path2D(SIGNS[line.shape]);
+    plot.data[i + 1].forEach((value, at) => {
+      const x = plot.data[0][at];
+      if (value === null || value === undefined || x < (plot.scales.x.min ?? x) || x > (plot.scales.x.max ?? x)) return;
+      ctx.save();
+      ctx.translate(plot.valToPos(x, "x", true), plot.valToPos(value, "y", true));
+      ctx.scale(scale, scale);
+      ctx.fillStyle = stroke(line.color);
+      ctx.strokeStyle = property("--panel");
+      ctx.lineWidth = 1;
+      ctx.fill(sign);
+      ctx.stroke(sign);
+      ctx.restore();
+    });
+  });
 }
 
 /** 1500000 as 1.5M, 0.000001 as 1e−6. */

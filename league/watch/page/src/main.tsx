@@ -50,6 +50,10 @@ function App({ source }: { source: Source }) {
     [told],
   );
   const tables = useMemo(() => told?.league && <Tables tables={told.league.tables} />, [told]);
+  const [summary, others] = useMemo(() => {
+    const all = told?.league?.tables ?? [];
+    return [<Tables tables={all.slice(0, 1)} />, all.length > 1 && <Tables tables={all.slice(1)} first={1} />];
+  }, [told]);
 
   const load = useCallback(
     async (next: Chosen, path: string) => {
@@ -149,7 +153,7 @@ function App({ source }: { source: Source }) {
           {league && (
             <div class="later">
               {metrics && <Curves metrics={metrics} colors={curveColors} />}
-              {!report && tables}
+              {!report && summary}
             </div>
           )}
         </div>
@@ -182,6 +186,7 @@ function App({ source }: { source: Source }) {
           )}
           {!league && metrics && <Curves metrics={metrics} colors={run.colors} />}
         </div>
+        {!report && others && <div class="wide">{others}</div>}
       </main>
     </>
   );

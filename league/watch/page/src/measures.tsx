@@ -29,7 +29,7 @@ export function Measures({ league, metrics, run, signs }: { league: League; metr
       {ratings.length > 0 && (
         <section class="panel" aria-labelledby="ratings">
           <h2 id="ratings">Ratings</h2>
-          <p class="soft">400 points are odds of 10 to 1. The faint lines are the best so far.</p>
+          <p class="soft">400 points are odds of 10 to 1. The faint lines are the best so far. Shapes and colors are those of the lineage.</p>
           <Ratings ratings={ratings} lineage={league.lineage} signs={signs} />
         </section>
       )}
@@ -75,7 +75,7 @@ function Ratings({ ratings, lineage, signs }: { ratings: Rating[]; lineage: Ance
     const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
     const owners = ratings.map(stage);
     const lines = [...new Set(owners)].flatMap((key): Line[] => {
-      const { name, color, index } = signs.get(key) ?? { name: key.split("\n").at(-1) ?? key, color: series(0), index: 0 };
+      const { name, color, index, shape } = signs.get(key) ?? { name: key.split("\n").at(-1) ?? key, color: series(0), index: 0, shape: 0 };
       const dash = dashes(index);
       const found: (number | null)[][] = []; // more than one where a player has several policies of an iteration
       for (const each of ratings.filter((_, i) => owners[i] === key)) {
@@ -90,7 +90,7 @@ function Ratings({ ratings, lineage, signs }: { ratings: Rating[]; lineage: Ance
       });
       return [
         { label: `best of ${name}`, values: best, color, faint: true, ...(dash && { dash }) },
-        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true, ...(dash && { dash }) })),
+        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, shape, points: true, ...(dash && { dash }) })),
       ];
     });
     return { x, lines };

@@ -2,10 +2,10 @@ import type { Table } from "./api";
 import { Scroll } from "./scroll";
 
 /** Tables of a league's report. */
-export function Tables({ tables }: { tables: Table[] }) {
+export function Tables({ tables, first = 0 }: { tables: Table[]; first?: number }) {
   return (
     <>
-      {tables.map((table, i) => (
+      {tables.map((table, at) => [table, first + at] as const).map(([table, i]) => (
         <section class="panel" aria-labelledby={`table-${i}`}>
           <h2 id={`table-${i}`}>{table.title}</h2>
           <Scroll kind="long" label={`table-${i}`}>

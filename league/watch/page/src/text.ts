@@ -27,19 +27,39 @@ export function words(name: string): string {
 }
 
 const LONG = 7; // characters of a name that is written out
+const NUMBERED = 4; // ... of one with a number, so that agent-1 and adversary-1 are shortened alike
 
-/** Short names of policies, such as LE0:1 for league_exploiter_0:1; long ones where two would be equal. */
+/**
+ * Short names of policies, such as LE0:1 for league_exploiter_0:1. Words that tell two names apart get more letters where
+ * their initials are equal: MAd0:1 and MAg0:1 for main_adversary_0:1 and main_agent_0:1.
+ */
 export function shortNames(names: string[]): Map<string, string> {
-  const short = names.map((name) => (name.length <= LONG ? name : initials(name)));
-  const owner = new Map<string, string>(); // a short name's first long one
-  const shared = new Set<string>();
-  names.forEach((name, i) => {
-    if ((owner.get(short[i]) ?? name) !== name) shared.add(short[i]);
-    owner.set(short[i], name);
-  });
-  return new Map(names.map((name, i) => [name, shared.has(short[i]) ? name : short[i]]));
+  const letters = new Map<string, number>(); // of a word
+  for (;;) {
+    const short = new Map(names.map((name) => [name, name.length <= (/\d/.test(name) ? NUMBERED : LONG) ? name : initials(name, letters)]));
+    const owner = new Map<string, string>(); // a short name's first long one
+    const shared = new Set<string>();
+    const apart = new Set<string>(); // words that tell apart names of one short name
+    for (const [name, text] of short) {
+      const other = owner.get(text);
+      if (other === undefined) owner.set(text, name);
+      else {
+        shared.add(text);
+        const [mine, others] = [wordsOf(name), wordsOf(other)];
+        for (const word of mine) if (!others.includes(word)) apart.add(word);
+        for (const word of others) if (!mine.includes(word)) apart.add(word);
+      }
+    }
+    const growing = [...apart].filter((word) => (letters.get(word) ?? 1) < word.length);
+    for (const word of growing) letters.set(word, (letters.get(word) ?? 1) + 1);
+    if (!growing.length) return new Map([...short].map(([name, text]) => [name, shared.has(text) ? name : text]));
+  }
 }
 
-function initials(name: string): string {
-  return name.replace(/[A-Za-z]+_?/g, (word) => word[0].toUpperCase());
+function wordsOf(name: string): string[] {
+  return name.match(/[A-Za-z]+/g) ?? [];
+}
+
+function initials(name: string, letters: Map<string, number>): string {
+  return name.replace(/([A-Za-z]+)_?/g, (_, word: string) => word[0].toUpperCase() + word.slice(1, letters.get(word) ?? 1));
 }
