@@ -71,7 +71,7 @@ class Game:
         if not roles:
             raise ConfigError(
                 f"{env_id}: expected an environment with roles, got none; use another one, such as SimpleTag-v0, "
-                "or declare them: Game.of(id, roles={'role': ('group', ...)}) or EnvDefinition.roles"
+                "or declare them: --roles ROLE=GROUP, Game.of(id, roles={'role': ('group', ...)}), EnvDefinition.roles"
             )
         _check_roles(env_id, roles, core)
         if shared is None:

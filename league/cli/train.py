@@ -58,6 +58,9 @@ class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     """Folder of the run. A run in this folder is continued. Default: out/league-<id>-<time>."""
     env_arg: Repeated = ()
     """Environment setting, such as num_players=3. Repeat the option for several settings."""
+    roles: Repeated = ()
+    """A role and its groups or agents, such as even=agent_0,agent_2. Repeat the option until every agent has a role.
+    Default: the roles that the environment declares."""
     init_from: OptionalStr = None
     """Run, checkpoint or zoo:NAME whose policies new learners begin with, by role; a single policy is that of all
     roles. Exploiters return to them. The same as --train-overrides init_from=..."""
@@ -80,7 +83,7 @@ def train_command(argv: list[str]) -> int:
     env_id = canonical_id(words.positional)
     defaults = presets.psro_preset(env_id) if algorithm.config_type is PSROConfig else {}
     args: Any = file.parse(kind, words, kind(**defaults))
-    game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population)
+    game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population, roles=_roles(args))
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
     values |= {each: parse_pairs(values[each], f"--{each}") for each in _pair_fields(algorithm.config_type)}
     if args.init_from is not None:
@@ -112,9 +115,21 @@ def train_command(argv: list[str]) -> int:
             return output.exit_code
 
 
+def _roles(args: LeagueTrainOptions) -> dict[str, tuple[str, ...]]:
+    """Return the members of each role of --roles; {} without the option."""
+    found = {}
+    for role, members in parse_pairs(args.roles, "--roles").items():
+        names = members.split(",") if isinstance(members, str) else members
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"--roles {role}={members}: expected groups or agents, such as {role}=agent_0,agent_2")
+        found[role] = tuple(names)
+    return found
+
+
 def _settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
     """Return the settings of a run that its result depends on, as in a configuration file."""
     own = {name: getattr(args, name) for name in ("algorithm", "shared_population", "num_threads")}
+    own |= {"roles": {seat.name: list(seat.members) for seat in game.seats}} if args.roles else {}
     return {"env_id": game.env_id, "env": dict(game.env), **own, **dataclasses.asdict(config)}
 
 

@@ -41,9 +41,9 @@ def alphastar(run_dir, *options):
     argv = ["league", "train", "--config", config, "--device", "cpu", "--run-dir", str(run_dir), *options]
     assert main(argv) == 0
     with RunStore.open(run_dir, write=False) as store:
-        assert {role: len(population) for role, population in store.populations.items()} == {"role_0": 2, "role_1": 2}
+        assert {role: len(population) for role, population in store.populations.items()} == {"p0": 2, "p1": 2}
         seats = {seat.name: seat.members for seat in store.game.seats}
-        assert seats == {"role_0": ("agent_0", "agent_2"), "role_1": ("agent_1", "agent_3")}
+        assert seats == {"p0": ("agent_0", "agent_2"), "p1": ("agent_1", "agent_3")}
         assert store.config["train_overrides"]["algorithm"] == "appo"
         return list(store.iterations().values())
 
@@ -57,5 +57,5 @@ def test_alphastar_league_of_the_configuration_file_trains(tmp_path):
 def test_alphastar_league_of_the_configuration_file_reaches_the_return_of_rllib(tmp_path):
     """RLlib's example stops at a return of 600 of its four agents."""
     last = alphastar(tmp_path / "run", "--iterations", "5", "--episodes-per-matchup", "8")[-1]
-    assert last["return"].keys() == {"main_role_0_0", "main_role_1_0"}
+    assert last["return"].keys() == {"main_p0_0", "main_p1_0"}
     assert min(last["return"].values()) > 300

@@ -10,7 +10,6 @@ from gymnasium import spaces
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.envs.classic import cartpole
 from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
-from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from warp_kernels.classic import multi_cartpole
 
@@ -27,26 +26,17 @@ class Config(cartpole.Config):
 
     num_agents: int = setting(4, ge=1)
     """Number of agents, each with a cart and a pole of its own."""
-    num_roles: int = setting(1, ge=1)
-    """Number of roles in leagues: agent i has role i modulo this number. 1: no roles."""
-
-    def __post_init__(self) -> None:
-        """Check that every role has an agent."""
-        if self.num_roles > self.num_agents:
-            raise ConfigError(f"num_roles: expected at most num_agents = {self.num_agents}, got {self.num_roles}")
 
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
     agents = tuple(f"agent_{row}" for row in range(config.num_agents))
-    members = {f"role_{role}": agents[role :: config.num_roles] for role in range(config.num_roles)}
     return EnvDefinition(
         rules=multi_cartpole.rules(config.num_agents),
         params=cartpole.parameters(config),
         state={"motion": (config.num_agents,)},
         agents=agents,
         groups={"agent": tuple(range(config.num_agents))},
-        roles=members if config.num_roles > 1 else {},
         observation_spaces=dict.fromkeys(agents, cartpole.motion_space(config)),
         action_spaces={agent: spaces.Discrete(2) for agent in agents},
         max_episode_steps=config.max_episode_steps,

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import gpu_envs
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from parity.classic import originals
 
@@ -126,17 +125,6 @@ def test_options_of_a_reset_change_the_range_of_all_agents():
     for obs in seen.values():
         assert (obs >= 0.01).all()
         assert (obs < 0.02).all()
-
-
-def test_roles_alternate_among_agents():
-    core = make_core("MultiCartPole-v0", 1, "cpu", num_agents=5, num_roles=2)
-    assert core.definition.roles == {
-        "role_0": ("agent_0", "agent_2", "agent_4"),
-        "role_1": ("agent_1", "agent_3"),
-    }
-    assert make_core("MultiCartPole-v0", 1, "cpu").definition.roles == {}
-    with pytest.raises(ConfigError, match="num_roles: expected at most num_agents = 2, got 3"):
-        make_core("MultiCartPole-v0", 1, "cpu", num_agents=2, num_roles=3)
 
 
 def test_carts_are_drawn_in_rows_and_fallen_ones_are_faint():

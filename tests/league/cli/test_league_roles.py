@@ -1,0 +1,46 @@
+"""`gpu-envs league train --roles`: roles for environments that declare none, or others than they declare."""
+
+import pytest
+
+from gpu_envs.cli import main
+from league.storage.run_store import RunStore
+from trainers.storage.config_yaml import read_config
+
+TINY = ["--iterations", "1", "--steps", "64", "--episodes-per-matchup", "2", "--device", "cpu", "--num-threads", "1"]
+TINY += ["--train-overrides", "num_envs=4", "--train-overrides", "learner.rollout_length=4"]
+CARTS = ["league", "train", "MultiCartPole-v0", "--algorithm", "independent", *TINY]
+
+
+def seats_of(run):
+    with RunStore.open(run, write=False) as store:
+        return {seat.name: seat.members for seat in store.game.seats}
+
+
+def test_roles_are_those_of_the_command_line_and_of_its_file(tmp_path, capsys):
+    wanted = {"even": ("agent_0", "agent_2"), "odd": ("agent_1", "agent_3")}
+    roles = ["--roles", "even=agent_0,agent_2", "--roles", "odd=agent_1,agent_3"]
+    assert main([*CARTS, *roles, "--run-dir", str(tmp_path / "one")]) == 0, capsys.readouterr().err
+    assert seats_of(tmp_path / "one") == wanted
+    file = tmp_path / "one" / "config.yaml"
+    assert read_config(file)["roles"] == {role: list(members) for role, members in wanted.items()}
+    assert main(["league", "train", "--config", str(file), "--run-dir", str(tmp_path / "two")]) == 0
+    assert seats_of(tmp_path / "two") == wanted
+
+
+@pytest.mark.parametrize(
+    ("roles", "said"),
+    [
+        ([], "MultiCartPole-v0: expected an environment with roles, got none"),
+        (["all"], "--roles all: expected NAME=VALUE"),
+        (["even=3"], "--roles even=3: expected groups or agents, such as even=agent_0,agent_2"),
+        (["even=agent_0,agent_9"], "role even: expected groups or agents among"),
+        (["even=agent_0"], "expected every agent in exactly one role"),
+    ],
+)
+def test_wrong_roles_are_one_line(tmp_path, capsys, roles, said):
+    words = [word for role in roles for word in ("--roles", role)]
+    assert main([*CARTS, *words, "--run-dir", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
