@@ -83,8 +83,8 @@ def capture(
                 raise_pending_errors()
                 for generator in generators:
                     graph.register_generator_state(generator)
-                # on the stream of the warm-up, which Warp knows already
-                with torch.cuda.graph(graph, pool=pool, stream=side):
+                # on the stream of the warm-up, which Warp knows already; other threads may use the GPU meanwhile
+                with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
                     play()
             finally:
                 set_state(saved)

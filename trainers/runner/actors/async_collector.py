@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
@@ -64,6 +63,7 @@ class AsyncCollector:
         self.waited = 0.0
         self.started_at: float | None = None
         self._staleness = 0
+        self._loaded: Trajectory | None = None
 
     def collect(self) -> None:
         """Publish the learners' weights, and load the next trajectory."""
@@ -87,10 +87,9 @@ class AsyncCollector:
     def _load(self, trajectory: Trajectory) -> None:
         device = self.core.device
         if trajectory.ready is not None and device.type == "cuda":
-            stream = torch.cuda.current_stream(device)
-            stream.wait_event(trajectory.ready)
-            for tensor in _tensors(trajectory):
-                tensor.record_stream(stream)  # its memory must not be reused before the copy
+            torch.cuda.current_stream(device).wait_event(trajectory.ready)
+        # until the next call, before which the host reads metrics: the copies have ended then, and memory can be reused
+        self._loaded = trajectory
         for name, assignment in self.learners.assignments.items():
             assignment.learner.agent.load_rollout(trajectory.rollouts[name])  # type: ignore[attr-defined]
         for name, tensor in trajectory.episodes.items():
@@ -173,9 +172,3 @@ def check_actors(config: TrainConfig, ranks: int = 1) -> None:
 
 def _in_this_process(config: TrainConfig, factory: CoreFactory) -> tuple[MakeActor, bool]:
     return lambda number, _: RolloutActor(config, number, factory), True
-
-
-def _tensors(trajectory: Trajectory) -> list[Tensor]:
-    """Return all tensors of a trajectory that are on a GPU."""
-    found = [tensor for rollout in trajectory.rollouts.values() for tensor in rollout.values()]
-    return [tensor for tensor in (*found, *trajectory.episodes.values()) if tensor.is_cuda]
