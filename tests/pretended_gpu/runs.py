@@ -50,7 +50,7 @@ class Run(NamedTuple):
 def configuration(env_id: str, algorithm: str, device: str, learner: Mapping[str, Any], **settings: Any) -> TrainConfig:
     """Return the configuration of a small training that learns within four iterations."""
     on_policy = registry.find(algorithm).module.startswith("on_policy")
-    if algorithm == "a2c" and settings.get("cuda_graph", True):
+    if algorithm in ("a2c", "impala") and settings.get("cuda_graph", True):
         learner = {"optimizer": "adam", **learner}  # the form of RMSprop that can be captured rounds differently
     own = {"num_envs": 8, "total_steps": 10**6, "seed": 3, "num_threads": 1, "eval_episodes": 4, "engine": "torch"}
     settings = {**own, **settings}

@@ -27,6 +27,8 @@ def config_of(env_id, name, learner, **settings):
     fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
     chosen = {key: value for key, value in {**SIZES, **learner}.items() if key in fields}
     given = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, "sharing": "agent"}
+    if name == "pg":  # learns from episodes that end within a rollout
+        given["env"] = {"max_cycles": 4}
     return TrainConfig(env_id, algorithm=name, learner=algorithm.settings(**chosen), **{**given, **settings})
 
 
