@@ -1,4 +1,4 @@
-"""What an actor sends to the learner."""
+"""Rollouts of actors on their way to the learner, and weights on their way back."""
 
 from __future__ import annotations
 
