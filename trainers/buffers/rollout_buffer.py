@@ -177,7 +177,7 @@ class RolloutBuffer:
         self.t = self.length
 
     def copies(self) -> dict[str, Tensor]:
-        """Return copies of the buffers of a complete rollout, by name."""
+        """Return copies of the buffers of a complete rollout by name, most of them (T, E, n, ...)."""
         return {
             name: value.clone()
             for name, value in vars(self).items()

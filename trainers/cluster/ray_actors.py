@@ -34,6 +34,7 @@ WHO = "trainers.cluster.ray_actors"  # in messages
 POLL_SECONDS = 1.0
 """Time between two checks whether the training has ended, while an actor is awaited [s]."""
 Arrays = Mapping[str, Mapping[str, np.ndarray[Any, Any]]]
+"""Arrays by policy and name, the form in which tensors travel."""
 
 
 def ray_actors(address: str | None = None, cpus_per_actor: float = 1.0, gpus_per_actor: float = 0.0) -> ActorSource:

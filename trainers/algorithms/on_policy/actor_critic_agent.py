@@ -86,7 +86,10 @@ class ActorCriticAgent:
             update_normalizers(batch, self.rollout, self.net, total)
 
     def export_rollout(self) -> dict[str, Tensor]:
-        """Return a copy of the complete rollout with its first hidden states, by name, and begin the next one."""
+        """Return a copy of the complete rollout by name, and begin the next one.
+
+        The buffers are those of `RolloutBuffer.copies`, the first hidden states (E, n, H) of a GRU come with them.
+        """
         tensors = self.rollout.copies()
         if self.recurrent_state is not None:
             self.batch()  # computes the critic's hidden states after the rollout

@@ -14,7 +14,7 @@ from gpu_envs.runtime.kernels import available_cores, limited_cores
 from trainers.runner.actors.trajectory import Trajectory, Weights
 from trainers.runner.actors.trajectory_queue import TrajectoryQueue
 
-__all__ = ["Actor", "ActorLostError", "ActorThreads", "MakeActor"]
+__all__ = ["Actor", "ActorLostError", "ActorThreads", "MakeActor", "PublishedWeights"]
 
 
 class ActorLostError(Exception):
@@ -36,12 +36,15 @@ MAX_LOSSES = 5
 """Number of actors lost one after another, without a rollout of any, after which the training ends."""
 
 
-class Published(NamedTuple):
+class PublishedWeights(NamedTuple):
     """Weights that actors use for rollouts that begin."""
 
     version: int
+    """Number of updates that made them."""
     weights: Weights
+    """Weights of all policies."""
     ready: Any
+    """CUDA event after which they can be read; None on a CPU."""
 
 
 class ActorThreads:
@@ -59,7 +62,7 @@ class ActorThreads:
         self.make_actor: MakeActor = make_actor
         self.queue: TrajectoryQueue = queue
         self.cores: int | None = max(available_cores() // (count + 1), 1) if is_local else None
-        self.published: Published | None = None
+        self.published: PublishedWeights | None = None
         """The newest weights."""
         self.busy: list[float] = [0.0] * count
         """Seconds that each actor has sampled."""

@@ -14,7 +14,7 @@ from trainers.algorithms.on_policy.actor_critic import VTraceConfig
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
 from trainers.config.train_config import CoreFactory, TrainConfig
-from trainers.runner.actors.actor_threads import ActorThreads, MakeActor, Published
+from trainers.runner.actors.actor_threads import ActorThreads, MakeActor, PublishedWeights
 from trainers.runner.actors.rollout_actor import RolloutActor
 from trainers.runner.actors.trajectory import Trajectory, Weights
 from trainers.runner.actors.trajectory_queue import TrajectoryQueue
@@ -69,7 +69,7 @@ class AsyncCollector:
         """Publish the learners' weights, and load the next trajectory."""
         self.timer.start()
         # before the queue lets the next rollout begin
-        self.actors.published = Published(self.queue.next_version, self._weights(), self._event())
+        self.actors.published = PublishedWeights(self.queue.next_version, self._weights(), self._event())
         self.queue.learned()
         if self.started_at is None:
             self.actors.start()

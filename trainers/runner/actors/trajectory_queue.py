@@ -14,6 +14,7 @@ from trainers.runner.actors.trajectory import Trajectory
 __all__ = ["Accounts", "TrajectoryQueue"]
 
 COUNTS = ("actors", "started", "learned", "dropped", "lost")
+"""Counts of `Accounts` that checkpoints hold."""
 
 
 @dataclass
