@@ -6,6 +6,7 @@ import pytest
 import torch
 import warp as wp
 
+from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 from gpu_envs.utils.settings import build_config
@@ -46,6 +47,12 @@ def pytest_runtest_setup(item):
             pytest.skip("needs a CUDA device")
     elif real is not None:
         pytest.skip(f"needs a real GPU: {real.kwargs['reason']}")
+
+
+@pytest.fixture(autouse=True)
+def named_modules_of_one_test(monkeypatch):
+    """Forget the modules that ids of a test name: processes that later tests start would import them."""
+    monkeypatch.setattr(id_modules, "_named", dict(id_modules._named))
 
 
 @pytest.fixture(autouse=True)
