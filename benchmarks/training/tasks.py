@@ -288,7 +288,8 @@ TASKS: Sequence[TrainingTask] = (
             _LISTENER,
             "chosen",
             _SPEECH,
+            zoo=name in ("maddpg", "mappo"),
         )
-        for name in ("maddpg", "mappo")
+        for name in ("maddpg", "matd3", "masac", "mappo")
     ),
 )

@@ -187,7 +187,9 @@ class RolloutBuffer:
     def load_copies(self, tensors: Mapping[str, Tensor]) -> None:
         """Take a complete rollout of a buffer of equal shape, as `copies` returned it."""
         for name, tensor in tensors.items():
-            self._take(name, tensor.to(self.device), whole=False)
+            own = getattr(self, name)
+            kept = own is not None and own.shape == tensor.shape  # a new buffer must not be the given tensor
+            self._take(name, tensor.to(self.device, copy=not kept), whole=False)
         self.capacity: int = len(self.final_obs) - 1
         self.t: int = self.length
 

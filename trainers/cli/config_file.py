@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,8 @@ T = TypeVar("T")
 TYPED_ONLY = ("allow_import", "allow_pickle", "config", "print_config", "ray_address", "resume")
 """Options that a file cannot set: they let a command import modules, read pickles or connect to other machines, or
 they choose what is read."""
+NUMBER = re.compile(r"-[\d.]")
+"""Start of a negative number, which is no option."""
 NAMES = {"env_arg": "env", "policy": "policies"}
 """Names in files of options NAME=VALUE, whose values in a file are a mapping, if they differ."""
 
@@ -88,6 +91,8 @@ class ConfigFile:
             if key in TYPED_ONLY:
                 option = f"--{key.replace('_', '-')}"
                 raise ConfigError(f"{name}: {key}: expected on the command line, not in a file; give {option} there")
+        for key in ("env_id", "algorithm"):
+            found._scalar(key, found.get(key))
         found._check_modules(words.values.get("allow_import", ()))
         return found
 
@@ -156,9 +161,14 @@ class ConfigFile:
     def _options(self, kind: type[Any]) -> list[str]:
         """Return the options of the file as words."""
         try:
-            return list(self._words(kind, self.values))
+            words = list(self._words(kind, self.values))
         except KeyError as error:
             raise ConfigError(f"{self.path}: {_unknown(kind, error.args[0])}") from None
+        found = split_command_line(kind, words)
+        wrong = [name for name in TYPED_ONLY if name in found.values or f"--{name.replace('_', '-')}" in words]
+        if wrong or found.help or found.positional is not None:  # a value became an option
+            raise ConfigError(f"{self.path}: expected values, got the word of an option; leave it out")
+        return words
 
     def _words(self, kind: type[Any], values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         """Yield the words of the command line for settings, except for the environment's id."""
@@ -196,6 +206,8 @@ class ConfigFile:
     def _scalar(self, label: str, value: Any) -> Any:
         if isinstance(value, dict | list) or value == "" or "\0" in str(value):
             raise ConfigError(f"{self.path}: {label}: expected one value, got {value!r:.80}")
+        if isinstance(value, str) and value.startswith("-") and not NUMBER.match(value):
+            raise ConfigError(f"{self.path}: {label}: expected a value, got {value!r:.80}, which looks like an option")
         return value
 
     def _mapping(self, label: str, value: Any) -> Mapping[str, Any]:

@@ -76,15 +76,17 @@ class _RemoteActor:
 
     def create(self) -> int:
         """Create the worlds; return the id of this process."""
-        config, modules, number = self.given
+        plain, modules, number = self.given
         import_named(modules)
         torch.set_num_threads(self.cores)
         with limited_cores(self.cores):
-            self.actor = RolloutActor(TrainConfig.from_json(json.loads(config)), number)
+            config = TrainConfig.from_json(json.loads(plain))
+            kind = (config.actor_device or config.device).partition(":")[0]  # Ray shows an actor its own GPUs only
+            self.actor = RolloutActor(dataclasses.replace(config, actor_device=kind), number)
         return os.getpid()
 
-    def sample(self, number: int, version: int, weights: Arrays) -> tuple[int, Arrays, dict[str, Any]]:
-        """Play one rollout; return its steps, and its buffers and episodes as arrays."""
+    def sample(self, number: int, version: int, weights: Arrays) -> tuple[int, Arrays, dict[str, Any], float]:
+        """Play one rollout; return its steps, its buffers and episodes as arrays, and its duration."""
         tensors = {
             name: {key: torch.from_numpy(np.array(array)) for key, array in each.items()}
             for name, each in weights.items()
@@ -94,7 +96,7 @@ class _RemoteActor:
         if found.ready is not None:
             found.ready.synchronize()
         rollouts = {name: _arrays(each) for name, each in found.rollouts.items()}
-        return found.steps, rollouts, _arrays(found.episodes)
+        return found.steps, rollouts, _arrays(found.episodes), found.seconds
 
 
 class _WeightStore:
@@ -129,11 +131,11 @@ class _ActorProxy:
         """Play one rollout, see `RolloutActor.sample`."""
         if ready is not None:
             ready.synchronize()
-        steps, rollouts, episodes = self._result(
+        steps, rollouts, episodes, seconds = self._result(
             self._handle.sample.remote(number, version, self._store.reference(version, weights))
         )
         tensors = {name: _tensors(each) for name, each in rollouts.items()}
-        return Trajectory(number, version, steps, tensors, _tensors(episodes))
+        return Trajectory(number, version, steps, tensors, _tensors(episodes), seconds)
 
     def _result(self, reference: Any) -> Any:
         """Wait for a result; raise ActorLostError if the actor is gone, or the training has ended meanwhile."""
@@ -143,7 +145,9 @@ class _ActorProxy:
         errors = self._ray.exceptions
         try:
             return self._ray.get(reference)
-        except (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.NodeDiedError) as error:
+        except errors.RayTaskError:  # an error of the actor's own
+            raise
+        except errors.RayError as error:
             raise ActorLostError(str(error)) from error
 
 

@@ -101,10 +101,10 @@ class TrainConfig:
     num_actors: int = setting(0, ge=0)
     """Actors that sample rollouts of `num_envs` worlds each without waiting for the learner, for appo and impala;
     0: one rollout and one update take turns."""
-    max_staleness: int | None = setting(None, ge=1)
+    max_staleness: int | None = setting(None, ge=1, requires={"num_actors": Bounds(gt=0)})
     """Largest number of updates between the weights that sampled a rollout and those that learn from it; actors wait
     for the learner, and staler rollouts are dropped. None: `num_actors`, the least with which none waits."""
-    actor_device: str | None = None
+    actor_device: str | None = setting(None, requires={"num_actors": Bounds(gt=0)})
     """Device of the actors: "cpu", "cuda" or "cuda:<i>"; None: that of the learner."""
     algorithm: str = "ppo"
     """Learning algorithm, see `trainers.algorithms.registry`."""

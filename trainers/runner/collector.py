@@ -57,8 +57,12 @@ class Collector:
         self._uses_kernels = False
         self._captured_version = (0, 0)  # versions of the opponents and of the kernels in the captured rollout
 
-    def collect(self) -> None:
-        """Collect one rollout, without host synchronization if it is replayed; see `raise_pending_errors`."""
+    def collect(self) -> bool:
+        """Collect one rollout, without host synchronization if it is replayed; see `raise_pending_errors`.
+
+        Returns:
+            True: there is a rollout, see `AsyncCollector.collect`.
+        """
         self._uses_kernels = self.kernels is not None and self.kernels.prepare()
         waits = self.opponents is not None and not self._uses_kernels and self.opponents.waits
         if not self.uses_cuda_graph or waits:
@@ -72,6 +76,7 @@ class Collector:
                 self._replay, self._captured_version = self._capture(), version
             self._replay()
             self.timer.replayed()
+        return True
 
     def raise_pending_errors(self) -> None:
         """Wait for the device, and raise an error if the environment refused an action since the last call.
@@ -157,6 +162,9 @@ class Collector:
     def metrics(self) -> dict[str, float]:
         """Return {}: the trainer measures everything itself."""
         return {}
+
+    def stop(self) -> None:
+        """Do nothing: a rollout waits for nothing."""
 
     def close(self) -> None:
         """Do nothing: nothing runs between rollouts."""

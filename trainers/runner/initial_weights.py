@@ -74,7 +74,7 @@ def begin_from(learner: Learner, start: Start, role: str, where: str = "start") 
             raise ConfigError(f"{where}: {role}: {found}: expected shape {wanted} as of the learner, got {got}")
         own[name] = weights
         used.add(found)
-    if missing := given.keys() - used:
+    if missing := {name for name in given if not name.startswith("target")} - used:
         raise ConfigError(
             f"{where}: {role}: the learner has no place for its {sorted(missing)[0]}; expected one of the same kind"
         )

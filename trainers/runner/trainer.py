@@ -167,11 +167,13 @@ class Trainer(Summarized):
 
     def close(self) -> None:
         """End actors, close the log and release the lock of the folder."""
-        self.collector.close()
-        if self.shard.is_rank0:
-            self.log.close()
-        if self.lock is not None:
-            self.lock.release()
+        try:
+            self.collector.close()
+        finally:
+            if self.shard.is_rank0:
+                self.log.close()
+            if self.lock is not None:
+                self.lock.release()
 
     def result(self) -> TrainResult:
         """Return the result of the run, after `run`, on rank 0."""
@@ -205,6 +207,7 @@ class Trainer(Summarized):
     def stop(self, number: int) -> None:
         """Let the training stop after the current iteration because of a signal."""
         self.stopped_by = number
+        self.collector.stop()
 
     def iterate(self) -> None:
         """Run one iteration: a rollout, an update of every learner, a row of metrics, and a checkpoint if one is due.
@@ -213,7 +216,8 @@ class Trainer(Summarized):
         so their time is in the next row.
         """
         timer, start = self.collector.timer, time.perf_counter()
-        self.collector.collect()
+        if not self.collector.collect():  # stopped
+            return
         timer.start()
         metrics = self.learners.update(self.iteration + 1, self._last_saved)
         timer.mark("update")

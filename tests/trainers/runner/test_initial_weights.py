@@ -61,6 +61,14 @@ def test_another_algorithm_takes_the_weights(trained, tmp_path):
             assert torch.equal(begun[f"target.{key}"], value)
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "impala"])
+def test_target_networks_of_the_source_are_left_out(algorithm, tmp_path):
+    source = Trainer(config(algorithm="appo"), tmp_path / "appo")
+    source.run()
+    begun = nets_of(Trainer(config(algorithm=algorithm, init_from=str(tmp_path / "appo")), tmp_path / "next"))["agent"]
+    assert all(torch.equal(nets_of(source)["agent"][key], value) for key, value in begun.items())
+
+
 def test_resumed_training_does_not_begin_again(trained, tmp_path):
     half = config(init_from=str(trained[0]))
     Trainer(half, tmp_path / "next").run()

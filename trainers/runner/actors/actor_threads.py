@@ -33,7 +33,9 @@ MakeActor = Callable[[int, Callable[[], bool]], Actor]
 """Function that creates an actor from its number and a function that tells whether the training has ended; it raises
 ActorLostError if another attempt may succeed."""
 MAX_LOSSES = 5
-"""Number of actors lost one after another, without a rollout of any, after which the training ends."""
+"""Number of actors lost in one place, without a rollout of any actor between, after which the training ends."""
+CLOSE_SECONDS = 60.0
+"""Longest time that the end of a training waits for actors to end their rollouts [s]."""
 
 
 class PublishedWeights(NamedTuple):
@@ -50,18 +52,23 @@ class PublishedWeights(NamedTuple):
 class ActorThreads:
     """One thread per actor: begin a rollout, sample it with the newest weights, put it in the queue, and so on."""
 
-    def __init__(self, make_actor: MakeActor, count: int, queue: TrajectoryQueue, is_local: bool = True) -> None:
+    def __init__(self, make_actor: MakeActor, count: int, queue: TrajectoryQueue, num_threads: int | None = 0) -> None:
         """Create the threads; `start` starts them.
 
         Args:
             make_actor: Creates an actor, in its thread.
             count: Number of actors.
             queue: Queue of the trajectories.
-            is_local: Actors compute in this process, so that their threads share its cores.
+            num_threads: PyTorch threads of each actor in this process, at most its share of the cores; 0: its share.
+                None: actors compute in other processes.
         """
         self.make_actor: MakeActor = make_actor
         self.queue: TrajectoryQueue = queue
-        self.cores: int | None = max(available_cores() // (count + 1), 1) if is_local else None
+        share = max(available_cores() // (count + 1), 1)
+        self.cores: int | None = None if num_threads is None else share
+        self.num_threads: int = min(num_threads or share, share)
+        self.rollouts = 0
+        """Number of rollouts of all actors."""
         self.published: PublishedWeights | None = None
         """The newest weights."""
         self.busy: list[float] = [0.0] * count
@@ -79,11 +86,12 @@ class ActorThreads:
             thread.start()
 
     def close(self) -> None:
-        """Let every actor end its rollout, and wait for the threads."""
+        """Let every actor end its rollout, and wait for the threads, at most `CLOSE_SECONDS`."""
         self.queue.close()
+        deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self.threads:
             if thread.is_alive():
-                thread.join()
+                thread.join(max(deadline - time.monotonic(), 0.0))
 
     def utilization(self) -> float:
         """Return the mean share of time that actors have sampled since they were created, 0 before."""
@@ -100,7 +108,7 @@ class ActorThreads:
             if self.cores is None:
                 self._play(place)
                 return
-            torch.set_num_threads(self.cores)  # of this thread only
+            torch.set_num_threads(self.num_threads)  # of this thread and those that start later
             with limited_cores(self.cores):
                 self._play(place)
         except BaseException as error:  # noqa: BLE001  # the learner raises it
@@ -110,26 +118,29 @@ class ActorThreads:
         """Create actors, and sample with each until it is lost."""
         losses = 0
         while not self.queue.closed:
-            before = self.busy[place]
+            before = self.rollouts
             try:
                 self._sample(place, self.make_actor(self.queue.register(), lambda: self.queue.closed))
             except ActorLostError as error:
-                losses = losses + 1 if self.busy[place] == before else 1
+                losses = losses + 1 if self.rollouts == before else 1
                 if losses >= MAX_LOSSES:
                     raise GpuEnvsError(
                         f"actor {place}: {losses} actors were lost one after another, the last one by: {error}"
                     ) from error
+                time.sleep(0.05 * 2**losses)
 
     def _sample(self, place: int, actor: Actor) -> None:
         """Sample rollouts until the queue is closed; raise ActorLostError if the actor is lost."""
         while (number := self.queue.begin()) is not None:
-            begun, published = time.perf_counter(), self.published
+            published = self.published
             if self.begun[place] is None:
-                self.begun[place] = begun
+                self.begun[place] = time.perf_counter()
             assert published is not None
             try:
-                self.queue.put(actor.sample(number, published.version, published.weights, published.ready))
+                trajectory = actor.sample(number, published.version, published.weights, published.ready)
+                self.queue.put(trajectory)
             except BaseException:
                 self.queue.lose(number)
                 raise
-            self.busy[place] += time.perf_counter() - begun
+            self.busy[place] += trajectory.seconds
+            self.rollouts += 1

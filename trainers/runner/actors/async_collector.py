@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
+from gpu_envs.utils.devices import resolve_device
 from trainers.algorithms.on_policy.actor_critic import VTraceConfig
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
@@ -59,14 +61,16 @@ class AsyncCollector:
         self.timer: PhaseTimer = PhaseTimer(core.device)
         self.queue: TrajectoryQueue = TrajectoryQueue(config.max_staleness or config.num_actors)
         make_actor, is_local = (source or _in_this_process)(config, factory)
-        self.actors: ActorThreads = ActorThreads(make_actor, config.num_actors, self.queue, is_local)
+        self.actors: ActorThreads = ActorThreads(
+            make_actor, config.num_actors, self.queue, config.num_threads if is_local else None
+        )
         self.waited = 0.0
         self.started_at: float | None = None
         self._staleness = 0
         self._loaded: Trajectory | None = None
 
-    def collect(self) -> None:
-        """Publish the learners' weights, and load the next trajectory."""
+    def collect(self) -> bool:
+        """Publish the learners' weights, and load the next trajectory; return False if `stop` ended the wait for it."""
         self.timer.start()
         # before the queue lets the next rollout begin
         self.actors.published = PublishedWeights(self.queue.next_version, self._weights(), self._event())
@@ -75,6 +79,8 @@ class AsyncCollector:
             self.actors.start()
         begun = time.perf_counter()
         trajectory = self.queue.take()
+        if trajectory is None:
+            return False
         now = time.perf_counter()
         if self.started_at is None:  # actors were created and kernels compiled
             self.started_at = now
@@ -83,11 +89,14 @@ class AsyncCollector:
         self._staleness = self.queue.version - trajectory.version
         self._load(trajectory)
         self.timer.mark("rollout")
+        return True
 
     def _load(self, trajectory: Trajectory) -> None:
         device = self.core.device
         if trajectory.ready is not None and device.type == "cuda":
             torch.cuda.current_stream(device).wait_event(trajectory.ready)
+        elif trajectory.ready is not None:
+            trajectory.ready.synchronize()
         # until the next call, before which the host reads metrics: the copies have ended then, and memory can be reused
         self._loaded = trajectory
         for name, assignment in self.learners.assignments.items():
@@ -121,6 +130,10 @@ class AsyncCollector:
             "actors/learner_utilization": 1.0 - self.waited / elapsed,
         }
         return row | {f"actors/staleness_{k}": float(count) for k, count in enumerate(accounts.staleness)}
+
+    def stop(self) -> None:
+        """Let `collect` end its wait; signal handlers may call this."""
+        self.queue.stop()
 
     def close(self) -> None:
         """End the actors; what is on its way is lost."""
@@ -158,6 +171,8 @@ def check_actors(config: TrainConfig, ranks: int = 1) -> None:
         return
     if ranks > 1:
         raise ConfigError(f"num_actors: expected 0 with several ranks, got {config.num_actors}")
+    if config.actor_device is not None and not re.fullmatch(r"cpu|cuda(:\d{1,3})?", config.actor_device):
+        raise ConfigError(f"actor_device: expected cpu, cuda or cuda:N, got {config.actor_device!r}")
     if not isinstance(config.learner, VTraceConfig):
         raise ConfigError(
             f"num_actors = {config.num_actors}: expected algorithm appo or impala, whose returns are corrected for "
@@ -171,4 +186,5 @@ def check_actors(config: TrainConfig, ranks: int = 1) -> None:
 
 
 def _in_this_process(config: TrainConfig, factory: CoreFactory) -> tuple[MakeActor, bool]:
+    resolve_device(config.actor_device or config.device)  # before there is a folder
     return lambda number, _: RolloutActor(config, number, factory), True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from typing import Any
 
 import torch
 
+from gpu_envs.utils.devices import resolve_device
 from trainers.base.seeding import derive_seed
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.runner.actors.trajectory import Trajectory, Weights
@@ -32,8 +34,9 @@ class RolloutActor:
             factory: Creates the environments.
         """
         seed = derive_seed(derive_seed(config.seed, 499_979), number)
-        device = config.actor_device or config.device
-        config = dataclasses.replace(config, seed=seed, device=device, num_actors=0, actor_device=None)
+        device = str(resolve_device(config.actor_device or config.device))
+        alone = {"num_actors": 0, "actor_device": None, "max_staleness": None}
+        config = dataclasses.replace(config, seed=seed, device=device, **alone)
         self.config: TrainConfig = config
         self.stream: Any = torch.cuda.Stream(torch.device(device)) if device.startswith("cuda") else None
         with self._on_stream():
@@ -56,9 +59,12 @@ class RolloutActor:
         Raises:
             GpuEnvsError: The environment refused an action.
         """
+        begun = time.perf_counter()
         with self._on_stream():
             if ready is not None and self.stream is not None:
                 self.stream.wait_event(ready)
+            elif ready is not None:
+                ready.synchronize()
             for name, assignment in self.learners.assignments.items():
                 assignment.learner.net.load_state_dict(dict(weights[name]))
             self.collector.collect()
@@ -70,4 +76,5 @@ class RolloutActor:
             statistics = self.collector.episodes
             episodes = {name: getattr(statistics, name).clone() for name in ("over", "returns", "lengths")}
             written = None if self.stream is None else self.stream.record_event()
-        return Trajectory(number, version, self.config.rollout_steps, rollouts, episodes, written)
+        seconds = time.perf_counter() - begun
+        return Trajectory(number, version, self.config.rollout_steps, rollouts, episodes, seconds, written)

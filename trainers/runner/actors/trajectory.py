@@ -28,5 +28,7 @@ class Trajectory:
     """Buffers by policy and name, see `ActorCriticAgent.export_rollout`."""
     episodes: Mapping[str, Tensor]
     """Ends, returns and lengths of episodes, see `EpisodeStatistics`."""
+    seconds: float = 0.0
+    """Duration of the rollout, without the time to send it [s]."""
     ready: Any = None
     """CUDA event after the last write; None on a CPU."""

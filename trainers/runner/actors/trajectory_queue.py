@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import threading
+import warnings
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +18,8 @@ __all__ = ["Accounts", "TrajectoryQueue"]
 
 COUNTS = ("actors", "started", "learned", "dropped", "lost")
 """Counts of `Accounts` that checkpoints hold."""
+WARN_SECONDS = 30
+"""Time without a rollout after which the learner warns [s]."""
 
 
 @dataclass
@@ -56,6 +61,7 @@ class TrajectoryQueue:
         self._waiting: deque[Trajectory] = deque()
         self._learning: Trajectory | None = None
         self._closed = False
+        self._stopped = False
         self._error: BaseException | None = None
         self._changed = threading.Condition()
 
@@ -109,8 +115,11 @@ class TrajectoryQueue:
                 self.accounts.lost += 1
                 self._changed.notify_all()
 
-    def take(self) -> Trajectory:
+    def take(self) -> Trajectory | None:
         """Wait for the next trajectory that is fresh enough, and return it. Call `learned` after its update.
+
+        Returns:
+            The trajectory; None after `stop`, if none is waiting.
 
         Raises:
             Exception: The error of an actor, see `fail`.
@@ -118,9 +127,11 @@ class TrajectoryQueue:
         with self._changed:
             assert self._learning is None, "take() was called again before learned()"
             while True:
-                self._changed.wait_for(lambda: self._waiting or self._error is not None)
+                self._wait()
                 if self._error is not None:
                     raise self._error
+                if not self._waiting:
+                    return None
                 trajectory = self._waiting.popleft()
                 staleness = self.version - trajectory.version
                 if staleness <= self.max_staleness:
@@ -129,6 +140,26 @@ class TrajectoryQueue:
                     return trajectory
                 self.accounts.dropped += 1
                 self._changed.notify_all()
+
+    def _wait(self) -> None:
+        """Wait for a trajectory, an error or `stop`; a signal handler may not be able to notify."""
+        for second in itertools.count(1):
+            if self._changed.wait_for(lambda: self._waiting or self._stopped or self._error is not None, 1.0):
+                return
+            if second == WARN_SECONDS:
+                self._warn()
+
+    def _warn(self) -> None:
+        state = f"{len(self._sampling)} rollouts have begun" if self._sampling else "no actor has begun a rollout"
+        warnings.warn(
+            f"the learner has waited {WARN_SECONDS} s for a rollout, {state}; on a Ray cluster without room, "
+            "actors wait for it, see `ray status`",
+            stacklevel=5,
+        )
+
+    def stop(self) -> None:
+        """Let `take` return None within a second instead of waiting; signal handlers may call this."""
+        self._stopped = True
 
     def learned(self) -> None:
         """Count the taken trajectory and the new version of the weights; without effect if none is taken."""
@@ -176,7 +207,13 @@ class TrajectoryQueue:
         counts = {name: int(str(value)) for name, value in found.items()}
         if counts["started"] != counts["learned"] + counts["dropped"] + counts["lost"]:
             raise CheckpointError(f"actors: expected started = learned + dropped + lost, got {counts}")
-        histogram = {int(name.removeprefix("staleness_")): int(str(value)) for name, value in kept.items()}
+        histogram: dict[int, int] = {}
+        for name, count in kept.items():
+            if not re.fullmatch(r"staleness_\d{1,4}", name):
+                raise CheckpointError(f"actors.{name}: expected a staleness of 0 to 9999 updates")
+            histogram[int(name.removeprefix("staleness_"))] = int(str(count))
+        if sum(histogram.values()) != counts["learned"]:
+            raise CheckpointError(f"actors: expected {counts['learned']} rollouts by staleness, got {histogram}")
         size = max([self.max_staleness, *histogram]) + 1
         self.accounts = Accounts(**counts, staleness=[histogram.get(k, 0) for k in range(size)])
         self.version = counts["learned"]

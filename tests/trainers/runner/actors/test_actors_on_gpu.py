@@ -1,7 +1,6 @@
 """Actors on a GPU: captured rollouts on streams of their own, weights and rollouts that stay on the device."""
 
 import pytest
-import torch
 
 from trainers.algorithms import registry
 from trainers.config.train_config import TrainConfig
@@ -29,6 +28,12 @@ def test_actors_feed_a_learner_on_the_gpu(tmp_path, cuda_graph, actor_device):
     accounts = trainer.collector.queue.accounts
     assert accounts.learned >= ITERATIONS - 1
     assert accounts.started == accounts.learned + accounts.dropped + accounts.lost + 1  # the last one is learned from
+    assert all(tensor.isfinite().all() for tensor in trainer.assignments["agent"].learner.net.parameters())
     weights = trainer.collector.actors.published.weights["agent"]
     assert all(tensor.device.type == "cuda" for tensor in weights.values())
-    assert all(torch.isfinite(tensor).all() for tensor in trainer.assignments["agent"].learner.net.parameters())
+
+
+def test_actors_on_the_gpu_feed_a_learner_on_the_cpu(tmp_path):
+    trainer = trained(tmp_path / "run", "cpu", actor_device="cuda")
+    assert trainer.iteration == ITERATIONS
+    assert all(tensor.device.type == "cpu" for tensor in trainer.assignments["agent"].learner.net.parameters())

@@ -1,12 +1,15 @@
 """Trainings with actors: what is learned from, counted, saved and resumed, and what is refused."""
 
 import dataclasses
+import os
+import signal
+import threading
 import time
 
 import pytest
 import torch
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
 from trainers.algorithms import registry
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig, make_train_core
@@ -122,6 +125,27 @@ def test_lost_actors_are_replaced_and_counted(tmp_path):
     assert counts.actors >= 5
 
 
+def test_signal_ends_a_training_whose_actors_have_no_room(tmp_path):
+    """The first signal is enough, and a checkpoint is written."""
+    closing = threading.Event()
+
+    def source(config, factory):
+        def make(number, closed):
+            while not closed():
+                time.sleep(0.01)
+            closing.set()
+            raise ActorLostError("the training has ended")
+
+        return make, False
+
+    trainer = Trainer(config(), tmp_path / "run", actors=source)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    trainer.run()
+    assert trainer.stopped_by == signal.SIGTERM
+    assert closing.is_set()
+    assert checkpoint.load(tmp_path / "run").iteration == trainer.iteration == 0
+
+
 def test_training_ends_if_no_actor_stays_alive(tmp_path):
     def source(config, factory):
         def make(number, closed):
@@ -179,10 +203,14 @@ def test_actors_and_learner_work_at_the_same_time(tmp_path):
     [
         ({"algorithm": "ppo"}, "num_actors = 1: expected algorithm appo or impala"),
         ({"num_actors": 3, "max_staleness": 2}, "max_staleness: expected at least num_actors = 3"),
+        ({"num_actors": 0, "max_staleness": 2}, "max_staleness"),
+        ({"num_actors": 0, "actor_device": "cpu"}, "actor_device"),
+        ({"actor_device": "gpu"}, "actor_device: expected cpu, cuda or cuda:N, got 'gpu'"),
+        ({"actor_device": "cuda:99"}, "cuda:99"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path, changes, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises((ConfigError, DeviceError), match=said):
         Trainer(config(**changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

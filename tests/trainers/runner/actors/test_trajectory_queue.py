@@ -3,10 +3,12 @@
 import random
 import threading
 import time
+import warnings
 
 import pytest
 
 from gpu_envs.errors import CheckpointError
+from trainers.runner.actors import trajectory_queue
 from trainers.runner.actors.trajectory import Trajectory
 from trainers.runner.actors.trajectory_queue import TrajectoryQueue
 
@@ -103,6 +105,10 @@ def test_state_counts_what_is_on_its_way_as_lost():
         ({"lost": -1}, "actors.lost: expected a count, got -1"),
         ({"started": "3"}, "actors.started: expected a count, got '3'"),
         ({"learned": 7}, r"expected started = learned \+ dropped \+ lost"),
+        ({"staleness_x": 0}, "actors.staleness_x: expected a staleness of 0 to 9999 updates"),
+        ({"staleness_-5": 0}, "expected a staleness"),
+        ({"staleness_20000000": 0}, "expected a staleness"),
+        ({"staleness_0": 2}, "expected 1 rollouts by staleness"),
     ],
 )
 def test_wrong_state_is_refused(changes, said):
@@ -117,6 +123,28 @@ def test_error_of_an_actor_reaches_the_learner():
     queue.fail(ValueError("second"))
     with pytest.raises(ValueError, match="first"):
         queue.take()
+
+
+def test_stop_ends_the_wait_of_the_learner():
+    queue, found = TrajectoryQueue(max_staleness=1), []
+    waiting = threading.Thread(target=lambda: found.append(queue.take()))
+    waiting.start()
+    queue.stop()
+    waiting.join(5)
+    assert found == [None]
+
+
+def test_learner_that_waits_long_warns_once(monkeypatch):
+    monkeypatch.setattr(trajectory_queue, "WARN_SECONDS", 1)
+    queue = TrajectoryQueue(max_staleness=1)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        waiting = threading.Thread(target=queue.take)
+        waiting.start()
+        waiting.join(2.5)
+        queue.stop()
+        waiting.join(5)
+    assert ["no actor has begun a rollout" in str(each.message) for each in seen] == [True]
 
 
 @pytest.mark.parametrize("seed", range(3))
