@@ -205,6 +205,14 @@ TASKS: Sequence[TrainingTask] = (
     ),
     *_with_actors("simple-spread", f"SimpleSpread-v0 {_SPREAD}", _AS_JAX, "measured", _JAX),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
+    TrainingTask(
+        "simple-tag-iql",
+        f"SimpleTag-v0 --algorithm iql {_NO_TABLE}",
+        _BEYOND_RANDOM,
+        "chosen",
+        _BY_CROSS_PLAY,
+        zoo=False,
+    ),
     *_with_actors("simple-tag", "SimpleTag-v0", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(
         "tag-continuous",

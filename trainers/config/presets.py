@@ -96,6 +96,20 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     ("SimpleTag-v0", "cpu", "ppo"): _SIMPLE_TAG,
     ("SimpleTag-v0", "cpu", "appo"): _SIMPLE_TAG,
+    ("SimpleTag-v0", "cpu", "iql"): {
+        "num_envs": 64,
+        "total_steps": 600_000,
+        "num_threads": 1,
+        "learner": dict(
+            updates=8,
+            gamma=0.95,
+            reward_scale=0.1,
+            learning_rate=1e-3,
+            hidden_sizes=(64, 64),
+            epsilon_final=0.02,
+            replay_size=200_000,
+        ),
+    },
     ("SimpleTag-v0", "cuda", "ppo"): {
         "num_envs": 4096,
         "total_steps": 50_000_000,
