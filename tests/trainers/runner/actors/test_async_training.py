@@ -160,8 +160,8 @@ def test_training_ends_if_no_actor_stays_alive(tmp_path):
 
 
 def test_actors_and_learner_work_at_the_same_time(tmp_path):
-    """Both sleep 20 ms per rollout: each is busy 90 % of the time, and at most 60 % if they take turns."""
-    pause = 0.02
+    """Both sleep 100 ms per rollout: each is busy 90 % of the time, and at most 60 % if they take turns."""
+    pause = 0.1
 
     def slow_core(config, num_envs, seed, **settings):
         core = make_train_core(config, num_envs, seed, **settings)
@@ -176,7 +176,7 @@ def test_actors_and_learner_work_at_the_same_time(tmp_path):
 
     def timed(num_actors):
         trainer = Trainer(
-            config(num_actors=num_actors, total_steps=40 * 32), tmp_path / str(num_actors), factory=slow_core
+            config(num_actors=num_actors, total_steps=25 * 32), tmp_path / str(num_actors), factory=slow_core
         )
         update = trainer.learners.update
 
