@@ -146,7 +146,7 @@ def test_killed_learner_resumes_from_its_checkpoint(tmp_path):
 
 
 def test_actor_starts_when_the_cluster_has_room(tmp_path):
-    """Of two actors one waits while another program has two of three CPUs."""
+    """Two actors need two CPUs, and another program has two of three at first."""
 
     class Blocker:  # of this function: Ray sends the class itself, because workers cannot import the test
         def ready(self):

@@ -104,7 +104,7 @@ def test_options_of_the_command_line_override_those_of_the_file(tmp_path, capsys
         ("algorithm: alphastar\nrules: {main: 2}", "rules.main: expected a mapping of names to values, got 2"),
         ("train_overrides: [num_envs]", "train_overrides: expected a mapping of names to values"),
         ("algorithm: alphasta", "no league algorithm named 'alphasta'; did you mean alphastar?"),
-        ("seed: soon", "league train: Error parsing --seed: invalid literal for int() with base 10: 'soon'"),
+        ("seed: soon", "league train: --seed: expected an int, got 'soon'"),
         ("ray_address: auto", "ray_address: expected on the command line, not in a file"),
         ("env_id: own_builder:Meet-v0", "env_id: 'own_builder:Meet-v0' is in the module 'own_builder', and a file"),
         ("algorithm: own_builder:Plain", "algorithm: 'own_builder:Plain' is in the module 'own_builder', and a file"),

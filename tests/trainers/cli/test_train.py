@@ -133,7 +133,7 @@ def test_errors_print_one_line(run, tmp_path, monkeypatch):
         ),
         (ConfigError, "expected an environment, got none", []),
         (ConfigError, "expected an environment, got none", ["--seed", "1"]),
-        (ConfigError, "--num-envs: invalid literal for int.* 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
+        (ConfigError, "--num-envs: expected an int, got 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
         (ConfigError, "--num-env; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
         (ConfigError, "Missing value for argument '--seed'", ["SimpleTag-v0", "--seed"]),
         (ConfigError, "--env-arg seed=3: .* use --seed", ["SimpleTag-v0", "--env-arg", "seed=3"]),
@@ -351,7 +351,7 @@ def test_error_without_a_box_is_one_line():
     code = "from gpu_envs.cli import main; raise SystemExit(main(['train', 'SimpleTag-v0', '--num-envs', 'x']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    said = "gpu-envs: error: train: Error parsing --num-envs: invalid literal for int() with base 10: 'x'; "
+    said = "gpu-envs: error: train: --num-envs: expected an int, got 'x'; "
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{said}see gpu-envs train --help\n")
 
 
