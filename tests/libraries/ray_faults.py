@@ -113,7 +113,9 @@ def counted_once(path: Path) -> bool:
     with RunStore.open(path, write=False) as store:
         count, played, learned = store.cells().count, 0, 0
         for task in store.tasks():
-            episodes = store.result(task).get("episodes")
+            result = store.result(task)
+            episodes = result.get("episodes")
+            learned += sum(player["episodes"] for player in result.get("players", {}).values())
             if isinstance(episodes, int):  # plans have other values
                 played += episodes if "payoffs" in task.split("/") else 0
                 learned += episodes if "payoffs" not in task.split("/") else 0
