@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from league.executors import LocalExecutor, ProcessExecutor, RayExecutor
     from league.game import Game, Seat
     from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
+    from league.leagues.async_league import AsyncLeague
     from league.leagues.builder import LeagueBuilder, LeagueResult, NoLeagueBuilder, Roster
     from league.leagues.league import League, LeagueConfig
     from league.leagues.player import Match, Player
@@ -36,6 +37,7 @@ __all__ = [
     "PSRO",
     "AlphaStarConfig",
     "AlphaStarLeagueBuilder",
+    "AsyncLeague",
     "Copy",
     "Enter",
     "Freeze",
@@ -73,6 +75,7 @@ _MODULES = {
     "league.executors": ("LocalExecutor", "ProcessExecutor", "RayExecutor"),
     "league.game": ("Game", "Seat"),
     "league.leagues.alphastar": ("AlphaStarConfig", "AlphaStarLeagueBuilder"),
+    "league.leagues.async_league": ("AsyncLeague",),
     "league.leagues.builder": ("LeagueBuilder", "LeagueResult", "NoLeagueBuilder", "Roster"),
     "league.leagues.league": ("League", "LeagueConfig"),
     "league.leagues.player": ("Match", "Player"),

@@ -15,6 +15,7 @@ from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.suggestions import unknown_name_message
 from league.executors import Executor
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
+from league.leagues.async_league import AsyncLeague
 from league.leagues.builder import LeagueBuilder, NoLeagueBuilder
 from league.leagues.league import League, LeagueConfig
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
@@ -99,7 +100,11 @@ class LeagueAlgorithmSpec:
 def _league(
     builder: Callable[[Any], LeagueBuilder],
 ) -> Callable[[RunStore, Any, Progress | None, Executor | None], AlgorithmRun]:
-    return lambda store, config, progress, executor: League(store, config, builder(config), progress, executor)
+    def make(store: RunStore, config: LeagueConfig, progress: Progress | None, executor: Executor | None) -> League:
+        kind = AsyncLeague if config.asynchronous else League
+        return kind(store, config, builder(config), progress, executor)
+
+    return make
 
 
 ALGORITHMS: dict[str, LeagueAlgorithmSpec] = {

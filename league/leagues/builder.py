@@ -97,6 +97,8 @@ class LeagueResult:
     """Mean episode return of each learning player in this iteration, NaN if no episode ended."""
     rng: np.random.Generator
     """Random generator of the builder, which gives the same numbers in a resumed run."""
+    trained: Sequence[str]
+    """Names of the players whose training has ended: all learning players, in an asynchronous league one group."""
 
 
 class LeagueBuilder(ABC):
@@ -174,7 +176,12 @@ class LeagueBuilder(ABC):
 
     @abstractmethod
     def build_league(self, result: LeagueResult) -> list[Change]:
-        """Return the transitions before the next iteration; freezes are applied first."""
+        """Return the transitions before the next iteration; freezes are applied first.
+
+        An asynchronous league calls this after every training. It applies the transitions of the players in
+        `result.trained`, and `Enter` at the end of an iteration. It ignores all others: they come again when the
+        training of their player ends.
+        """
 
 
 def check_numeric(learner: Any, name: str) -> float:

@@ -6,11 +6,84 @@ import torch
 from torch import Tensor
 
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
-from league.executors import RemoteTask
+from league.executors import Coordinator, RemoteTask, gather
 from league.leagues.league_state import LeagueState
 from league.rollout.matchups import MatchupResults
 
-__all__ = ["balanced_draw_margin", "draw_margin_task", "measured_draw_margin"]
+__all__ = ["MARGIN_TASK", "DrawMargins", "balanced_draw_margin", "measured_draw_margin"]
+
+MARGIN_TASK = "even"
+"""Last word in the names of tasks that measure draw margins; seeds of their episodes are derived from the names."""
+
+
+class DrawMargins:
+    """The draw margins of a league: one at its start, and in asymmetric games one per iteration.
+
+    It is measured if none is given, the game is not zero-sum, and the seats have different populations. The episodes
+    are between the first learning, or latest, player of each seat.
+    """
+
+    def __init__(
+        self,
+        state: LeagueState,
+        coordinator: Coordinator,
+        given: float | None,
+        episodes: int,
+        sampling: PayoffSamplingConfig,
+    ) -> None:
+        """Use the players of a league.
+
+        Args:
+            state: State of the league.
+            coordinator: Coordinator of the run.
+            given: Draw margin of the configuration; None: 0, or measured.
+            episodes: Number of episodes of a measurement.
+            sampling: Settings of the simulation.
+        """
+        self.state: LeagueState = state
+        self.coordinator: Coordinator = coordinator
+        self.given: float | None = given
+        self.episodes: int = episodes
+        self.sampling: PayoffSamplingConfig = sampling
+        self.measured: bool = given is None and not state.game.zero_sum and not state.game.shared
+        """Whether the margin is measured."""
+
+    def first(self) -> float:
+        """Return the given draw margin, or measure it between the first players; no other task may run."""
+        if not self.measured:
+            return self.given or 0.0
+        task = self._task(MARGIN_TASK)
+        return measured_draw_margin(gather(self.coordinator.executor, [task])[task.key])
+
+    def submit(self, number: int, lane: str) -> None:
+        """Submit the measurement of an iteration; in the first one, no player has trained since `first`."""
+        if number == 1 or not self.measured:
+            return
+        task = self._task(f"{number}/{MARGIN_TASK}")
+
+        def commit(results: MatchupResults) -> None:
+            with self.state.store.step(task.key) as result:
+                result["draw_margin"] = measured_draw_margin(results)
+
+        self.coordinator.submit(task, commit, lane=lane)
+
+    def of(self, number: int) -> float:
+        """Return the draw margin of an iteration, or the latest one before it that is measured."""
+        for each in range(number, 1, -1) if self.measured else ():
+            key = f"{each}/{MARGIN_TASK}"
+            if self.state.store.done(key):
+                return self.state.store.result(key, {"draw_margin": float})["draw_margin"]
+        return self.state.draw_margin
+
+    def _task(self, key: str) -> RemoteTask:
+        """Return a task that plays single episodes."""
+        state, pair = self.state, []
+        for seat in state.game.seats:
+            members = state.members(seat.role)
+            pair.append(members.index([*state.roster.learning(seat.role), members[-1]][0]))
+        ones = torch.ones(self.episodes, dtype=torch.int64)
+        matchups = torch.tensor([pair] * self.episodes)
+        return payoff_task(key, state.game, state.pools(), matchups, ones, state.seed, self.sampling)
 
 
 def balanced_draw_margin(difference: Tensor) -> float:
@@ -26,18 +99,6 @@ def balanced_draw_margin(difference: Tensor) -> float:
     lines = torch.cat([seen, (seen[1:] + seen[:-1]) / 2])
     lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
     return float(lines[(won - lost).abs().argmin()])
-
-
-def draw_margin_task(
-    key: str, state: LeagueState, episodes: int, sampling: PayoffSamplingConfig, seed: int
-) -> RemoteTask:
-    """Return a task that plays single episodes between the first learning, or latest, player of each seat."""
-    pair = []
-    for seat in state.game.seats:
-        members = state.members(seat.role)
-        pair.append(members.index([*state.roster.learning(seat.role), members[-1]][0]))
-    ones = torch.ones(episodes, dtype=torch.int64)
-    return payoff_task(key, state.game, state.pools(), torch.tensor([pair] * episodes), ones, seed, sampling)
 
 
 def measured_draw_margin(results: MatchupResults) -> float:

@@ -18,18 +18,25 @@ from league.rollout.matchup_distribution import LEARNER
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields
 
-__all__ = ["iteration_summary", "matches_by_opponent", "read_result", "training_result"]
+__all__ = [
+    "change_text",
+    "iteration_summary",
+    "matches_by_opponent",
+    "merge_results",
+    "read_result",
+    "training_result",
+]
 
 
 def iteration_summary(
-    roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]
+    roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[str]
 ) -> dict[str, Any]:
     """Summarize matches by pair, role and kind, win rates, transitions and returns.
 
     Args:
         roster: Players after the transitions.
         results: Result of each player's training task.
-        changes: Transitions of the iteration.
+        changes: Transitions of the iteration, see `change_text`.
     """
     matches = {name: {who: games for who, games, *_ in result["matches"]} for name, result in results.items()}
     roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
@@ -45,7 +52,7 @@ def iteration_summary(
         "matches_by_role": roles,
         "matches_by_kind": kinds,
         "win_rates": {n: {who: roster.win_rates.rate(n, who) for who in met} for n, met in matches.items()},
-        "changes": [f"{type(each).__name__.lower()} {_player_name(each)}" for each in changes],
+        "changes": list(changes),
         **{
             key: {name: None if math.isnan(result[key]) else result[key] for name, result in results.items()}
             for key in ("return", "score", "steps", "episodes")
@@ -53,8 +60,24 @@ def iteration_summary(
     }
 
 
-def _player_name(change: Change) -> str:
-    return change.player.name if isinstance(change, Enter) else change.player
+def change_text(change: Change) -> str:
+    """Return a transition in words, such as "freeze main_0"."""
+    name = change.player.name if isinstance(change, Enter) else change.player
+    return f"{type(change).__name__.lower()} {name}"
+
+
+def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the result of several trainings of one player: sums, and means weighted by their episodes."""
+    matches: dict[str, list[Any]] = {}
+    for opponent, *counts in (match for result in results for match in result["matches"]):
+        before = matches.get(opponent, [opponent, 0, 0.0, 0])
+        matches[opponent] = [opponent, *(one + more for one, more in zip(before[1:], counts, strict=True))]
+    episodes, found = sum(result["episodes"] for result in results), {}
+    for key in ("return", "score"):
+        known = [(result[key], result["episodes"]) for result in results if not math.isnan(result[key])]
+        found[key] = sum(value * count for value, count in known) / episodes if known and episodes else math.nan
+    steps = sum(result["steps"] for result in results)
+    return {"matches": list(matches.values()), "episodes": episodes, "steps": steps, **found}
 
 
 def training_result(state: LeagueState, name: str, group: TrainingGroup, tally: EpisodeTally) -> dict[str, Any]:

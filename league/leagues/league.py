@@ -4,7 +4,7 @@ In every iteration each learning player trains for a number of environment steps
 names. Opponents are resampled for every episode. A player trains in worlds of its own, and only the player whose match
 it is learns from it; or it shares its worlds with a player of the other role, and both learn when they meet. Other
 learning opponents play with their weights from the start of the iteration. After the iteration the builder's
-transitions change the league.
+transitions change the league. In `league.leagues.async_league` players do not wait for each other.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import sys
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
 from gpu_envs.utils.settings import check_settings, setting
 from gpu_envs.utils.summaries import Summarized, Summary
 from league.evaluation.nash_conv import UNKNOWN, Evaluation, is_evaluated
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig
-from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gather
+from league.executors import Coordinator, Executor, LazyValue, RemoteTask
 from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import LeagueBuilder, LeagueResult
-from league.leagues.draw_margin import draw_margin_task, measured_draw_margin
-from league.leagues.iteration_summary import iteration_summary, read_result, training_result
+from league.leagues.draw_margin import DrawMargins
+from league.leagues.iteration_summary import change_text, iteration_summary, read_result, training_result
 from league.leagues.league_state import LEARNER_STATE, LeagueState
 from league.leagues.player import RANDOM_NAME
 from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
@@ -39,7 +40,6 @@ from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
 from league.policies.population import Population
 from league.policies.random import RandomPolicy
-from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage.records import SUMMARY_FIELDS
 from league.storage.run_config import training, write_summary
@@ -47,7 +47,7 @@ from league.storage.run_store import RunStore, derive_named_seed
 from trainers.base.seeding import SEEDS
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["MARGIN_TASK", "League", "LeagueConfig"]
+__all__ = ["LANE", "TRAIN", "League", "LeagueConfig", "training_task_name"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,10 @@ class LeagueConfig:
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
     eval_num_envs: int = setting(16_384, ge=1)
     """Largest number of environments that play payoff cells at once."""
+    asynchronous: bool = False
+    """Train every player, or group, again at once when its training ends, without waiting for the others.
+    An iteration then ends after as many trainings as there are groups, whichever they are.
+    The result depends on the order in which workers finish. See `league.leagues.async_league.AsyncLeague`."""
     seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the run."""
     device: str = "cpu"
@@ -85,6 +89,9 @@ class LeagueConfig:
 
 class League(Summarized):
     """Run of a league. All progress is in its store: a resumed run skips tasks that are complete."""
+
+    asynchronous = False
+    """Whether the class runs configurations that are asynchronous."""
 
     def __init__(
         self,
@@ -107,6 +114,12 @@ class League(Summarized):
             ConfigError: The game, configuration and builder do not fit each other.
             CheckpointError: The run was created with another builder, or is damaged.
         """
+        if config.asynchronous != self.asynchronous:
+            right = "AsyncLeague" if config.asynchronous else "League"
+            raise ConfigError(
+                f"asynchronous = {config.asynchronous}: expected the class {right}, got {type(self).__name__}; "
+                f"use {right}(store, config, builder)"
+            )
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
         self.populations: dict[str, Population] = store.populations
         self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
@@ -145,10 +158,10 @@ class League(Summarized):
             for role in self.game.roles:
                 self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", RANDOM_NAME)
             apply_transitions(self.state, 0, [Enter(player) for player in players])
-            self.state.draw_margin = self._first_draw_margin()
+            self.state.draw_margin = self.margins.first()
             frozen = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]
             apply_transitions(self.state, 0, frozen)
-            row = iteration_summary(self.state.roster, {}, frozen)
+            row = iteration_summary(self.state.roster, {}, [change_text(change) for change in frozen])
             self.state.save()
             self.store.put_iteration(0, {**row, **UNKNOWN, "draw_margin": self.state.draw_margin})
         self.finished = 0
@@ -158,28 +171,33 @@ class League(Summarized):
         """Train every learning player, then apply the builder's transitions."""
         start, groups = time.perf_counter(), builder_validation.training_groups(self.builder, self.state)
         with self._rollback_on_error():
-            self._measure_draw_margin(number)
+            self.margins.submit(number, LANE)
             self._filler().plan(f"{number - 1}/payoffs", self.config.eval_num_envs)  # cells are played during training
-            draw_margin = self._draw_margin(number)
+            self.coordinator.wait(LANE)
+            draw_margin = self.margins.of(number)
             pools = self.state.pools()
             for group in groups:
-                self._submit(number, group, pools, draw_margin, functools.partial(self._add_steps, number, group))
-            self.coordinator.wait("learn")
+                self._submit(number, group, pools, draw_margin)
+            self.coordinator.wait(LANE)
             results = {who: each for group in groups for who, each in self._results(number, group).items()}
-            for name, result in results.items():
-                for opponent, games, score, _ in result["matches"]:
-                    self.state.roster.win_rates.add(name, opponent, games, score)
+            self.state.add_steps(results)
+            self.state.add_win_rates(results)
             wanted = self._changes(number, results)
             with self.store.step(f"{number}/change"):
                 for name in results:
                     self.state.publish_weights(name, self.state.trained_weights(name))
                 apply_transitions(self.state, number, wanted)
                 self.state.keep_trainings(builder_validation.training_groups(self.builder, self.state))
-                row = {**iteration_summary(self.state.roster, results, wanted), **UNKNOWN, "draw_margin": draw_margin}
+                texts = [change_text(change) for change in wanted]
+                row = {**iteration_summary(self.state.roster, results, texts), **UNKNOWN, "draw_margin": draw_margin}
                 self.state.save()
                 self.store.put_iteration(number, {**row, "seconds": time.perf_counter() - start})
         self.finished = number
         self.state.trained.clear()
+        self._end_iteration()
+
+    def _end_iteration(self) -> None:
+        """Forget retired players, and evaluate and publish the summary of the iteration."""
         for name in self.state.roster.retired:
             drop_trainings(self.id, name)
         self._evaluate()
@@ -193,32 +211,41 @@ class League(Summarized):
 
     def _changes(self, number: int, results: Mapping[str, Mapping[str, Any]]) -> list[Change]:
         """Return the builder's transitions; after the last iteration all learning players are frozen, too."""
-        learning = {name: self.state.learning[name] for name in results}
-        result = LeagueResult(
-            number,
-            self.state.roster,
-            {name: each.steps for name, each in learning.items()},
-            {name: each.total_steps for name, each in learning.items()},
-            {name: result["return"] for name, result in results.items()},
-            np.random.default_rng(derive_named_seed(self.config.seed, number, "builder")),
-        )
-        found = builder_validation.transitions(self.builder, result)
+        found = builder_validation.transitions(self.builder, self._league_result(number, number, results, [*results]))
         frozen = {change.player for change in found if isinstance(change, Freeze)}
         if number == self.config.iterations:
             found += [Freeze(name) for name in results if name not in frozen]
         return found
 
+    def _league_result(
+        self, number: int, seed: str | int, results: Mapping[str, Mapping[str, Any]], trained: Sequence[str]
+    ) -> LeagueResult:
+        """Return what the builder decides by; its random generator depends on the word `seed`."""
+        learning = {name: self.state.learning[name] for name in self.state.roster.learning()}
+        return LeagueResult(
+            number,
+            self.state.roster,
+            {name: each.steps for name, each in learning.items()},
+            {name: each.total_steps for name, each in learning.items()},
+            {name: result["return"] for name, result in results.items()},
+            np.random.default_rng(derive_named_seed(self.config.seed, seed, "builder")),
+            trained,
+        )
+
     def _submit(
-        self,
-        number: int,
-        group: TrainingGroup,
-        pools: Mapping[str, Sequence[PolicyProtocol]],
-        draw_margin: float,
-        then: Callable[[], None] | None = None,
+        self, number: int, group: TrainingGroup, pools: Mapping[str, Sequence[PolicyProtocol]], draw_margin: float
     ) -> None:
         """Submit the training task of a group, unless it is complete."""
-        task, state = _task(number, group), f"{LEARNER_STATE}{group_key(group)}"
-        before = _task(number - 1, group) if self.store.has_state(state) else None
+        call = self._training_task(number, group, pools, draw_margin)
+        commit = functools.partial(self._commit_training, number, group)
+        self.coordinator.submit(call, commit, lane=LANE)
+
+    def _training_task(
+        self, number: int, group: TrainingGroup, pools: Mapping[str, Sequence[PolicyProtocol]], draw_margin: float
+    ) -> RemoteTask:
+        """Return the training of a group with a number, which continues the one with the number before."""
+        task, state = training_task_name(number, group), f"{LEARNER_STATE}{group_key(group)}"
+        before = training_task_name(number - 1, group) if self.store.has_state(state) else None
         read = functools.partial(self.store.state, state, self.device)
         arguments = {
             "run": self.id,
@@ -234,8 +261,7 @@ class League(Summarized):
             "steps": builder_validation.group_steps(self.builder, self.state, group, self.config.steps),
             "keep": MAX_WORKER_TRAININGS if self.coordinator.executor.remote else None,
         }
-        call = RemoteTask(task, train_group, pools, arguments, learns=True, device=self.config.device)
-        self.coordinator.submit(call, functools.partial(self._commit_training, number, group), then, "learn")
+        return RemoteTask(task, train_group, pools, arguments, learns=True, device=self.config.device)
 
     def _start_weights(self, group: TrainingGroup) -> dict[str, Any]:
         """Return the weights of a group's players by role, from which their training starts."""
@@ -244,62 +270,27 @@ class League(Summarized):
 
     def _commit_training(self, number: int, group: TrainingGroup, found: Mapping[str, Any]) -> None:
         """Commit the results of a group's training."""
-        results = {name: training_result(self.state, name, group, found["tally"]) for name in group}
-        with self.store.step(_task(number, group)) as result:
-            self.store.put_state(f"{LEARNER_STATE}{group_key(group)}", found["state"])
-            result |= {"steps": found["steps"], "players": results}
+        with self.store.step(training_task_name(number, group)) as result:
+            result |= self._put_training(group, found)
+        self._report(found["steps"], result["players"])
+
+    def _put_training(self, group: TrainingGroup, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Store the state of a group's training in the open step, and return the result of the step."""
+        self.store.put_state(f"{LEARNER_STATE}{group_key(group)}", found["state"])
         for name in group:
             self.state.set_trained_weights(name, found["state"])
-        self.steps += found["steps"]
+        results = {name: training_result(self.state, name, group, found["tally"]) for name in group}
+        return {"steps": found["steps"], "players": results}
+
+    def _report(self, steps: int, results: Mapping[str, Mapping[str, Any]]) -> None:
+        """Count the environment steps of a training and report its results."""
+        self.steps += steps
         if self.progress is not None:
             texts = (f"{who}: return {each['return']:.3f}  score {each['score']:.2f}" for who, each in results.items())
             self.progress(self.steps, "  ".join(texts))
 
     def _results(self, number: int, group: TrainingGroup) -> dict[str, dict[str, Any]]:
-        return read_result(self.store, _task(number, group), group, self.state.roster)
-
-    def _add_steps(self, number: int, group: TrainingGroup) -> None:
-        """Add the environment steps of a completed training to the counts of its players."""
-        for name, result in self._results(number, group).items():
-            self.state.learning[name].steps += result["steps"]
-            self.state.learning[name].total_steps += result["steps"]
-
-    def _first_draw_margin(self) -> float:
-        """Return the given draw margin, or measure it between the first players."""
-        if not self._measures_draw_margin:
-            return self.config.draw_margin or 0.0
-        task = self._margin_task(MARGIN_TASK)
-        results = gather(self.coordinator.executor, [task])  # no other task runs at the start
-        return measured_draw_margin(results[task.key])
-
-    def _measure_draw_margin(self, number: int) -> None:
-        """Submit the measurement of an iteration's draw margin."""
-        if number == 1 or not self._measures_draw_margin:  # no player has trained since the first measurement
-            return
-        task = self._margin_task(f"{number}/{MARGIN_TASK}")
-
-        def commit(results: MatchupResults) -> None:
-            with self.store.step(task.key) as result:
-                result["draw_margin"] = measured_draw_margin(results)
-
-        self.coordinator.submit(task, commit, lane="learn")
-
-    def _draw_margin(self, number: int) -> float:
-        """Wait for the draw margin of an iteration's matches and return it."""
-        self.coordinator.wait("learn")
-        key = f"{number}/{MARGIN_TASK}"
-        if not self.store.done(key):
-            return self.state.draw_margin
-        return self.store.result(key, {"draw_margin": float})["draw_margin"]
-
-    def _margin_task(self, key: str) -> RemoteTask:
-        c = self.config
-        sampling = PayoffSamplingConfig(1, None, c.device, c.eval_num_envs)
-        return draw_margin_task(key, self.state, c.episodes_per_matchup, sampling, c.seed)
-
-    @property
-    def _measures_draw_margin(self) -> bool:
-        return self.config.draw_margin is None and not self.game.zero_sum and not self.game.shared
+        return read_result(self.store, training_task_name(number, group), group, self.state.roster)
 
     @contextlib.contextmanager
     def _rollback_on_error(self) -> Iterator[None]:
@@ -320,6 +311,10 @@ class League(Summarized):
         self.payoff_filler: PayoffFiller | None = None
         description, c = builder_validation.describe_builder(self.builder), self.config
         self.state: LeagueState = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
+        sampling = PayoffSamplingConfig(1, None, c.device, c.eval_num_envs)
+        self.margins: DrawMargins = DrawMargins(
+            self.state, self.coordinator, c.draw_margin, c.episodes_per_matchup, sampling
+        )
 
     def evaluate(self) -> PayoffTable:
         """Complete the payoff table of all frozen players and the random policy, and return it."""
@@ -341,9 +336,10 @@ class League(Summarized):
 
 TRAIN = "/train/"
 """Middle of the names of training tasks."""
-MARGIN_TASK = "even"
-"""Last word in the names of tasks that measure draw margins; seeds of their episodes are derived from the names."""
+LANE = "learn"
+"""Lane of the coordinator for trainings and draw margins."""
 
 
-def _task(number: int, group: TrainingGroup) -> str:
+def training_task_name(number: int, group: TrainingGroup) -> str:
+    """Return the name of the task of a group's training with a number, in a synchronous league the iteration."""
     return f"{number}{TRAIN}{group_key(group)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
@@ -146,6 +146,21 @@ class LeagueState:
             ]
         return found
 
+    # ---------------------------------------------------------------- results of trainings
+
+    def add_steps(self, results: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add the environment steps of completed trainings to the counts of their players."""
+        for name, result in results.items():
+            self.learning[name].steps += result["steps"]
+            self.learning[name].total_steps += result["steps"]
+
+    def add_win_rates(self, results: Mapping[str, Mapping[str, Any]], outdated: Collection[str] = ()) -> None:
+        """Add the matches of completed trainings to the win rates, except those against outdated opponents."""
+        for name, result in results.items():
+            for opponent, games, score, _ in result["matches"]:
+                if opponent not in outdated:
+                    self.roster.win_rates.add(name, opponent, games, score)
+
     # ---------------------------------------------------------------- weights
 
     def config(self, name: str) -> TrainConfig:
@@ -160,7 +175,9 @@ class LeagueState:
         """Return the weights of a player after its last training."""
         if name not in self.trained:  # trained before the run was interrupted
             stored = next((self.store.state(state, self.device) for state in self._trainings(name)), None)
-            self.set_trained_weights(name, stored or {})
+            if stored is None:  # an asynchronous league copies players before their first training
+                return self.store.state(f"live.{name}", self.device) or {}
+            self.set_trained_weights(name, stored)
         return self.trained[name]
 
     def drop_trainings(self, name: str) -> None:

@@ -74,11 +74,12 @@ class PopulationBasedBuilder(LeagueBuilder):
         return uniform_matches([name for name in learning_opponents(roster, player, MAIN) if name != player.name])
 
     def build_league(self, result: LeagueResult) -> list[Change]:
-        """Select and perturb once all players of a role are ready."""
+        """Select and perturb once all players of a role are ready, or each player that is, if not all have trained."""
         c, roster, changes = self.config, result.roster, []
         for role in roster.game.roles:
             names = roster.learning(role, MAIN)
-            if any(result.steps[name] < c.ready_steps for name in names):
+            trained = [name for name in names if name in result.trained]
+            if not trained or any(result.steps[name] < c.ready_steps for name in trained):
                 continue
             ranked = sorted(names, key=lambda name: self.strength(roster, name))
             count = min(math.ceil(c.bottom * len(names)), len(names) // 2)

@@ -30,4 +30,4 @@ def shares(builder, roster, name):
 
 
 def result(roster, steps, seed=0):
-    return LeagueResult(1, roster, steps, steps, {}, np.random.default_rng(seed))
+    return LeagueResult(1, roster, steps, steps, {}, np.random.default_rng(seed), roster.learning())

@@ -1,26 +1,29 @@
 """Leagues of rock-paper-scissors that take a second.
 
 `python small_league.py WHICH FOLDER POINTS` runs WHICH undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1,
-..., each killed at a random point and resumed.
+..., each killed at a random point and resumed. `async-WHICH` is asynchronous, with tasks that finish in random order.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import toy_league
+from shuffled import Shuffled
 
 from league.executors import Executor
 from league.game import Game
 from league.leagues import builder_validation
 from league.leagues.alphastar import AlphaStarLeagueBuilder, alphastar_preset
+from league.leagues.async_league import AsyncLeague
 from league.leagues.builder import LeagueBuilder
-from league.leagues.league import League, LeagueConfig
+from league.leagues.league import LANE, League, LeagueConfig
 from league.leagues.league_state import POLICY_KEYS
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
@@ -60,10 +63,12 @@ def league(
     seed: int = 0,
     max_envs: int = 1024,
     executor: Executor | None = None,
+    asynchronous: bool = False,
     **train: Any,
 ) -> League:
     """Create or resume a league in a folder; its store is open."""
     config = LeagueConfig(
+        asynchronous=asynchronous,
         iterations=iterations,
         steps=steps,
         episodes_per_matchup=episodes,
@@ -72,17 +77,19 @@ def league(
         train_overrides={key: value for key, value in {**TINY, **train}.items() if value is not None},
     )
     store = open_run(path, game, "league", config)
-    return League(store, config, builder(which) if isinstance(which, str) else which, executor=executor)
+    kind = AsyncLeague if asynchronous else League
+    return kind(store, config, builder(which) if isinstance(which, str) else which, executor=executor)
 
 
 def train(running: League, number: int, *names: str) -> None:
     """Train the groups of some players only, as if the league were killed afterwards."""
-    running._measure_draw_margin(number)
-    draw_margin = running._draw_margin(number)
+    running.margins.submit(number, LANE)
+    running.coordinator.wait(LANE)
+    draw_margin = running.margins.of(number)
     for group in builder_validation.training_groups(running.builder, running.state):
         if set(names) & set(group):
             running._submit(number, group, running.state.pools(), draw_margin)
-    running.coordinator.wait("learn")
+    running.coordinator.wait(LANE)
 
 
 def training(running: League, name: str) -> BestResponseTraining:
@@ -127,10 +134,13 @@ def of_policy(state) -> dict[str, torch.Tensor]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    which, folder, points = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    which, folder, points = sys.argv[1].removeprefix("async-"), Path(sys.argv[2]), int(sys.argv[3])
+    asynchronous = sys.argv[1] != which
 
     def work(path: Path, iterations: int = 3) -> None:
-        running = league(path, which, iterations, max_envs=100)  # five cells fill a batch
+        executor = Shuffled(seed=time.monotonic_ns()) if asynchronous else None
+        # five cells fill a batch
+        running = league(path, which, iterations, max_envs=100, executor=executor, asynchronous=asynchronous)
         running.run()
         running.store.close()
 
