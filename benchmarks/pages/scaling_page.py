@@ -62,10 +62,11 @@ def write(results: Mapping[str, Any]) -> None:
     """Write the page.
 
     Args:
-        results: Recorded results: "dispatch", "faults" and "constants".
+        results: Recorded results: "dispatch", "leagues", "faults" and "constants".
     """
     PAGE.write_text(
-        HEAD + "\n".join([*_dispatch(results), *_faults(results), *_constants(results), *_estimate(results)]), "utf-8"
+        HEAD + "\n".join(line for part in PARTS for line in part(results)),
+        "utf-8",
     )
 
 
@@ -106,6 +107,32 @@ def _dispatch(results: Mapping[str, Any]) -> list[str]:
         *(f"{row['workers']} workers: {_where(row)}" for row in rows[-1:]),
         "",
     ]
+
+
+def _leagues(results: Mapping[str, Any]) -> list[str]:
+    """Return the utilization of devices with a barrier and without."""
+    found = results["leagues"]
+    shortest, longest = min(found["lengths"]), max(found["lengths"])
+    lines = [
+        "## Leagues without a barrier",
+        "",
+        "    python -m benchmarks.league.executor_scaling --leagues",
+        "",
+        f"{found['devices']} processes are the simulated devices. The trainings of {found['devices']} players, or the "
+        f"segments of {found['devices']} levels, sleep for {shortest} to {longest} times {found['unit']:g} s and then "
+        f"train for a moment ({found['game']}). Utilization is the time in which the devices have tasks, over the time "
+        "of the whole run. It includes the end of a run, when devices wait for the last training.",
+        "",
+        "| run | iterations | with a barrier | `--asynchronous` |",
+        "| --- | --- | --- | --- |",
+    ]
+    for row in found["rows"]:
+        iterations = " and ".join(map(str, row["iterations"]))
+        lines.append(
+            f"| {row['run']} | {iterations} | {100 * row['synchronous']:.1f} % | {100 * row['asynchronous']:.1f} % |"
+        )
+    met = all(row["asynchronous"] >= EFFICIENCY for row in found["rows"])
+    return [*lines, "", f"At least {100 * EFFICIENCY:.0f} % without a barrier: {_yes(met)}.", "", _where(found), ""]
 
 
 def _faults(results: Mapping[str, Any]) -> list[str]:
@@ -228,8 +255,8 @@ def _estimate(results: Mapping[str, Any]) -> list[str]:
         f"limits grow with the duration of a response, {_with(rows, LONG)}.",
         "",
         "The algorithm may offer fewer parallel tasks. PSRO has one response per role and iteration, and a pipeline "
-        "one per level and role. A league has one task per learning player. Both wait for the last task. To use more "
-        "devices, split one training over several (`docs/guides/train.md`).",
+        "one per level and role. A league has one task per learning player. Without `--asynchronous` both wait for the "
+        "last task. To use more devices, split one training over several (`docs/guides/train.md`).",
         "",
     ]
 
@@ -288,6 +315,10 @@ def _where(result: Mapping[str, Any]) -> str:
         f"Ray {machine['ray']}, torch {machine['torch']}; load average over 15 minutes "
         f"{result['load']:.1f}, other processes included."
     )
+
+
+PARTS = (_dispatch, _leagues, _faults, _constants, _estimate)
+"""Sections of the page."""
 
 
 def _yes(met: bool) -> str:

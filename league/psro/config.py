@@ -46,6 +46,9 @@ class PSROConfig:
     So has "self_play" in two-player zero-sum games with exact responses and meta_solver="auto"."""
     pipeline_depth: int = setting(3, ge=1, requires={"variant": "pipeline"})
     """Pipeline: number of responses of a role that train simultaneously."""
+    asynchronous: bool = setting(False, requires={"variant": "pipeline"})
+    """Pipeline: train every level again at once when its segment ends, without waiting for the others.
+    The result depends on the order in which workers finish."""
     plateau_tolerance: float | None = setting(None, ge=0, requires={"variant": "pipeline"})
     """Pipeline: a response is finished once a segment of its training raises its return by at most this number.
     None: it is finished after `total_steps` of `train_overrides`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -34,9 +35,9 @@ from league.psro.iteration_summary import latest_strategy, psro_summary
 from league.psro.joint_start import STEP, check_joint_start, joint_start_task, joint_start_update
 from league.psro.meta_solver import MetaSolver
 from league.psro.oracles import ORACLES, Oracle
-from league.psro.store_update import ComputedUpdate, StoreUpdate, apply_update, response_update
+from league.psro.store_update import LANE, ComputedUpdate, StoreUpdate, apply_update, response_update
 from league.psro.variants.base import Variant, Work
-from league.psro.variants.registry import VARIANTS
+from league.psro.variants.registry import make_variant
 from league.rollout.best_response import BestResponse
 from league.solvers import MetaStrategy
 from league.storage.run_config import training, write_summary
@@ -87,7 +88,7 @@ class PSRO(Summarized):
             )
         self.tabular: TabularGame | None = None if recurrent else tabular
         self.oracle: Oracle = ORACLES[config.oracle]
-        self.variant: Variant = VARIANTS[config.variant](self.game, config)
+        self.variant: Variant = make_variant(self.game, config)
         sampling = PayoffSamplingConfig(
             config.episodes_per_matchup, config.ci_half_width, config.device, config.eval_num_envs
         )
@@ -110,12 +111,14 @@ class PSRO(Summarized):
             self.iterate(number)
         if self.evaluation is not None:
             self.evaluation.finish()
+        self.coordinator.cancel()  # an asynchronous variant has trainings under way
         write_summary(self.store)
         return list(self.store.iterations().values())
 
     def iterate(self, number: int) -> None:
         """Train best responses, fill the payoff table, solve the meta-game, and store the summary."""
         began, context = time.perf_counter(), self._context(number)
+        self._latest = context
         if number == 0:
             self._add_random_policies()
             if self.config.joint_steps:
@@ -141,6 +144,8 @@ class PSRO(Summarized):
     def _resume(self) -> None:
         """Read the progress from the store, and submit the pending payoffs and evaluations of an interrupted run."""
         self.coordinator.cancel()
+        if self.config.asynchronous:
+            self.variant = make_variant(self.game, self.config)  # it reads its progress again
         self.strategy = latest_strategy(self.store)
         self.payoffs.resume()
         if self.evaluation is not None:
@@ -186,26 +191,37 @@ class PSRO(Summarized):
             lambda found: self._commit(context, joint_start_update(context, found)),
             then=functools.partial(self._plan_payoffs, STEP),
         )
-        self.coordinator.wait("learn")
+        self.coordinator.wait(LANE)
 
     def _add_responses(self, context: PSROContext) -> None:
         """Execute the work of the variant, one batch after the other."""
         for batch in self.variant.advance(context):
             for work in batch:
                 self._start(context, work)
-            self.coordinator.wait("learn")
+            if batch:
+                self.coordinator.wait(LANE)
+            else:
+                self.coordinator.wait_for_any()
 
     def _start(self, context: PSROContext, work: Work) -> None:
         """Submit work, or do it at once if it needs no task."""
         if isinstance(work, BestResponseTask):
             self._respond(context, work)
         elif isinstance(work, ComputedUpdate):
-            self.coordinator.submit(work.task, lambda result: self._commit(context, work.update(result)))
+            commit, then = (lambda result: self._commit(context, work.update(result))), None
+            if work.then is not None:
+                then = functools.partial(self._follow, work.then)
+            self.coordinator.submit(work.task, commit, then, work.lane)
         else:
             if not self.store.done(work.step):
                 self._commit(context, work)
             if work.plan_payoffs:
                 self._plan_payoffs(work.step)
+
+    def _follow(self, then: Callable[[], Sequence[Work]]) -> None:
+        """Start the work that follows an update, maybe in a later iteration than the update's."""
+        for work in then():
+            self._start(self._latest, work)
 
     def _respond(self, context: PSROContext, task: BestResponseTask) -> None:
         """Submit the training of a best response; commit an exact one at once."""

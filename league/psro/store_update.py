@@ -74,6 +74,10 @@ class StoreUpdate:
     """Text for the progress report; empty: no report."""
 
 
+LANE = "learn"
+"""Lane of the coordinator whose work belongs to the current batch."""
+
+
 @dataclass(frozen=True)
 class ComputedUpdate:
     """A task, and the update that follows from its result; it adds no policies."""
@@ -82,6 +86,10 @@ class ComputedUpdate:
     """Task to execute."""
     update: Callable[[Any], StoreUpdate]
     """Function from the result of the task to the update."""
+    then: Callable[[], Sequence[ComputedUpdate]] | None = None
+    """Function that returns the work that follows the update at once; None: none."""
+    lane: str = LANE
+    """Lane of the coordinator. The loop waits for the default one only."""
 
 
 def apply_update(store: RunStore, iteration: int, update: StoreUpdate) -> None:

@@ -26,7 +26,10 @@ class Variant(Protocol):
         ...
 
     def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
-        """Yield the work of an iteration in batches. The loop commits a batch before it requests the next one."""
+        """Yield the work of an iteration in batches. The loop commits a batch before it requests the next one.
+
+        After an empty batch it waits for the next result of the work in other lanes, see `ComputedUpdate.lane`.
+        """
         ...
 
     def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:

@@ -36,7 +36,15 @@ from trainers.base.state import State, to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["PLAN", "PipelineSegment", "PipelineVariant", "train_segment"]
+__all__ = [
+    "PLAN",
+    "PipelineSegment",
+    "PipelineVariant",
+    "learner_state",
+    "opponent_state",
+    "policy_state",
+    "train_segment",
+]
 
 PLAN = {"lowest": list[str], "met": list[list[list[float]]]}
 """Fields of a plan's result, and their types: the roles whose lowest level trains, and by level the marginals of its
@@ -87,9 +95,9 @@ class PipelineVariant(StandardVariant):
         """Return the update that adds the policy of the lowest level to its population."""
         if context.store.done(step):
             return StoreUpdate(step, plan_payoffs=True)
-        policy = self._policy(context, _policy_state(role, place))
+        policy = self._policy(context, policy_state(role, place))
         assert policy is not None
-        outdated = dict.fromkeys(name(role, place) for name in (_learner_state, _policy_state, _opponent_state))
+        outdated = dict.fromkeys(name(role, place) for name in (learner_state, policy_state, opponent_state))
         return StoreUpdate(step, [NewPolicy(role, policy)], outdated, plan_payoffs=True)
 
     # ---------------------------------------------------------------- plans
@@ -102,7 +110,7 @@ class PipelineVariant(StandardVariant):
         lowest = [role for role in self.game.roles if not self._is_finished(context, segment, role)]
         if not lowest:
             return self._plan_update(context, segment, lowest, [])
-        pools, fixed = self._pools(context, _policy_state), sizes(context.store)
+        pools, fixed = self._pools(context, policy_state), sizes(context.store)
         lengths = {role: min(len(pool), fixed[role] + self.depth - 1) for role, pool in pools.items()}
         if segment == 0 and any(lengths[role] < size + self.depth - 1 for role, size in fixed.items()):
             return self._plan_update(context, segment, lowest, [context.opponents.marginals] * self.depth)
@@ -136,8 +144,8 @@ class PipelineVariant(StandardVariant):
         states: dict[str, State] = {}
         for role, population in context.populations.items():
             for place in range(len(population), len(population) + self.depth):
-                if (state := context.store.state(_policy_state(role, place))) is not None:
-                    states[_opponent_state(role, place)] = state
+                if (state := context.store.state(policy_state(role, place))) is not None:
+                    states[opponent_state(role, place)] = state
         result = {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in opponents]}
         return StoreUpdate(_plan_step(context.iteration, segment), states=states, result=result)
 
@@ -175,16 +183,7 @@ class PipelineVariant(StandardVariant):
         fixed = torch.tensor([len(context.populations[seat.role]) for seat in self.game.seats])
 
         def update(learned: PipelineSegment) -> StoreUpdate:
-            states: dict[str, Mapping[str, Any]] = {
-                _learner_state(role, place): learned.state,
-                _policy_state(role, place): learned.policy.state_dict(),
-            }
-            tally, mean_return = learned.tally, learned.tally.mean_return()
-            among_fixed = (tally.matchups < fixed).all(1)  # the higher levels have no index yet
-            matches = TrainingMatches(role, tally.matchups[among_fixed], tally.count[among_fixed])
-            result = {"steps": learned.steps, "episodes": int(tally.count.sum()), "return": mean_return}
-            message = f"{role}-{place}: return {mean_return:.3f}"
-            return StoreUpdate(step, (), states, matches, result, steps=learned.steps, message=message)
+            return self.segment_update(step, role, place, learned, fixed)
 
         marginals = [torch.tensor(each, dtype=torch.float64) for each in opponents]
         arguments = {
@@ -192,12 +191,40 @@ class PipelineVariant(StandardVariant):
             "role": role,
             "draw": MatchupDistribution.against(self.game, role, marginals),
             "train": train,
-            "state": LazyValue(lambda: context.store.state(_learner_state(role, place))),
-            "iterations": -(-train.iterations // (self.depth * self.config.num_segments)),
+            "state": LazyValue(lambda: context.store.state(learner_state(role, place))),
+            "iterations": self.segment_iterations(train),
         }
-        policies = {} if context.store.done(step) else self._pools(context, _opponent_state, place)
+        policies = {} if context.store.done(step) else self._pools(context, opponent_state, place)
         task = RemoteTask(step, train_segment, policies, arguments, learns=True, device=self.config.device)
         return ComputedUpdate(task, update)
+
+    def segment_iterations(self, train: TrainConfig) -> int:
+        """Return the number of iterations of a segment."""
+        return -(-train.iterations // (self.depth * self.config.num_segments))
+
+    def segment_update(
+        self, step: str, role: str, place: int, learned: PipelineSegment, fixed: Tensor, **result: Any
+    ) -> StoreUpdate:
+        """Return the update that stores the segment of a level.
+
+        Args:
+            step: Name of the step.
+            role: Role of the level.
+            place: Place of the level.
+            learned: Result of the training.
+            fixed: Numbers of fixed policies by seat (S,).
+            **result: Further results of the step.
+        """
+        states: dict[str, Mapping[str, Any]] = {
+            learner_state(role, place): learned.state,
+            policy_state(role, place): learned.policy.state_dict(),
+        }
+        tally, mean_return = learned.tally, learned.tally.mean_return()
+        among_fixed = (tally.matchups < fixed).all(1)  # the higher levels have no index yet
+        matches = TrainingMatches(role, tally.matchups[among_fixed], tally.count[among_fixed])
+        result |= {"steps": learned.steps, "episodes": int(tally.count.sum()), "return": mean_return}
+        message = f"{role}-{place}: return {mean_return:.3f}"
+        return StoreUpdate(step, (), states, matches, result, steps=learned.steps, message=message)
 
     def _pools(
         self, context: PSROContext, name: Callable[[str, int], str], most: int | None = None
@@ -265,15 +292,16 @@ def _segment_step(iteration: int, segment: int, role: str, place: int) -> str:
     return f"{iteration}/part/{segment}/{role}/{place}"
 
 
-def _learner_state(role: str, place: int) -> str:
+def learner_state(role: str, place: int) -> str:
+    """Return the name of the state of a level's training."""
     return f"pipeline.{role}.{place}"
 
 
-def _policy_state(role: str, place: int) -> str:
+def policy_state(role: str, place: int) -> str:
     """Return the name of the state of a level's current policy."""
     return f"pipeline.{role}.{place}.policy"
 
 
-def _opponent_state(role: str, place: int) -> str:
+def opponent_state(role: str, place: int) -> str:
     """Return the name of the state of a level's policy as an opponent, from the start of the segment."""
     return f"pipeline.{role}.{place}.met"
