@@ -93,31 +93,29 @@ class Coordinator:
         if not done:
             self.executor.submit(task)
 
-    def wait(self, lane: str | None = None) -> None:
-        """Wait until all tasks of a lane, and those that follow from them, are committed; None: of all lanes."""
+    def wait(self, lane: str | None = None, *, once: bool = False) -> None:
+        """Wait until all tasks of a lane, and those that follow from them, are committed; None: of all lanes.
+
+        Args:
+            lane: Name of the lane.
+            once: Wait only for the next result of any lane, and commit it with those that are there already.
+        """
         with self.cancel_on_error():
             self._commit()
-            while self._open(lane):
-                self._receive(lane, GATHER)
-
-    def wait_for_any(self) -> None:
-        """Wait for the next result of any lane; commit it, and those that are there already."""
-        with self.cancel_on_error():
-            self._receive(None, 0.0)
-
-    def _receive(self, lane: str | None, seconds: float) -> None:
-        """Wait for a result and gather further ones, until the tasks of a lane are finished or the time is over."""
-        try:
-            self._note(self.executor.next())
-            until = time.monotonic() + seconds
-            while self.executor.pending:
-                complete = all(submission.finished for submission in self._open(lane))
-                found = self.executor.next(0.0 if complete else max(0.0, until - time.monotonic()))
-                if found is None:
+            while once or self._open(lane):
+                try:
+                    self._note(self.executor.next())
+                    until = time.monotonic() + (0.0 if once else GATHER)
+                    while self.executor.pending:  # gather what finishes soon
+                        complete = all(submission.finished for submission in self._open(lane))
+                        found = self.executor.next(0.0 if complete else max(0.0, until - time.monotonic()))
+                        if found is None:
+                            break
+                        self._note(found)
+                finally:  # results are kept even if a later task fails
+                    self._commit()
+                if once:
                     break
-                self._note(found)
-        finally:  # results are kept even if a later task fails
-            self._commit()
 
     def _open(self, lane: str | None) -> list[_Submission]:
         """Return the submissions of a lane, or of all lanes, that are not committed."""

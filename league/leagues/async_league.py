@@ -97,7 +97,7 @@ class AsyncLeague(League):
             self.margins.submit(self._schedule.iteration, MARGINS)
             self._start_idle_groups()
             while self.finished < number:
-                self.coordinator.wait_for_any()
+                self.coordinator.wait(once=True)
         self._end_iteration()
 
     def _restore(self) -> None:
@@ -105,17 +105,17 @@ class AsyncLeague(League):
         self._schedule: AsyncSchedule = AsyncSchedule.read(self.store)
         self._running: set[TrainingGroup] = set()
         self._row_began: float = time.perf_counter()
-        self._results: dict[str, list[Mapping[str, Any]]] = {}  # of the current iteration, by player
+        self._by_player: dict[str, list[Mapping[str, Any]]] = {}  # of the current iteration, by player
         for task in self._schedule.tasks:
             self._add_results(read_result(self.store, task, _group_of(task), self.state.roster))
 
     def _add_results(self, results: Mapping[str, Mapping[str, Any]]) -> None:
         for name, each in results.items():
-            self._results.setdefault(name, []).append(each)
+            self._by_player.setdefault(name, []).append(each)
 
     def _begin_iteration(self, number: int) -> None:
         self._schedule.begin(number, len(self._groups()))
-        self._results.clear()
+        self._by_player.clear()
         self._row_began = time.perf_counter()
 
     def _groups(self) -> list[TrainingGroup]:
@@ -191,7 +191,7 @@ class AsyncLeague(League):
 
     def _merged_results(self) -> dict[str, dict[str, Any]]:
         """Return the results of the players in the current iteration."""
-        return {name: merge_results(each) for name, each in self._results.items()}
+        return {name: merge_results(each) for name, each in self._by_player.items()}
 
     def _put_row(self) -> None:
         """Store the summary of the current iteration."""

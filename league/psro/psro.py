@@ -201,7 +201,7 @@ class PSRO(Summarized):
             if batch:
                 self.coordinator.wait(LANE)
             else:
-                self.coordinator.wait_for_any()
+                self.coordinator.wait(once=True)
 
     def _start(self, context: PSROContext, work: Work) -> None:
         """Submit work, or do it at once if it needs no task."""

@@ -33,18 +33,19 @@ from league.rollout.payoff_table import PayoffTable
 from league.storage.run_config import table_of
 from league.storage.run_store import derive_named_seed
 from league.storage.store_reader import StoreReader
-from trainers.models.policy import PolicyProtocol
 
-__all__ = ["AsyncPipelineVariant"]
+__all__ = ["AsyncPipelineVariant", "LevelProgress"]
 
 SEGMENT, MEET = "segment", "meet"
 """First words in the names of tasks: a segment of a level, and the payoffs of its policy after it."""
 SEGMENT_FIELDS = {"return": float, "lowest": bool}
+"""Fields of the result of a segment that are read, and their types."""
 MEET_FIELDS: dict[str, Any] = {
     "matchups": list[list[int]],
     "count": list[int],
     **dict.fromkeys(("total", "square", "score"), list[list[float]]),
 }
+"""Fields of the result of payoffs, see `MatchupResults`, and their types."""
 Level = tuple[str, int]  # role, and place in its population
 
 

@@ -179,7 +179,9 @@ def test_killed_league_resumes_with_exact_counts(points, tmp_path):
 
 def test_opponents_have_their_newest_weights(tmp_path):
     """A player's opponents are those of the last training of each, not of the start of an iteration."""
-    running = league(tmp_path / "run", EightPlayers(), iterations=2, executor=(shuffled := Shuffled()), asynchronous=True)
+    running = league(
+        tmp_path / "run", EightPlayers(), iterations=2, executor=(shuffled := Shuffled()), asynchronous=True
+    )
     seen, task_of = [], running._training_task
 
     def watching(number, group, pools, draw_margin):
@@ -221,8 +223,8 @@ def test_players_enter_at_the_end_of_an_iteration_and_leave_after_their_training
     assert set(newcomers) <= {"newcomer_1", "newcomer_2", "newcomer_3"}
     assert newcomers
     assert set(newcomers.values()) == {1}
-    assert running.state.roster.retired == {name for name in newcomers}
-    assert running.state.roster.frozen(kinds := "player", "newcomer") == [f"{name}:1" for name in sorted(newcomers)], kinds
+    assert running.state.roster.retired == set(newcomers)
+    assert set(running.state.roster.frozen("player", "newcomer")) == {f"{name}:1" for name in newcomers}
     running.store.close()
 
 
