@@ -26,7 +26,7 @@ DEVICES = 8
 """Number of simulated devices."""
 LENGTHS = tuple(range(1, DEVICES + 1))
 """Lengths of the trainings of the players, and of the segments of the levels, in units."""
-UNIT = 1.0
+UNIT = 2.0
 """Sleep of a training of length 1 [s]."""
 GAME = "RockPaperScissors-v0"
 TINY = {"num_envs": 4, "learner.rollout_length": 4, "learner.hidden_sizes": [4], "num_threads": 1}
@@ -165,7 +165,7 @@ def _run(make: Callable[[Any, Any], Any], config: Any, seconds: Callable[[str], 
 def measure() -> dict[str, Any]:
     """Measure leagues and pipelines with a barrier and without, one after the other."""
     rows = []
-    for name, run, synchronous, asynchronous in (("league", of_league, 6, 24), ("pipeline PSRO", of_pipeline, 2, 4)):
+    for name, run, synchronous, asynchronous in (("league", of_league, 4, 24), ("pipeline PSRO", of_pipeline, 2, 4)):
         found = {"run": name, "synchronous": run(False, synchronous), "asynchronous": run(True, asynchronous)}
         rows.append(found | {"iterations": [synchronous, asynchronous]})
     return {"devices": DEVICES, "lengths": LENGTHS, "unit": UNIT, "game": GAME, "rows": rows}

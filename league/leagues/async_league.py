@@ -201,10 +201,10 @@ class AsyncLeague(League):
         self.store.put_iteration(number, row)
 
     def _follow_up(self, plan: str) -> None:
-        """Plan the payoff cells of new frozen players, and start the next trainings."""
+        """Start the next trainings, and plan the payoff cells of new frozen players."""
         self.finished = self._schedule.iteration - 1
-        self._filler().plan(plan)
         self._start_idle_groups()
+        self._filler().plan(plan)
 
 
 def _group_of(task: str) -> TrainingGroup:

@@ -160,8 +160,8 @@ class AsyncPipelineVariant(PipelineVariant):
         return ComputedUpdate(task, update, functools.partial(self._follow_up, role, place), lane=f"{role}/{place}")
 
     def _follow_up(self, role: str, place: int) -> list[ComputedUpdate]:
-        """Return the payoffs of a level's new policy, and the next segments of its role."""
-        return [*self._meet(role, place), *self._next_segments(role)]
+        """Return the next segments of a role, and the payoffs of the new policy of one of its levels."""
+        return [*self._next_segments(role), *self._meet(role, place)]
 
     # ---------------------------------------------------------------- payoffs of levels
 
