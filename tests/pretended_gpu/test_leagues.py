@@ -123,3 +123,14 @@ def test_psro_variant_equals_the_cpu(variant, tmp_path):
 @pytest.mark.parametrize("name", ["psro", "alphastar"])
 def test_league_of_many_agents_equals_the_cpu(name, tmp_path):
     assert_equal_on_all_devices(name, TAG, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("name", "settings"), [("alphastar", {}), ("psro", {"variant": "pipeline", "pipeline_depth": 2})]
+)
+def test_asynchronous_league_equals_the_cpu(name, settings, tmp_path):
+    """In one process tasks finish in the order of their submission, so the results are equal."""
+    game = KUHN if name == "psro" else small_league.RPS
+    assert_equal_on_all_devices(name, game, tmp_path, asynchronous=True, iterations=1, **settings)
