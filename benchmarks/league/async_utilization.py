@@ -128,7 +128,7 @@ def of_league(asynchronous: bool, iterations: int) -> float:
         iterations=iterations, steps=16, episodes_per_matchup=10, asynchronous=asynchronous, train_overrides=TINY
     )
     kind = AsyncLeague if asynchronous else League
-    return _run(lambda store, executor: kind(store, config, EightPlayers(), executor=executor), config, seconds)
+    return _run(lambda store, executor: kind(store, config, EightPlayers(), executor=executor), "own", config, seconds)
 
 
 def of_pipeline(asynchronous: bool, iterations: int) -> float:
@@ -147,15 +147,15 @@ def of_pipeline(asynchronous: bool, iterations: int) -> float:
         train_overrides={**TINY, "total_steps": 256},
         **settings,
     )
-    return _run(lambda store, executor: PSRO(store, config, executor=executor), config, seconds)
+    return _run(lambda store, executor: PSRO(store, config, executor=executor), "psro", config, seconds)
 
 
-def _run(make: Callable[[Any, Any], Any], config: Any, seconds: Callable[[str], float]) -> float:
+def _run(make: Callable[[Any, Any], Any], algorithm: str, config: Any, seconds: Callable[[str], float]) -> float:
     """Run a league on the sleeping devices and return their utilization."""
     devices = SleepingDevices(seconds)
     try:
         game = Game.of(GAME, {"num_repetitions": 1})
-        with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, "league", config) as store:
+        with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, algorithm, config) as store:
             make(store, devices).run()
             return devices.utilization
     finally:

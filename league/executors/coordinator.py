@@ -98,7 +98,7 @@ class Coordinator:
 
         Args:
             lane: Name of the lane.
-            once: Wait only for the next result of any lane, and commit it with those that are there already.
+            once: Wait only for the next result of any lane, and commit what it completes.
         """
         with self.cancel_on_error():
             self._commit()
@@ -141,6 +141,7 @@ class Coordinator:
                     del self._submissions[submission.key]
                     if submission.then is not None:
                         submission.then()
+            self._lanes = {name: lane for name, lane in self._lanes.items() if lane}
 
     @contextlib.contextmanager
     def cancel_on_error(self) -> Iterator[None]:

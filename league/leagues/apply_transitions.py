@@ -54,6 +54,7 @@ def apply_transitions(state: LeagueState, number: int, changes: Sequence[Change]
             case Retire(name):
                 state.roster.retire(name)
                 state.drop_trainings(name)
+                state.trained.pop(name, None)
 
 
 def multiply_settings(
@@ -109,6 +110,7 @@ def _restart_from(state: LeagueState, name: str, weights: Mapping[str, Any]) -> 
     The players that train together with it continue from their weights in new environments, too.
     """
     state.drop_trainings(name)
+    state.trained.pop(name, None)
     state.learning[name].restarts += 1
     state.learning[name].steps = 0
     state.roster.win_rates.forget(name)

@@ -1,17 +1,17 @@
-"""A league without barrier: every group of players trains on, whatever the others do.
+"""A league without barrier: a group of players does not wait for other groups.
 
 When the training of a group ends, one step of the store counts its episodes, publishes its weights, and applies the
-builder's transitions. Then the group trains again at once, against the opponents that the builder names by the newest
-win rates, with their newest weights. Payoff cells are planned as soon as a policy is frozen.
+builder's transitions. The next training of the group is submitted at once. Its opponents are those that the builder
+names by the newest win rates, with their newest weights. Payoff cells are planned as soon as a policy is frozen.
 
 A synchronous league gives equal results with any workers. Here the results depend on the order in which workers finish.
 These rules hold for every order, and after a kill at any point:
 
-- Every training is counted once, with its environment steps and its matches. A training that was interrupted is lost
-  as a whole, and starts again against the newest opponents.
-- Opponents are those that the builder named when the training was submitted. Episodes go on from one training of a
-  group to the next, with the opponents of their start.
-- Win rates have no games against the earlier weights of a player that has restarted meanwhile.
+- Every training is counted once, with its environment steps and its matches. An interrupted training is lost as a
+  whole, and starts again against the newest opponents.
+- The builder named every opponent when the training was submitted, or when an earlier training of the group was, whose
+  last episodes continue. In them, an opponent acts with its newest weights.
+- A training that was submitted before an opponent restarted adds no games against it to the win rates.
 - An iteration ends after as many trainings as there were groups at its start. A fast group has more of them than a
   slow one.
 """
@@ -21,6 +21,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
+import uuid
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
@@ -31,6 +33,7 @@ from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
 from league.leagues.iteration_summary import change_text, iteration_summary, merge_results, read_result
 from league.leagues.league import LANE, TRAIN, League, training_task_name
+from league.leagues.train_group import drop_trainings
 from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze, Retire
 from league.storage.run_store import RunStore
@@ -44,11 +47,11 @@ MARGINS = "margins"  # lane of the coordinator for draw margins
 
 @dataclass
 class AsyncSchedule:
-    """Trainings of an asynchronous league that were completed, as stored."""
+    """Completed trainings of an asynchronous league, as stored."""
 
     iteration: int = 0
     """Number of the current iteration; 0: none has begun."""
-    left: int = 0
+    remaining: int = 0
     """Number of trainings until the iteration ends."""
     tasks: list[str] = field(default_factory=list)
     """Names of the completed training tasks of the iteration."""
@@ -59,13 +62,13 @@ class AsyncSchedule:
 
     def begin(self, number: int, trainings: int) -> None:
         """Begin an iteration that ends after some number of trainings."""
-        self.iteration, self.left, self.tasks, self.changes = number, trainings, [], []
+        self.iteration, self.remaining, self.tasks, self.changes = number, trainings, [], []
 
     def count(self, task: str, group: str, number: int) -> None:
         """Count a completed training, the one with a number of its group."""
         self.tasks.append(task)
         self.trainings[group] = number
-        self.left -= 1
+        self.remaining -= 1
 
     @classmethod
     def read(cls, store: RunStore) -> AsyncSchedule:
@@ -85,7 +88,7 @@ class AsyncLeague(League):
     asynchronous = True
 
     def iterate(self, number: int) -> None:
-        """Train all groups until an iteration has ended; trainings that are under way go on.
+        """Train all groups until an iteration has ended; other trainings continue.
 
         Raises:
             ConfigError: No player is learning.
@@ -94,6 +97,8 @@ class AsyncLeague(League):
             self._filler()  # submits the planned cells of an interrupted run
             if self._schedule.iteration < number:
                 self._begin_iteration(number)
+            if not self._running:  # interrupted trainings of groups that no longer exist may have been the last ones
+                self._schedule.remaining = max(self._schedule.remaining, 1)
             self.margins.submit(self._schedule.iteration, MARGINS)
             self._start_idle_groups()
             while self.finished < number:
@@ -102,6 +107,8 @@ class AsyncLeague(League):
 
     def _restore(self) -> None:
         super()._restore()
+        self.id = uuid.uuid4().hex  # workers may have cached a training that is lost and will be repeated
+        weakref.finalize(self, drop_trainings, self.id)
         self._schedule: AsyncSchedule = AsyncSchedule.read(self.store)
         self._running: set[TrainingGroup] = set()
         self._row_began: float = time.perf_counter()
@@ -114,23 +121,21 @@ class AsyncLeague(League):
             self._by_player.setdefault(name, []).append(each)
 
     def _begin_iteration(self, number: int) -> None:
-        self._schedule.begin(number, len(self._groups()))
+        groups = builder_validation.training_groups(self.builder, self.state)
+        self._schedule.begin(number, max(len(groups), len(self._running)))
         self._by_player.clear()
         self._row_began = time.perf_counter()
 
-    def _groups(self) -> list[TrainingGroup]:
-        """Return the groups of learning players; raise ConfigError if there are none."""
-        if not (groups := builder_validation.training_groups(self.builder, self.state)):
-            raise ConfigError("asynchronous = True: expected a learning player at any time, got none; use False")
-        return groups
-
     def _start_idle_groups(self) -> None:
         """Submit a training of every group without one, unless the last iteration needs no more."""
+        if self._schedule.iteration > self.config.iterations:
+            return
+        if not (groups := builder_validation.training_groups(self.builder, self.state)):
+            raise ConfigError("asynchronous = True: expected a learning player at any time, got none; use False")
         busy = {name for group in self._running for name in group}
-        idle = [group for group in self._groups() if busy.isdisjoint(group)]
-        if self._schedule.iteration >= self.config.iterations:
-            needed = self._schedule.left - len(self._running)
-            idle = idle[: max(needed, 0)] if self._schedule.iteration == self.config.iterations else []
+        idle = [group for group in groups if busy.isdisjoint(group)]
+        if self._schedule.iteration == self.config.iterations:
+            idle = idle[: max(self._schedule.remaining - len(self._running), 0)]
         pools = self.state.pools() if idle else {}
         for group in idle:
             key = group_key(group)
@@ -165,11 +170,12 @@ class AsyncLeague(League):
             for name in group:
                 self.state.publish_weights(name, self.state.trained_weights(name))
             schedule.count(task, group_key(group), number)
-            ends = schedule.left <= 0 and (schedule.iteration < self.config.iterations or not self._running)
-            changes = self._applicable_changes(task, group, ends)
+            ends = schedule.remaining <= 0 and (schedule.iteration < self.config.iterations or not self._running)
+            changes = self._changes_of(task, group, ends)
             apply_transitions(self.state, schedule.iteration, changes)
             schedule.changes += map(change_text, changes)
-            self.state.keep_trainings([*self._groups(), *self._running])
+            groups = builder_validation.training_groups(self.builder, self.state)
+            self.state.keep_trainings([*groups, *self._running])
             if ends:
                 self._put_row()
                 self._begin_iteration(schedule.iteration + 1)
@@ -177,16 +183,17 @@ class AsyncLeague(League):
             self.state.save()
         self._report(found["steps"], results)
 
-    def _applicable_changes(self, task: str, group: TrainingGroup, ends: bool) -> list[Change]:
-        """Return the builder's transitions of a group, at the end of an iteration new players, and the last freezes."""
-        iteration, learning = self._schedule.iteration, self.state.learning
+    def _changes_of(self, task: str, group: TrainingGroup, ends: bool) -> list[Change]:
+        """Return the builder's transitions after a training, and the freezes of all players at the end of the run."""
+        iteration, roster, learning = self._schedule.iteration, self.state.roster, self.state.learning
         result = self._league_result(iteration, task, self._merged_results(), group)
-        found = builder_validation.transitions(self.builder, result)
-        found = [each for each in found if (ends if isinstance(each, Enter) else each.player in group)]
+        found: list[Change] = []
+        for change in builder_validation.transitions(self.builder, result):
+            if (change.player.name not in roster.players) if isinstance(change, Enter) else change.player in group:
+                found.append(change)
         if ends and iteration == self.config.iterations:
             done = {each.player for each in found if isinstance(each, Freeze | Retire)}
-            names = self.state.roster.learning()
-            found += [Freeze(name) for name in names if learning[name].steps and name not in done]
+            found += [Freeze(name) for name in roster.learning() if learning[name].steps and name not in done]
         return found
 
     def _merged_results(self) -> dict[str, dict[str, Any]]:
@@ -202,7 +209,10 @@ class AsyncLeague(League):
 
     def _follow_up(self, plan: str) -> None:
         """Start the next trainings, and plan the payoff cells of new frozen players."""
-        self.finished = self._schedule.iteration - 1
+        if self.finished < self._schedule.iteration - 1:
+            self.finished: int = self._schedule.iteration - 1
+            if self.finished < self.config.iterations:
+                self.margins.submit(self._schedule.iteration, MARGINS)
         self._start_idle_groups()
         self._filler().plan(plan)
 

@@ -86,7 +86,7 @@ class LeagueResult:
     """State of a league after an iteration, as given to a builder."""
 
     iteration: int
-    """Number of completed iterations."""
+    """Number of completed iterations; in an asynchronous league, number of the iteration in progress."""
     roster: Roster
     """Players and win rates."""
     steps: Mapping[str, int]
@@ -94,7 +94,7 @@ class LeagueResult:
     total_steps: Mapping[str, int]
     """Environment steps of each learning player since it entered."""
     returns: Mapping[str, float]
-    """Mean episode return of each learning player in this iteration, NaN if no episode ended."""
+    """Mean episode return of each learning player in this iteration, NaN if none of its episodes has ended."""
     rng: np.random.Generator
     """Random generator of the builder, which gives the same numbers in a resumed run."""
     trained: Sequence[str]
@@ -179,8 +179,8 @@ class LeagueBuilder(ABC):
         """Return the transitions before the next iteration; freezes are applied first.
 
         An asynchronous league calls this after every training. It applies the transitions of the players in
-        `result.trained`, and `Enter` at the end of an iteration. It ignores all others: they come again when the
-        training of their player ends.
+        `result.trained`, and `Enter` if the name is new. It ignores the transitions of other players, which are
+        training: the builder returns them again when the training of the player ends.
         """
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 import time
 import uuid
@@ -55,7 +56,7 @@ class LeagueConfig:
     """Settings of a league that do not depend on its builder."""
 
     iterations: int = setting(20, ge=0)
-    """Number of iterations; every player trains once per iteration."""
+    """Number of iterations; every player trains once per iteration, if the league is not asynchronous."""
     steps: int = setting(50_000, ge=1)
     """Environment steps per iteration of each player, or of each group of players that share their worlds.
     They are rounded up to whole rollouts."""
@@ -108,7 +109,8 @@ class League(Summarized):
             config: Configuration that the run was created with; `iterations` may differ.
             builder: Builder that the run was created with.
             progress: Called after each player's training.
-            executor: Executor of training and payoff tasks; None: this process. Results do not depend on it.
+            executor: Executor of training and payoff tasks; None: this process. Results of synchronous leagues do not
+                depend on it.
 
         Raises:
             ConfigError: The game, configuration and builder do not fit each other.
@@ -148,6 +150,7 @@ class League(Summarized):
             self.iterate(self.finished + 1)
         self.evaluate()
         self._evaluate(finish=True)
+        self.coordinator.cancel()  # an asynchronous league may measure a draw margin that no iteration needs
         write_summary(self.store)
         return list(self.store.iterations().values())
 
@@ -227,7 +230,7 @@ class League(Summarized):
             self.state.roster,
             {name: each.steps for name, each in learning.items()},
             {name: each.total_steps for name, each in learning.items()},
-            {name: result["return"] for name, result in results.items()},
+            {name: results[name]["return"] if name in results else math.nan for name in learning},
             np.random.default_rng(derive_named_seed(self.config.seed, seed, "builder")),
             trained,
         )

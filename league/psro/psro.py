@@ -59,7 +59,8 @@ class PSRO(Summarized):
             store: Store of the run.
             config: Settings with which the run started, except `iterations`.
             progress: Called with the progress of trainings in this process and with every finished iteration.
-            executor: Executor of trainings and simulations; None: this process. The result does not depend on it.
+            executor: Executor of trainings and simulations; None: this process. The result does not depend on it, if
+                the run is not asynchronous.
 
         Raises:
             ConfigError: The settings do not fit the game.
@@ -98,6 +99,7 @@ class PSRO(Summarized):
             self.evaluation = Evaluation(store, self.coordinator, strategy_from_summary, progress)
         self.strategy: MetaStrategy | None = None
         """Meta-strategy of the last finished iteration."""
+        self._latest: PSROContext | None = None
 
     def _summary(self) -> Summary:
         config = self.config
@@ -220,6 +222,7 @@ class PSRO(Summarized):
 
     def _follow(self, then: Callable[[], Sequence[Work]]) -> None:
         """Start the work that follows an update, maybe in a later iteration than the update's."""
+        assert self._latest is not None
         for work in then():
             self._start(self._latest, work)
 

@@ -1,12 +1,13 @@
-"""Asynchronous pipeline PSRO: every level trains on, whatever the others do.
+"""Asynchronous pipeline PSRO: a level does not wait for other levels.
 
 Source: McAleer et al. 2020 (P2SRO), whose levels have workers of their own and do not wait for each other. When a
 segment of a level's training ends, its policy replaces the earlier one as an opponent of the levels above. The level
 starts its next segment at once, while its payoff cells are simulated. Meta-strategies follow from the newest payoffs.
 
-A level that is not the lowest trains for all segments except the last `num_segments`, which it trains as the lowest
-against fixed policies only. A role trains `pipeline_depth` levels at any time: when a level has to wait, the next level
-above begins. When the lowest level of every role is finished, these policies become fixed, and the iteration ends.
+The last `num_segments` segments of a response are those of the lowest level, against fixed policies only. A higher
+level waits before them. A role trains `pipeline_depth` levels at once: while some wait, further levels above them
+train, up to `MAX_DEPTHS` times `pipeline_depth`. When the lowest level of every role is finished, these policies become
+fixed, and the iteration ends.
 """
 
 from __future__ import annotations
@@ -36,16 +37,21 @@ from league.storage.store_reader import StoreReader
 
 __all__ = ["AsyncPipelineVariant", "LevelProgress"]
 
-SEGMENT, MEET = "segment", "meet"
+SEGMENT, PAYOFFS = "segment", "level-payoffs"
 """First words in the names of tasks: a segment of a level, and the payoffs of its policy after it."""
+MAX_DEPTHS = 2
+"""Largest number of levels of a role that train or wait, as a multiple of `pipeline_depth`."""
 SEGMENT_FIELDS = {"return": float, "lowest": bool}
 """Fields of the result of a segment that are read, and their types."""
-MEET_FIELDS: dict[str, Any] = {
+PAYOFF_FIELDS: dict[str, Any] = {
     "matchups": list[list[int]],
-    "count": list[int],
+    **dict.fromkeys(("versions", "count"), list[int]),
     **dict.fromkeys(("total", "square", "score"), list[list[float]]),
 }
-"""Fields of the result of payoffs, see `MatchupResults`, and their types."""
+"""Fields of the result of payoffs, see `MatchupResults`, and their types. A version is the number of segments of all
+levels in the matchup."""
+SUMS = ("count", "total", "square", "score")
+"""Fields of `MatchupResults`."""
 Level = tuple[str, int]  # role, and place in its population
 
 
@@ -68,14 +74,16 @@ class AsyncPipelineVariant(PipelineVariant):
         self._context: PSROContext | None = None
         self._levels: dict[Level, LevelProgress] = {}
         self._running: dict[str, set[int]] = {role: set() for role in game.roles}
-        self._meets: dict[tuple[int, ...], MatchupResults] = {}  # newest results of matchups with levels
+        self._newest: dict[tuple[int, ...], tuple[int, MatchupResults]] = {}  # versions and results with levels
+        self._in_flight: dict[str, set[tuple[int, ...]]] = {}  # matchups by task
 
     def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
         """Yield the first segments; then no work, until the lowest levels are finished; then the fixed policies."""
         if self._context is None:
             self._read(context.store)
         self._context = context
-        yield [work for role in self.game.roles for work in self._next_segments(role)]
+        if works := [work for role in self.game.roles for work in self._next_segments(role)]:
+            yield works
         while not self._all_closed(context):
             yield []
         tasks = self.tasks(context)
@@ -88,12 +96,12 @@ class AsyncPipelineVariant(PipelineVariant):
             if word == SEGMENT:
                 role, place = "/".join(parts[:-2]), int(parts[-2])
                 self._count(role, place, store.result(task, SEGMENT_FIELDS))
-            elif word == MEET:
-                self._note_payoffs(store.result(task, MEET_FIELDS))
+            elif word == PAYOFFS:
+                self._note_payoffs(store.result(task, PAYOFF_FIELDS))
 
     def _count(self, role: str, place: int, result: Mapping[str, Any]) -> None:
         """Count a segment."""
-        level = self._levels.setdefault((role, place), LevelProgress())
+        level = self._progress(role, place)
         level.segments += 1
         if result["lowest"]:
             level.returns.append(result["return"])
@@ -104,7 +112,7 @@ class AsyncPipelineVariant(PipelineVariant):
 
     def _is_closed(self, role: str, place: int) -> bool:
         """Return whether the lowest level of a role, which has this place, has finished its training."""
-        level, tolerance = self._levels.get((role, place), LevelProgress()), self.config.plateau_tolerance
+        level, tolerance = self._progress(role, place), self.config.plateau_tolerance
         if place in self._running[role]:
             return False
         if len(level.returns) >= self.config.num_segments:
@@ -114,30 +122,33 @@ class AsyncPipelineVariant(PipelineVariant):
     # ---------------------------------------------------------------- segments
 
     def _next_segments(self, role: str) -> list[ComputedUpdate]:
-        """Return segments for the lowest levels of a role that may train, so that `pipeline_depth` levels do."""
+        """Return the segments of levels of a role that may train, lowest first, so that `pipeline_depth` levels do."""
         context = self._context
         assert context is not None
         if context.iteration == self.config.iterations and self._all_closed(context):
             return []  # the run ends
         found, lowest = [], self._place(context, role)
-        most, place = (self.depth - 1) * self.config.num_segments, lowest
-        while len(self._running[role]) < self.depth:
-            if place == lowest:
-                may_train = not self._is_closed(role, place)
-            else:
-                may_train = self._levels.get((role, place), LevelProgress()).segments < most
-            if may_train and place not in self._running[role]:
+        for place in range(lowest, lowest + (MAX_DEPTHS * self.depth if self.depth > 1 else 1)):
+            if len(self._running[role]) >= self.depth:
+                break
+            if place not in self._running[role] and self._may_train(role, place, lowest):
                 self._running[role].add(place)
                 found.append(self._segment_of(context, role, place, place == lowest))
-            if not most and place > lowest:
-                break
-            place += 1
         return found
+
+    def _may_train(self, role: str, place: int, lowest: int) -> bool:
+        """Return whether a level has segments left at its height."""
+        if place == lowest:
+            return not self._is_closed(role, place)
+        return self._progress(role, place).segments < (self.depth - 1) * self.config.num_segments
+
+    def _progress(self, role: str, place: int) -> LevelProgress:
+        return self._levels.setdefault((role, place), LevelProgress())
 
     def _segment_of(self, context: PSROContext, role: str, place: int, lowest: bool) -> ComputedUpdate:
         """Return the next segment of a level, against the newest policies of the levels below."""
         assert context.train is not None
-        step = f"{SEGMENT}/{role}/{place}/{self._levels.get((role, place), LevelProgress()).segments + 1}"
+        step = f"{SEGMENT}/{role}/{place}/{self._progress(role, place).segments + 1}"
         train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
         fixed = torch.tensor([len(context.opponents.marginals[seat]) for seat in range(len(self.game.seats))])
 
@@ -161,7 +172,7 @@ class AsyncPipelineVariant(PipelineVariant):
 
     def _follow_up(self, role: str, place: int) -> list[ComputedUpdate]:
         """Return the next segments of a role, and the payoffs of the new policy of one of its levels."""
-        return [*self._next_segments(role), *self._meet(role, place)]
+        return [*self._next_segments(role), *self._payoffs_of(role, place)]
 
     # ---------------------------------------------------------------- payoffs of levels
 
@@ -179,50 +190,59 @@ class AsyncPipelineVariant(PipelineVariant):
         """Return the payoffs of fixed policies, and the newest ones of levels, all or without those of one level."""
         table = table_of(context.store)
         known = table.count
-        for matchup, results in self._meets.items():
-            fixed = all(index < size for index, size in zip(matchup, known.shape, strict=True))
-            if without is not None and _plays(self.game, matchup, without):
-                continue
-            if not (fixed and known[matchup]):
-                table.add([matchup], results)
+        for matchup in list(self._newest):
+            if all(index < size for index, size in zip(matchup, known.shape, strict=True)) and known[matchup]:
+                del self._newest[matchup]  # it is fixed
+        kept = [each for each in self._newest if without is None or not _plays(self.game, each, without)]
+        if kept:
+            results = [self._newest[each][1] for each in kept]
+            table.add(kept, MatchupResults(*(torch.cat([getattr(r, name) for r in results]) for name in SUMS)))
         return table
 
-    def _meet(self, role: str, place: int) -> list[ComputedUpdate]:
-        """Return the simulation of a level's new policy against all others, if a level above needs it."""
+    def _payoffs_of(self, role: str, place: int) -> list[ComputedUpdate]:
+        """Return the simulation of a level's new policy, and of other cells that were not simulated yet."""
         context, config = self._context, self.config
         assert context is not None
-        if all(place >= other for _, other in self._levels):
-            return []
         pools = self._pools(context, policy_state)
+        if len(pools[role]) <= place:  # a level below has no policy yet
+            return []
         table = self._table(context, without=(role, place))
         table.grow({each: len(pool) for each, pool in pools.items()})
         matchups, episodes = table.missing(config.episodes_per_matchup)
-        own = torch.tensor([_plays(self.game, matchup, (role, place)) for matchup in matchups.tolist()])
-        if not len(matchups) or not bool(own.any()):
+        rows, in_flight = matchups.tolist(), set().union(*self._in_flight.values())
+        wanted = [_plays(self.game, row, (role, place)) or tuple(row) not in in_flight for row in rows]
+        matchups, episodes = matchups[wanted], episodes[wanted]
+        if not len(matchups):
             return []
-        matchups, episodes = matchups[own], episodes[own]
-        number = self._levels[role, place].segments
-        key = f"{MEET}/{role}/{place}/{number}"  # the seed of the episodes follows from it
+        rows, key = matchups.tolist(), f"{PAYOFFS}/{role}/{place}/{self._progress(role, place).segments}"
+        versions = [self._version(row) for row in rows]
+        self._in_flight[key] = set(map(tuple, rows))
 
         def update(results: MatchupResults) -> StoreUpdate:
-            sums = {name: getattr(results, name).tolist() for name in ("count", "total", "square", "score")}
-            result = {"matchups": matchups.tolist(), **sums}
+            del self._in_flight[key]
+            sums = {name: getattr(results, name).tolist() for name in SUMS}
+            result = {"matchups": rows, "versions": versions, **sums}
             self._note_payoffs(result)
             return StoreUpdate(key, result=result)
 
         sampling = PayoffSamplingConfig(config.episodes_per_matchup, None, config.device, config.eval_num_envs)
-        task = payoff_task(key, self.game, pools, matchups, episodes, config.seed, sampling)
-        return [ComputedUpdate(task, update, lane=f"{MEET}/{role}/{place}")]
+        task = payoff_task(key, self.game, pools, matchups, episodes, config.seed, sampling)  # its seed is of the key
+        return [ComputedUpdate(task, update, lane=f"{PAYOFFS}/{role}/{place}")]
+
+    def _version(self, matchup: Sequence[int]) -> int:
+        """Return the number of completed segments of the levels in a matchup."""
+        levels = {(seat.role, index) for seat, index in zip(self.game.seats, matchup, strict=True)}
+        return sum(self._levels[level].segments for level in levels if level in self._levels)
 
     def _note_payoffs(self, result: Mapping[str, Any]) -> None:
-        """Keep the newest results of matchups."""
+        """Keep the results of matchups, unless newer ones are known."""
         count, *sums = (
-            torch.tensor(result[name], dtype=torch.int64 if name == "count" else torch.float64)
-            for name in ("count", "total", "square", "score")
+            torch.tensor(result[name], dtype=torch.int64 if name == "count" else torch.float64) for name in SUMS
         )
-        for row, matchup in enumerate(result["matchups"]):
-            kept = MatchupResults(count[row : row + 1], *(each[row : row + 1] for each in sums))
-            self._meets[tuple(matchup)] = kept
+        for row, (matchup, version) in enumerate(zip(result["matchups"], result["versions"], strict=True)):
+            if version >= self._newest.get(tuple(matchup), (0, None))[0]:
+                kept = MatchupResults(count[row : row + 1], *(each[row : row + 1] for each in sums))
+                self._newest[tuple(matchup)] = version, kept
 
 
 def _plays(game: Game, matchup: Sequence[int], level: Level) -> bool:

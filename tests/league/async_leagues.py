@@ -1,0 +1,113 @@
+"""Asynchronous leagues of rock-paper-scissors and their builders, for tests."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+
+from shuffled import Shuffled
+from small_league import STEPS, league, records
+
+from league.executors import unpacked
+from league.leagues.builder import LeagueBuilder, players_per_role, uniform_matches
+from league.leagues.player import Match
+from league.leagues.transitions import Reset
+from league.storage.run_store import RunStore
+
+EPISODES = 20
+"""Episodes of a payoff cell."""
+
+
+def run(path, which="alphastar", executor=None, **settings):
+    running = league(path, which, executor=executor, asynchronous=True, **settings)
+    rows = running.run()
+    return running, rows
+
+
+def trainings(path):
+    """Return the results of all training tasks by name, in the order of completion."""
+    found = records(path)["tasks"]
+    return {name: json.loads(result) for _, name, result in found if "/train/" in name}
+
+
+def check_counts(path, iterations, groups):
+    """Check that every training, its steps and its matches are counted once, and every payoff cell is complete."""
+    tasks, found = trainings(path), records(path)
+    assert len(tasks) == iterations * groups
+    numbers = {}
+    for name in tasks:
+        number, _, group = name.partition("/train/")
+        numbers.setdefault(group, []).append(int(number))
+    assert all(each == list(range(1, len(each) + 1)) for each in numbers.values())
+    steps, matches, episodes = Counter(), Counter(), Counter()
+    for task in tasks.values():
+        assert task["steps"] == STEPS
+        for player, result in task["players"].items():
+            steps[player] += task["steps"]
+            episodes[player] += result["episodes"]
+            assert result["episodes"] == sum(games for _, games, *_ in result["matches"])
+            matches.update({(player, opponent): games for opponent, games, *_ in result["matches"]})
+    rows = [row for number, row in found["iterations"] if number]
+    assert len(rows) == iterations
+    of_rows = {name: Counter() for name in ("steps", "episodes")}
+    for row in rows:
+        for name, total in of_rows.items():
+            total.update(row[name])
+    assert (of_rows["steps"], of_rows["episodes"]) == (steps, episodes)
+    counted = Counter()
+    for row in rows:
+        counted.update({(one, other): games for one, met in row["matches"].items() for other, games in met.items()})
+    assert counted == matches
+    with RunStore.open(path, write=False) as store:
+        learning = store.get("learning")
+        assert {name: each["total_steps"] for name, each in learning.items()} == steps
+        cells, sizes = store.cells(), [len(store.populations[seat.role]) for seat in store.game.seats]
+        assert set(cells.count.tolist()) == {EPISODES}
+        pairs = sizes[0] * (sizes[0] - 1) // 2  # in a symmetric zero-sum game
+        assert len(cells.matchups) == (pairs if store.game.shared else sizes[0] * sizes[1])
+        for each in learning.values():
+            assert each["steps"] == 0  # every player is frozen at the end
+    return numbers
+
+
+class EightPlayers(LeagueBuilder):
+    """Eight players against each other, without frozen copies."""
+
+    def players(self, game):
+        return players_per_role(game, "main", 8)
+
+    def matches(self, roster, player):
+        return uniform_matches([name for name in roster.learning() if name != player.name])
+
+    def build_league(self, result):
+        return []
+
+
+class Restarting(LeagueBuilder):
+    """Two players, of which the second restarts after each of its trainings."""
+
+    def players(self, game):
+        return players_per_role(game, "main", 2)
+
+    def matches(self, roster, player):
+        return [Match(f"main_{1 - int(player.name[-1])}", 1.0)]
+
+    def build_league(self, result):
+        return [Reset("main_1")] if "main_1" in result.trained else []
+
+
+class Ordered(Shuffled):
+    """Finish tasks in a given order, and then in that of submission."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.expected = order
+
+    def next(self, within=None):
+        if within is not None:
+            return None
+        wanted = next(self.expected, None)
+        keys = [key for key, _ in self.waiting]
+        key, what = self.waiting.pop(keys.index(wanted) if wanted in keys else 0)
+        return key, unpacked(pickle.loads(self.work(what)), "cpu")
