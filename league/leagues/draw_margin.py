@@ -7,10 +7,16 @@ from torch import Tensor
 
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
 from league.executors import RemoteTask
+from league.game import Game
 from league.leagues.league_state import LeagueState
 from league.rollout.matchups import MatchupResults
 
-__all__ = ["balanced_draw_margin", "draw_margin_task", "measured_draw_margin"]
+__all__ = ["balanced_draw_margin", "draw_margin_task", "has_draw_margin", "measured_draw_margin"]
+
+
+def has_draw_margin(game: Game) -> bool:
+    """Return whether equal strength does not mean equal returns: two seats of different roles, not zero-sum."""
+    return len(game.seats) == 2 and not game.zero_sum and not game.shared
 
 
 def balanced_draw_margin(difference: Tensor) -> float:

@@ -2,7 +2,7 @@
 
 In every iteration each learning player trains for a number of environment steps against the opponents that the builder
 names. Opponents are resampled for every episode. A player trains in worlds of its own, and only the player whose match
-it is learns from it; or it shares its worlds with a player of the other role, and both learn when they meet. Other
+it is learns from it; or it shares its worlds with players of the other roles, and all learn when they meet. Other
 learning opponents play with their weights from the start of the iteration. After the iteration the builder's
 transitions change the league.
 """
@@ -30,7 +30,7 @@ from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gathe
 from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import LeagueBuilder, LeagueResult
-from league.leagues.draw_margin import draw_margin_task, measured_draw_margin
+from league.leagues.draw_margin import draw_margin_task, has_draw_margin, measured_draw_margin
 from league.leagues.iteration_summary import iteration_summary, read_result, training_result
 from league.leagues.league_state import LEARNER_STATE, LeagueState
 from league.leagues.player import RANDOM_NAME
@@ -62,7 +62,7 @@ class LeagueConfig:
     decay: float = setting(0.99, gt=0, le=1)
     """Factor by which each new game reduces the weight of earlier games in a win rate."""
     draw_margin: float | None = None
-    """Largest difference of the two seats' returns that counts as a draw.
+    """Largest difference of two seats' returns that counts as a draw; with more than two seats only equal returns do.
     None: 0 if the game is zero-sum or symmetric; otherwise the margin with which both seats win equally often.
     It is measured between the first learning players of both seats, at the start and again in every iteration.
     Scores in the payoff table use the first measurement."""
@@ -97,7 +97,7 @@ class League(Summarized):
         """Open a run.
 
         Args:
-            store: Store of the run, whose game has two seats.
+            store: Store of the run, whose game has two or more seats.
             config: Configuration that the run was created with; `iterations` may differ.
             builder: Builder that the run was created with.
             progress: Called after each player's training.
@@ -299,7 +299,7 @@ class League(Summarized):
 
     @property
     def _measures_draw_margin(self) -> bool:
-        return self.config.draw_margin is None and not self.game.zero_sum and not self.game.shared
+        return self.config.draw_margin is None and has_draw_margin(self.game)
 
     @contextlib.contextmanager
     def _rollback_on_error(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ class LeagueState:
             device: Device of the policies.
 
         Raises:
-            ConfigError: The game does not have two seats.
+            ConfigError: The game has a single seat.
             CheckpointError: The run was created with another builder, or is damaged.
         """
         self.store: RunStore = store
