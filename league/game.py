@@ -57,7 +57,9 @@ class Game:
             env_id: Environment, such as "KuhnPoker-v0".
             env: Arguments of the environment.
             shared: Whether all seats share one population; None: if the game is symmetric.
-            **declared: `roles` (groups or agents by role) and `zero_sum`, if the environment does not declare them.
+            **declared: `roles` and `zero_sum`, if the environment does not declare them. A role has the groups or agents
+                of its seat, or a sequence of them for each of several seats: `{"hunter": (("agent_0",), ("agent_1",))}`
+                are the seats hunter_0 and hunter_1.
 
         Raises:
             ConfigError: There are no roles, or agents of a role (with `shared`, all agents) differ in action space.
@@ -73,14 +75,17 @@ class Game:
                 f"{env_id}: expected an environment with roles, got none; use another one, such as SimpleTag-v0, "
                 "or declare them: --roles ROLE=GROUP, Game.of(id, roles={'role': ('group', ...)}), EnvDefinition.roles"
             )
-        _check_roles(env_id, roles, core)
+        seats = _seats(env_id, roles)
+        _check_seats(env_id, seats, core)
         if shared is None:
             shared = definition.symmetric and roles == definition.roles
         if shared:
-            make_agent_group(core, [member for members in roles.values() for member in members])
-        population = _common(roles) if shared else None
-        seats = (Seat(name, population or name, tuple(members)) for name, members in roles.items())
-        return cls(env_id, tuple(seats), dict(env or {}), zero_sum)
+            population = _common(roles)
+            seats = [dataclasses.replace(seat, role=population) for seat in seats]
+        game = cls(env_id, tuple(seats), dict(env or {}), zero_sum)
+        for role in game.roles:
+            make_agent_group(core, [member for seat in game.seats_of(role) for member in game.seats[seat].members])
+        return game
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
@@ -124,7 +129,7 @@ class Game:
         core = gpu_envs.make(
             self.env_id, num_envs=num_envs, device=device, seed=seed, reuse_buffers=True, **settings
         ).core
-        _check_roles(self.env_id, {seat.name: seat.members for seat in self.seats}, core)
+        _check_seats(self.env_id, self.seats, core)
         return core
 
     def to_json(self) -> dict[str, Any]:
@@ -159,19 +164,39 @@ class Game:
         return cls(recorded_id(game["env_id"], where), seats, game["env"], game["zero_sum"])
 
 
-def _check_roles(env_id: str, roles: Mapping[str, Any], core: Core) -> None:
-    rows: list[int] = []
+def _seats(env_id: str, roles: Mapping[str, Sequence[Any]]) -> list[Seat]:
+    """Return the seats of roles: one with the name of its role, or several with numbers."""
+    seats: list[Seat] = []
     for role, members in roles.items():
-        for member in members:
+        if all(isinstance(member, str) for member in members):
+            seats.append(Seat(role, role, tuple(members)))
+            continue
+        for number, own in enumerate(members):
+            if isinstance(own, str) or not own:
+                raise ConfigError(
+                    f"{env_id}: role {role}: expected groups or agents of one seat, or a list of them for every seat, "
+                    f"got {own!r:.80} among {len(members)}"
+                )
+            seats.append(Seat(f"{role}_{number}", role, tuple(own)))
+    if len({seat.name for seat in seats}) < len(seats):
+        raise ConfigError(f"{env_id}: roles: expected different names of seats, got {[seat.name for seat in seats]}")
+    return seats
+
+
+def _check_seats(env_id: str, seats: Sequence[Seat], core: Core) -> None:
+    rows: list[int] = []
+    for seat in seats:
+        for member in seat.members:
             if member not in core.groups and member not in core.possible_agents:
                 known = ", ".join((*core.groups, *core.possible_agents))
                 raise ConfigError(
-                    f"{env_id}: role {role}: expected groups or agents among {known:.200}, got {member!r}"
+                    f"{env_id}: role {seat.role}: expected groups or agents among {known:.200}, got {member!r}"
                 )
             rows += core.groups.get(member) or [core.possible_agents.index(member)]
-        make_agent_group(core, members)
+        make_agent_group(core, seat.members)
     if sorted(rows) != list(range(core.num_agents)):
-        raise ConfigError(f"{env_id}: roles: expected every agent in exactly one role, got {dict(roles)}")
+        members = {seat.name: seat.members for seat in seats}
+        raise ConfigError(f"{env_id}: roles: expected every agent in exactly one role, got {members}")
 
 
 def _common(roles: Mapping[str, Any]) -> str:

@@ -55,7 +55,8 @@ class Report:
     measures: dict[str, float]
     """Measures by name; those of a role as "name/role"."""
     matches: dict[str, Any]
-    """Training episodes `by_role` and `by_kind` of the learner, and `by_pair` (learner, opponent, episodes)."""
+    """Training episodes `by_role` and `by_kind` of the learner, and `by_pair` (learner, opponent, episodes). In leagues
+    with more than two seats, the last two count an episode once per opponent."""
     left_out: dict[str, str]
     """Reasons for missing measures, by name."""
     files: list[str] = field(default_factory=list)

@@ -202,8 +202,8 @@ def test_invalid_settings_are_named():
         (lambda: PopulationBasedConfig(perturb={"gamma": 1.0}), "perturb\\['gamma'\\]: expected a factor > 1, got 1.0"),
         (lambda: WinRates(0.0), "decay: expected a number in"),
         (
-            lambda: Roster(Game.of("KuhnPoker-v0", {"num_players": 3}), WinRates()),
-            "expected two seats, got 3; use psro",
+            lambda: Roster(Game.of("SimpleSpread-v0", roles={"all": ("agent",)}), WinRates()),
+            "expected two or more seats, got 1",
         ),
     ):
         with pytest.raises(ConfigError, match=text):
