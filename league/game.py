@@ -57,9 +57,9 @@ class Game:
             env_id: Environment, such as "KuhnPoker-v0".
             env: Arguments of the environment.
             shared: Whether all seats share one population; None: if the game is symmetric.
-            **declared: `roles` and `zero_sum`, if the environment does not declare them. A role has the groups or agents
-                of its seat, or a sequence of them for each of several seats: `{"hunter": (("agent_0",), ("agent_1",))}`
-                are the seats hunter_0 and hunter_1.
+            **declared: `roles` and `zero_sum`, if the environment does not declare them. A role has the groups or
+                agents of its seat, or a sequence of them for each of several seats:
+                `{"hunter": (("agent_0",), ("agent_1",))}` are the seats hunter_0 and hunter_1.
 
         Raises:
             ConfigError: There are no roles, or agents of a role (with `shared`, all agents) differ in action space.

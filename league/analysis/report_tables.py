@@ -57,10 +57,11 @@ def tables(report: Report) -> list[Table]:
     found: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
     if report.iterations:
         known = [key for key in ITERATIONS if any(row[key] is not None for row in report.iterations)]
+        few = len(report.policies) <= 2  # names of more roles would fill the row
         rows = [
             [
                 str(row["iteration"]),
-                format_sizes(row["policies"]),
+                format_sizes(row["policies"]) if few else "/".join(map(str, row["policies"].values())),
                 *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in known),
             ]
             for row in report.iterations

@@ -11,12 +11,12 @@ from league.game import Game
 from league.leagues.league_state import LeagueState
 from league.rollout.matchups import MatchupResults
 
-__all__ = ["balanced_draw_margin", "draw_margin_task", "has_draw_margin", "measured_draw_margin"]
+__all__ = ["balanced_draw_margin", "draw_margin_task", "measured_draw_margin", "measures_draw_margin"]
 
 
-def has_draw_margin(game: Game) -> bool:
-    """Return whether equal strength does not mean equal returns: two seats of different roles, not zero-sum."""
-    return len(game.seats) == 2 and not game.zero_sum and not game.shared
+def measures_draw_margin(game: Game, given: float | None) -> bool:
+    """Return whether a league measures its draw margin: none is given, and two seats differ and are not zero-sum."""
+    return given is None and len(game.seats) == 2 and not game.zero_sum and not game.shared
 
 
 def balanced_draw_margin(difference: Tensor) -> float:

@@ -30,7 +30,7 @@ from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gathe
 from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import LeagueBuilder, LeagueResult
-from league.leagues.draw_margin import draw_margin_task, has_draw_margin, measured_draw_margin
+from league.leagues.draw_margin import draw_margin_task, measured_draw_margin, measures_draw_margin
 from league.leagues.iteration_summary import iteration_summary, read_result, training_result
 from league.leagues.league_state import LEARNER_STATE, LeagueState
 from league.leagues.player import RANDOM_NAME
@@ -68,6 +68,9 @@ class LeagueConfig:
     Scores in the payoff table use the first measurement."""
     episodes_per_matchup: int = setting(1_000, ge=1)
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
+    max_payoff_cells: int | None = setting(10_000, ge=1)
+    """Largest number of cells of the payoff table with more than two seats; None: no limit.
+    With more policies it has those at equal distances, the first and last included; the report names them."""
     eval_num_envs: int = setting(16_384, ge=1)
     """Largest number of environments that play payoff cells at once."""
     seed: int = setting(0, ge=0, lt=SEEDS)
@@ -266,7 +269,7 @@ class League(Summarized):
 
     def _first_draw_margin(self) -> float:
         """Return the given draw margin, or measure it between the first players."""
-        if not self._measures_draw_margin:
+        if not measures_draw_margin(self.game, self.config.draw_margin):
             return self.config.draw_margin or 0.0
         task = self._margin_task(MARGIN_TASK)
         results = gather(self.coordinator.executor, [task])  # no other task runs at the start
@@ -274,7 +277,9 @@ class League(Summarized):
 
     def _measure_draw_margin(self, number: int) -> None:
         """Submit the measurement of an iteration's draw margin."""
-        if number == 1 or not self._measures_draw_margin:  # no player has trained since the first measurement
+        if number == 1 or not measures_draw_margin(
+            self.game, self.config.draw_margin
+        ):  # no player has trained since the first measurement
             return
         task = self._margin_task(f"{number}/{MARGIN_TASK}")
 
@@ -297,10 +302,6 @@ class League(Summarized):
         sampling = PayoffSamplingConfig(1, None, c.device, c.eval_num_envs)
         return draw_margin_task(key, self.state, c.episodes_per_matchup, sampling, c.seed)
 
-    @property
-    def _measures_draw_margin(self) -> bool:
-        return self.config.draw_margin is None and has_draw_margin(self.game)
-
     @contextlib.contextmanager
     def _rollback_on_error(self) -> Iterator[None]:
         """Restore the stored state if the block fails or is interrupted."""
@@ -322,7 +323,7 @@ class League(Summarized):
         self.state: LeagueState = LeagueState(self.store, description, self.train, c.seed, c.decay, self.device)
 
     def evaluate(self) -> PayoffTable:
-        """Complete the payoff table of all frozen players and the random policy, and return it."""
+        """Complete the payoff table of the frozen players and the random policy, and return it."""
         with self._rollback_on_error():
             self._filler().fill("payoffs")
             return self._filler().table
@@ -334,7 +335,7 @@ class League(Summarized):
             sampling = PayoffSamplingConfig(
                 c.episodes_per_matchup, None, c.device, c.eval_num_envs, self.state.draw_margin
             )
-            self.payoff_filler = PayoffFiller(self.store, self.coordinator, sampling, c.seed)
+            self.payoff_filler = PayoffFiller(self.store, self.coordinator, sampling, c.seed, c.max_payoff_cells)
             self.payoff_filler.resume()
         return self.payoff_filler
 
