@@ -13,7 +13,7 @@ from gpu_envs.errors import ConfigError, format_names
 from gpu_envs.runtime.core import Core
 from league.analysis.run_tables import RunTables
 from league.game import Game, Seat
-from league.policies.team import TeamPolicy
+from league.policies.team import TeamPolicy, has_networks, part_policy
 from league.solvers import MetaStrategy
 from league.storage.run_store import RunStore
 from trainers.base.agent_group import agent_rows_of
@@ -46,17 +46,21 @@ class SavedProfile:
     @property
     def has_networks(self) -> bool:
         """Whether responses can start from the most probable policies, see `probable_policies`."""
-        return all(isinstance(each, Policy) for each in self._most_probable().values())
+        return all(has_networks(each) for each in self._most_probable().values())
 
-    def probable_policies(self) -> dict[str, Policy]:
+    def probable_policies(self) -> dict[str, Policy | TeamPolicy]:
         """Return the most probable policy of each role, from whose weights a response can start.
 
         Raises:
-            ConfigError: It is not a network, but a random, tabular or mixed policy, or a team.
+            ConfigError: It is not a network, or a network per action space, but a random, tabular or mixed policy, or a
+                team of other networks.
         """
         found = {}
         for role, policy in self._most_probable().items():
-            if not isinstance(policy, Policy):
+            parts = self.game.parts[self.game.seats_of(role)[0]]
+            if not has_networks(policy) or part_policy(policy, parts, 0) is not (
+                policy.members[0] if isinstance(policy, TeamPolicy) else policy
+            ):
                 raise ConfigError(
                     f"{self.path}: {role}: expected a network as the most probable policy, got a "
                     f"{type(policy).__name__}; use --response-init scratch"

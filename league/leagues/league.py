@@ -33,12 +33,10 @@ from league.leagues.builder import LeagueBuilder, LeagueResult
 from league.leagues.draw_margin import draw_margin_task, measured_draw_margin, measures_draw_margin
 from league.leagues.iteration_summary import iteration_summary, read_result, training_result
 from league.leagues.league_state import LEARNER_STATE, LeagueState
-from league.leagues.player import RANDOM_NAME
 from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
 from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
 from league.policies.population import Population
-from league.policies.random import RandomPolicy
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage.records import SUMMARY_FIELDS
@@ -146,7 +144,7 @@ class League(Summarized):
         players = builder_validation.first_players(self.builder, self.game)
         with self._rollback_on_error(), self.store.step("0/begin"):
             for role in self.game.roles:
-                self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", RANDOM_NAME)
+                self.store.add_random_policy(role)
             apply_transitions(self.state, 0, [Enter(player) for player in players])
             self.state.draw_margin = self._first_draw_margin()
             frozen = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]

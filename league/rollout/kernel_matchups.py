@@ -20,7 +20,7 @@ from league.policies.random import RandomPolicy
 from league.rollout.lineups import Lineups, of_worlds
 from league.rollout.matchup_sums import MatchupAdder
 from league.rollout.seat_policies import check_seat_policy
-from trainers.base.agent_group import make_agent_group
+from trainers.base.agent_group import make_mixed_group
 from trainers.base.seeding import SEEDS
 from trainers.evaluation.kernel_episodes import play_episodes
 from trainers.models.continuous_heads import BoxHead
@@ -53,7 +53,7 @@ class Worlds:
             known = self.known[place] = weakref.WeakSet()
         if not isinstance(policy, Policy) or policy in known:
             return
-        agents = make_agent_group(self.core, seat.members)
+        agents = make_mixed_group(self.core, seat.members)
         check_seat_policy(policy, index, self.core, seat, agents, len(self.rows[place]))
         known.add(policy)
 

@@ -67,7 +67,7 @@ class OpponentSampler:
         self.draw_margin: Tensor = torch.tensor(
             draw_margin, dtype=torch.float64, device=core.device
         )  # a captured CUDA graph reads it
-        self.learners: tuple[str, ...] = tuple(
+        self.roles: tuple[str, ...] = tuple(  # with a learner
             role
             for role in game.roles
             if draw.matchups.shape[1] == len(game.seats)
@@ -95,6 +95,11 @@ class OpponentSampler:
         self.sums = torch.zeros((0, 2 + 3 * seats + pairs), dtype=torch.float64, device=device)
         self.replace(draw)
         self._sample(torch.ones(core.num_envs, dtype=torch.bool, device=device))
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """Names of the learners, see `Game.learners_of`."""
+        return tuple(name for role in self.roles for name in self.game.learners_of(role))
 
     @property
     def seat_policies(self) -> dict[int, SeatPolicies]:
@@ -315,7 +320,7 @@ class OpponentSampler:
             raise ConfigError(f"{self.game.env_id}: expected matchups of {len(seats)} seats, got {got}")
         for index, seat in enumerate(seats):
             drawn, size = draw.matchups[:, index], len(pools[seat.role])
-            if seat.role not in self.learners and bool((drawn == LEARNER).any()):
+            if seat.role not in self.roles and bool((drawn == LEARNER).any()):
                 raise ConfigError(
                     f"role {seat.role}: expected policies only, as it has no learner, got {LEARNER} in a matchup"
                 )
