@@ -198,4 +198,4 @@ def test_exported_teams_have_one_policy_per_action_space(tmp_path, capsys):
         assert main(["exploit", str(path), *common, *more, "--save-responses", str(folder)]) == 0
         assert set(checkpoint.load(folder / "response-0").policies) == {*NAMES, "agent"}
     assert "adversary" in capsys.readouterr().out
-    assert main(["eval", str(tmp_path / "saved"), "--episodes", "4", "--num-envs", "4", "--device", "cpu"]) == 0
+    assert main(["eval", str(tmp_path / "saved"), "--episodes", "4", "--device", "cpu"]) == 0
