@@ -88,7 +88,7 @@ class RunTables:
         return dict.fromkeys(self.game.roles, 0) if self.last is None else self.rated_sizes(self.last)
 
     def in_table(self, strategy: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Return the probabilities of the policies in the payoff table from those of all policies, per seat."""
+        """Return the probabilities (n,) of the policies in the payoff table from those of all policies, per seat."""
         if self.kept is None:
             return tuple(strategy)
         kept = [self.kept[seat.role] for seat in self.game.seats]
@@ -145,7 +145,7 @@ class RunTables:
         return found
 
     def _of_all(self, sizes: Mapping[str, int], strategy: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return the probabilities of all policies from those of the policies in the payoff table, per seat."""
+        """Return the probabilities (N,) of all policies from those of the policies in the payoff table, per seat."""
         if self.kept is None:
             return strategy
         found = []

@@ -60,7 +60,7 @@ class LeagueConfig:
     decay: float = setting(0.99, gt=0, le=1)
     """Factor by which each new game reduces the weight of earlier games in a win rate."""
     draw_margin: float | None = None
-    """Largest difference of two seats' returns that counts as a draw; with more than two seats only equal returns do.
+    """Largest difference of both seats' returns that counts as a draw; with more seats only equal returns do.
     None: 0 if the game is zero-sum or symmetric; otherwise the margin with which both seats win equally often.
     It is measured between the first learning players of both seats, at the start and again in every iteration.
     Scores in the payoff table use the first measurement."""
@@ -68,7 +68,7 @@ class LeagueConfig:
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
     max_payoff_cells: int | None = setting(10_000, ge=1)
     """Largest number of cells of the payoff table with more than two seats; None: no limit.
-    With more policies it has those at equal distances, the first and last included; the report names them."""
+    With more policies it has those at equal distances, the first and last included; the report says how many."""
     eval_num_envs: int = setting(16_384, ge=1)
     """Largest number of environments that play payoff cells at once."""
     seed: int = setting(0, ge=0, lt=SEEDS)

@@ -147,7 +147,7 @@ class TeamPolicy(Summarized):
             raise CheckpointError(f"{file}: {error}") from error
 
 
-def join_states(states: Sequence[Mapping[str, Tensor | int | float | str]]) -> State:
+def join_states(states: Sequence[Mapping[str, Any]]) -> State:
     """Return the state of a team from those of its parts."""
     return {f"{PART}.{number}.{name}": each for number, state in enumerate(states) for name, each in state.items()}
 
