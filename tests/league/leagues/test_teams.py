@@ -15,10 +15,16 @@ from league.game import Game
 from league.policies.team import TeamPolicy, policy_from_state, random_policy
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.rollout.matchups import simulate_matchups
+from league.rollout.opponent_sampler import OpponentSampler
 from league.storage.open_run import open_run
 from league.storage.run_config import training as training_config
 from league.storage.run_store import RunStore
+from league.watch.rollouts import record_rollout
+from league.watch.sources.base import MIXTURE
+from league.watch.sources.league import LeagueRun
+from trainers.models.kernel_networks import kernel_policies
 from trainers.storage import checkpoint
 
 SHORT = {"max_cycles": 2}
@@ -199,3 +205,37 @@ def test_exported_teams_have_one_policy_per_action_space(tmp_path, capsys):
         assert set(checkpoint.load(folder / "response-0").policies) == {*NAMES, "agent"}
     assert "adversary" in capsys.readouterr().out
     assert main(["eval", str(tmp_path / "saved"), "--episodes", "4", "--device", "cpu"]) == 0
+
+
+def test_kernels_have_the_network_of_every_agent_of_a_team():
+    pools, names = trained_teams(2), ["leadadversary", "adversary", "agent"]
+    draw = MatchupDistribution(torch.tensor([[1, LEARNER], [2, LEARNER], [0, LEARNER], [LEARNER, 1]]))
+    core = GAME.core(4)
+    sampler = OpponentSampler(core, GAME, draw, pools)
+    assert sampler.learners == tuple(names)
+    table = sampler.kernel_table(names)
+    assert table is not None
+    (one, two), prey = (pools["adversary"][place].members for place in (1, 2)), pools["agent"][1]
+    wanted = [
+        [one[0], *[one[1]] * 3, 2, 2],
+        [two[0], *[two[1]] * 3, 2, 2],
+        [-1, -1, -1, -1, 2, 2],
+        [0, 1, 1, 1, prey, prey],
+    ]
+    for row, expected in zip(table.index.tolist(), wanted, strict=False):
+        for found, policy in zip(row, expected, strict=True):
+            if isinstance(policy, int):  # the number of a learner, or random actions
+                assert found == policy
+            else:
+                (alone,) = kernel_policies([policy], core.device, 0)
+                assert torch.equal(table.policies[found - len(names)].weights, alone.weights)
+
+
+def test_viewer_plays_the_mixture_of_teams(tmp_path):
+    running = league(tmp_path, "uniform", game=GAME, iterations=1)
+    running.run()
+    running.store.close()
+    read = LeagueRun(tmp_path).read()
+    answer = record_rollout(read.stage, (MIXTURE, MIXTURE), seed=1, worlds=2)
+    assert answer["steps"] == 2
+    assert [seat["policy"] for seat in answer["seats"]] == [MIXTURE, MIXTURE]
