@@ -100,10 +100,10 @@ def _opponents(
 ) -> Iterator[tuple[tuple[str, ...], float]]:
     """Yield the opponents of the other seats, which have these roles, with their probability.
 
-    Of more than `MAX_LINEUPS` combinations this many are sampled. Every opponent keeps its share of each seat, up to
-    the probability of one sample.
+    Of more than `MAX_LINEUPS` combinations of several seats this many are sampled. Every opponent keeps its share of
+    each seat, up to the probability of one sample.
     """
-    if math.prod(len(shares[role]) for role in roles) <= MAX_LINEUPS:
+    if len(roles) == 1 or math.prod(len(shares[role]) for role in roles) <= MAX_LINEUPS:
         for chosen in itertools.product(*(shares[role].items() for role in roles)):
             yield tuple(who for who, _ in chosen), math.prod(share for _, share in chosen)
         return
