@@ -15,10 +15,10 @@ from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
-from trainers.base.agent_group import make_agent_group
+from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.serialization import check_fields
 
-__all__ = ["Game", "Seat", "is_two_player_zero_sum", "require_two_player_zero_sum"]
+__all__ = ["Game", "Seat", "SeatPart", "is_two_player_zero_sum", "require_two_player_zero_sum", "seat_parts"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,16 @@ class Seat:
     """Name of the population of its policies."""
     members: tuple[str, ...]
     """Groups or agents of the seat; the return of the seat is the sum of their returns."""
+
+
+@dataclass(frozen=True)
+class SeatPart:
+    """Agents of a seat with one action space. The policy of a seat with several parts is a team of one per part."""
+
+    members: tuple[str, ...]
+    """Groups or agents of the part."""
+    places: tuple[int, ...]
+    """Positions of its agents among those of the seat."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,12 @@ class Game:
             env_id: Environment, such as "KuhnPoker-v0".
             env: Arguments of the environment.
             shared: Whether all seats share one population; None: if the game is symmetric.
-            **declared: `roles` (groups or agents by role) and `zero_sum`, if the environment does not declare them.
+            **declared: `roles` and `zero_sum`, if the environment does not declare them. A role has the groups or
+                agents of its seat, or a sequence of them for each of several seats:
+                `{"hunter": (("agent_0",), ("agent_1",))}` are the seats hunter_0 and hunter_1.
 
         Raises:
-            ConfigError: There are no roles, or agents of a role (with `shared`, all agents) differ in action space.
+            ConfigError: There are no roles, or seats of a role (with `shared`, all seats) differ in action spaces.
         """
         core = gpu_envs.make(env_id, num_envs=1, device="cpu", **(env or {})).core
         definition = core.definition
@@ -73,14 +85,17 @@ class Game:
                 f"{env_id}: expected an environment with roles, got none; use another one, such as SimpleTag-v0, "
                 "or declare them: --roles ROLE=GROUP, Game.of(id, roles={'role': ('group', ...)}), EnvDefinition.roles"
             )
-        _check_roles(env_id, roles, core)
+        seats = _seats(env_id, roles)
+        _check_seats(env_id, seats, core)
         if shared is None:
             shared = definition.symmetric and roles == definition.roles
         if shared:
-            make_agent_group(core, [member for members in roles.values() for member in members])
-        population = _common(roles) if shared else None
-        seats = (Seat(name, population or name, tuple(members)) for name, members in roles.items())
-        return cls(env_id, tuple(seats), dict(env or {}), zero_sum)
+            population = _common(roles)
+            seats = [dataclasses.replace(seat, role=population) for seat in seats]
+        game = cls(env_id, tuple(seats), dict(env or {}), zero_sum)
+        for role in game.roles:
+            _check_role(env_id, role, [game.seats[seat] for seat in game.seats_of(role)], core)
+        return game
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
@@ -91,6 +106,33 @@ class Game:
     def shared(self) -> bool:
         """True if all of several seats share one population."""
         return len(self.roles) == 1 and len(self.seats) > 1
+
+    @cached_property
+    def parts(self) -> tuple[tuple[SeatPart, ...], ...]:
+        """Parts of every seat: agents with one action space."""
+        core = self.core(1)
+        return tuple(seat_parts(core, seat.members) for seat in self.seats)
+
+    def learners_of(self, role: str) -> tuple[str, ...]:
+        """Return the names of the learners of a role: its own, or those of the parts of its seats.
+
+        A part is named by its first member, like the policy of this group in `gpu-envs train`.
+        """
+        seat = self.seats_of(role)[0]
+        if len(self.parts[seat]) == 1:
+            return (role,)
+        names = [part.members[0] for part in self.parts[seat]]
+        return tuple(f"{role}-{name}" if name in self.roles and name != role else name for name in names)
+
+    @property
+    def learner_of_member(self) -> dict[str, str]:
+        """Name of the learner of every group or agent."""
+        return {
+            member: name
+            for seat, parts in zip(self.seats, self.parts, strict=True)
+            for part, name in zip(parts, self.learners_of(seat.role), strict=True)
+            for member in part.members
+        }
 
     def seats_of(self, role: str) -> tuple[int, ...]:
         """Return the indices of the seats of a role."""
@@ -124,7 +166,7 @@ class Game:
         core = gpu_envs.make(
             self.env_id, num_envs=num_envs, device=device, seed=seed, reuse_buffers=True, **settings
         ).core
-        _check_roles(self.env_id, {seat.name: seat.members for seat in self.seats}, core)
+        _check_seats(self.env_id, self.seats, core)
         return core
 
     def to_json(self) -> dict[str, Any]:
@@ -159,19 +201,74 @@ class Game:
         return cls(recorded_id(game["env_id"], where), seats, game["env"], game["zero_sum"])
 
 
-def _check_roles(env_id: str, roles: Mapping[str, Any], core: Core) -> None:
-    rows: list[int] = []
+def _seats(env_id: str, roles: Mapping[str, Sequence[Any]]) -> list[Seat]:
+    """Return the seats of roles: one with the name of its role, or several with numbers."""
+    seats: list[Seat] = []
     for role, members in roles.items():
-        for member in members:
+        if all(isinstance(member, str) for member in members):
+            seats.append(Seat(role, role, tuple(members)))
+            continue
+        for number, own in enumerate(members):
+            if isinstance(own, str) or not own:
+                raise ConfigError(
+                    f"{env_id}: role {role}: expected groups or agents of one seat, or a list of them for every seat, "
+                    f"got {own!r:.80} among {len(members)}"
+                )
+            seats.append(Seat(f"{role}_{number}", role, tuple(own)))
+    if len({seat.name for seat in seats}) < len(seats):
+        raise ConfigError(f"{env_id}: roles: expected different names of seats, got {[seat.name for seat in seats]}")
+    return seats
+
+
+def _check_seats(env_id: str, seats: Sequence[Seat], core: Core) -> None:
+    rows: list[int] = []
+    for seat in seats:
+        for member in seat.members:
             if member not in core.groups and member not in core.possible_agents:
                 known = ", ".join((*core.groups, *core.possible_agents))
                 raise ConfigError(
-                    f"{env_id}: role {role}: expected groups or agents among {known:.200}, got {member!r}"
+                    f"{env_id}: role {seat.role}: expected groups or agents among {known:.200}, got {member!r}"
                 )
             rows += core.groups.get(member) or [core.possible_agents.index(member)]
-        make_agent_group(core, members)
+        for part in seat_parts(core, seat.members):
+            make_agent_group(core, part.members)
     if sorted(rows) != list(range(core.num_agents)):
-        raise ConfigError(f"{env_id}: roles: expected every agent in exactly one role, got {dict(roles)}")
+        members = {seat.name: seat.members for seat in seats}
+        raise ConfigError(f"{env_id}: roles: expected every agent in exactly one role, got {members}")
+
+
+def seat_parts(core: Core, members: Sequence[str]) -> tuple[SeatPart, ...]:
+    """Return the parts of a seat with these members, in the order of their first members."""
+    spaces, parts, places = [], list[list[str]](), list[list[int]]()
+    first = 0  # place of the member's first agent
+    for member in members:
+        rows = agent_rows_of(core, [member])
+        space = core.action_spaces[core.possible_agents[rows[0]]]
+        if space not in spaces:
+            spaces.append(space)
+            parts.append([])
+            places.append([])
+        which = spaces.index(space)
+        parts[which].append(member)
+        places[which] += range(first, first + len(rows))
+        first += len(rows)
+    return tuple(SeatPart(tuple(own), tuple(at)) for own, at in zip(parts, places, strict=True))
+
+
+def _check_role(env_id: str, role: str, seats: Sequence[Seat], core: Core) -> None:
+    """Raise ConfigError unless one policy can play all seats of a role."""
+    every = [seat_parts(core, seat.members) for seat in seats]
+    if all(len(parts) == 1 for parts in every):
+        make_agent_group(core, [member for seat in seats for member in seat.members])
+        return
+    spaces = [[make_agent_group(core, part.members).space for part in parts] for parts in every]
+    if any(own != spaces[0] for own in spaces) or any(
+        [len(part.places) for part in parts] != [len(part.places) for part in every[0]] for parts in every
+    ):
+        raise ConfigError(
+            f"{env_id}: role {role}: expected seats with equally many agents of each action space, got different ones; "
+            "give each seat a role of its own"
+        )
 
 
 def _common(roles: Mapping[str, Any]) -> str:

@@ -109,7 +109,7 @@ class EightPlayers(LeagueBuilder):
         """Return a player per device."""
         return players_per_role(game, "main", DEVICES)
 
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
+    def matches(self, roster: Roster, player: Player, role: str) -> list[Match]:
         """Return all other players."""
         return uniform_matches([name for name in roster.learning() if name != player.name])
 

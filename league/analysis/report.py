@@ -19,7 +19,7 @@ from league.analysis.run_tables import RunTables
 from league.analysis.training_matches import count_training_matches
 from league.evaluation.approximate_exploitability import approximate_exploitability
 from league.executors import Executor
-from league.storage.run_config import sizes, training
+from league.storage.run_config import training
 from league.storage.run_store import RunStore, derive_named_seed
 
 __all__ = ["read_report"]
@@ -50,7 +50,7 @@ def read_report(
     if tables.last is None:
         missing = "no iteration is complete yet" if not tables.rows else "the payoff table is not complete yet"
         tables.left_out["ratings and measures"] = missing
-    elif rated != sizes(store):
+    elif rated != tables.table.sizes:
         tables.left_out["measures of the last policies"] = "their payoffs are not complete yet"
     if len(game.seats) != 2:
         tables.left_out["figure of payoffs"] = f"expected two seats, got {len(game.seats)}; see report.json"
@@ -89,7 +89,7 @@ def read_report(
     )
 
 
-def _policies(store: RunStore, role: str, columns: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
+def _policies(store: RunStore, role: str, columns: Mapping[str, Sequence[float | None]]) -> list[dict[str, Any]]:
     return [
         {
             "name": entry.name,
@@ -107,9 +107,15 @@ def _policies(store: RunStore, role: str, columns: Mapping[str, Sequence[float]]
 def _payoffs(tables: RunTables) -> dict[str, Any]:
     if tables.exact:
         zero = torch.zeros_like(tables.payoffs)
-        return {"exact": True, "mean": tables.payoffs.tolist(), "half_width": zero.tolist(), "count": None}
+        return {
+            "exact": True,
+            "mean": tables.payoffs.tolist(),
+            "half_width": zero.tolist(),
+            "count": None,
+            "kept": None,
+        }
     table = tables.table
-    found = {"exact": False, "mean": table.mean.tolist(), "half_width": table.half_width.tolist()}
+    found = {"exact": False, "mean": table.mean.tolist(), "half_width": table.half_width.tolist(), "kept": tables.kept}
     return {**found, "count": table.count.tolist(), "win_rate": table.win_rate().tolist()}
 
 

@@ -32,10 +32,12 @@ class Report:
     """Policies by role, oldest first: `name`, `index`, `kind`, `player`, `parent` (index), `iteration`, and if known
     `weight`, `elo`, `alpharank` and `nash_average`."""
     rated: dict[str, int]
-    """Number of the first policies of each role whose payoffs are complete; measures are computed for them."""
+    """Number of the first policies of the payoff table of each role whose payoffs are complete; measures are computed
+    for them."""
     payoffs: dict[str, Any]
     """Payoffs: `exact`, nested lists `mean` (S, ...) and `half_width` (S, ...) of the 95 % interval, and `count`. With
-    sampled payoffs also `win_rate` (...) of the first seat."""
+    sampled payoffs also `win_rate` (...) of the first seat. `kept` has the indices of the policies of the axes by role,
+    if the table is limited (`LeagueConfig.max_payoff_cells`), else None."""
     iterations: list[dict[str, Any]]
     """Iterations with `iteration`, `seconds`, `episodes`, `policies`, `strategy` (one list per seat) and measures.
 
@@ -55,7 +57,8 @@ class Report:
     measures: dict[str, float]
     """Measures by name; those of a role as "name/role"."""
     matches: dict[str, Any]
-    """Training episodes `by_role` and `by_kind` of the learner, and `by_pair` (learner, opponent, episodes)."""
+    """Training episodes `by_role` and `by_kind` of the learner, and `by_pair` (learner, opponent, episodes). In leagues
+    with more than two seats, the last two count an episode once per opponent."""
     left_out: dict[str, str]
     """Reasons for missing measures, by name."""
     files: list[str] = field(default_factory=list)

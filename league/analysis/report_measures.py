@@ -26,7 +26,7 @@ __all__ = ["iteration_rows", "policy_ratings", "population_measures"]
 def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
     """Return the measures of every iteration's meta-strategy, see `Report.iterations`."""
     found, best, pending, evaluated = [], math.inf, [], _evaluated_by_run(tables)
-    rated = {} if tables.last is None else tables.sizes(tables.last)
+    rated = {} if tables.last is None else tables.rated_sizes(tables.last)
     last = None if tables.last is None else tables.sub_game(rated)
     for number, row in tables.rows.items():
         strategy, nash_conv = tables.strategies.get(number), row.get("nash_conv")
@@ -36,8 +36,8 @@ def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
                 pending.append(number)
             elif nash_conv is None:
                 nash_conv = _nash_conv(tables, strategy)
-            if last is not None and tables.sizes(number) != rated:  # without later policies the gain is unknown
-                wide = zip(strategy, last.shape[1:], strict=True)
+            if last is not None and tables.rated_sizes(number) != rated:  # without later policies the gain is unknown
+                wide = zip(tables.in_table(strategy), last.shape[1:], strict=True)
                 padded = tuple(pad(each, (0, size - len(each))) for each, size in wide)
                 if row.get("joint") is None:
                     gain = solvers.nash_gap(last, MetaStrategy(padded))
@@ -101,10 +101,10 @@ def _gain_half_width(tables: RunTables, rated: Mapping[str, int], marginals: Seq
     return total
 
 
-def policy_ratings(tables: RunTables, rated: Mapping[str, int]) -> dict[str, dict[str, list[float]]]:
-    """Return the ratings of the first policies, by role and by name of the rating."""
+def policy_ratings(tables: RunTables, rated: Mapping[str, int]) -> dict[str, dict[str, list[float | None]]]:
+    """Return the ratings of the first policies, by role and by name of the rating; None outside of the table."""
     game, payoffs = tables.game, tables.sub_game(rated)
-    columns: dict[str, dict[str, list[float]]] = {role: {} for role in game.roles}
+    columns: dict[str, dict[str, list[float | None]]] = {role: {} for role in game.roles}
     found = {
         "elo": tables.measure("Elo", lambda: _elo(tables, rated)),
         "alpharank": tables.measure("alpha-rank", lambda: ratings.alpharank_ratings(payoffs)),
@@ -115,7 +115,7 @@ def policy_ratings(tables: RunTables, rated: Mapping[str, int]) -> dict[str, dic
             continue
         for role in game.roles:
             seats = game.seats_of(role)
-            columns[role][name] = torch.stack([by_seat[seat] for seat in seats]).mean(0).tolist()
+            columns[role][name] = tables.by_index(role, torch.stack([by_seat[seat] for seat in seats]).mean(0).tolist())
     return columns
 
 

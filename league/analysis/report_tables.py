@@ -57,10 +57,11 @@ def tables(report: Report) -> list[Table]:
     found: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
     if report.iterations:
         known = [key for key in ITERATIONS if any(row[key] is not None for row in report.iterations)]
+        few = len(report.policies) <= 2  # names of more roles would fill the row
         rows = [
             [
                 str(row["iteration"]),
-                format_sizes(row["policies"]),
+                format_sizes(row["policies"]) if few else "/".join(map(str, row["policies"].values())),
                 *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in known),
             ]
             for row in report.iterations
@@ -90,7 +91,8 @@ def tables(report: Report) -> list[Table]:
     for name, title in (("by_role", "role"), ("by_kind", "kind")):
         if report.matches[name]:
             rows = [[key, f"{count:,}"] for key, count in report.matches[name].items()]
-            found.append((f"Training episodes by {title}", [title, "episodes"], rows))
+            each = ", once per opponent" if title == "kind" and _counts_opponents(report) else ""
+            found.append((f"Training episodes by {title}{each}", [title, "episodes"], rows))
     if report.left_out:
         found.append(("Left out", ["measure", "reason"], [[name, why] for name, why in report.left_out.items()]))
     return found
@@ -101,12 +103,17 @@ def page_tables(report: Report) -> list[Table]:
     (_, head, rows), *others = tables(report)
     found = [("Summary", head, rows), *others]
     if pairs := sorted(report.matches["by_pair"], key=lambda pair: -pair[2]):
-        title = "Training episodes by pair"
+        title = "Training episodes by pair" + (", once per opponent" if _counts_opponents(report) else "")
         if len(pairs) > MAX_PAIRS:
             title += f": the {MAX_PAIRS} of {len(pairs):,} pairs with most episodes, see report.json"
         shown = [[learner, opponent, f"{count:,}"] for learner, opponent, count in pairs[:MAX_PAIRS]]
         found.append((title, ["learner", "opponent", "episodes"], shown))
     return found
+
+
+def _counts_opponents(report: Report) -> bool:
+    """Return whether matches are counted by single opponents, as leagues do, and an episode has several of them."""
+    return len(report.seats) > 2 and sum(report.matches["by_kind"].values()) > sum(report.matches["by_role"].values())
 
 
 def summary(report: Report) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -12,7 +12,7 @@ from gpu_envs.errors import ConfigError
 from league import solvers
 from league.evaluation.tabular_game import TabularGame
 from league.game import Game
-from league.rollout.payoff_table import PayoffTable
+from league.rollout.payoff_table import PayoffTable, kept_policies
 from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
 from league.storage.run_config import sizes, table_of
@@ -47,12 +47,17 @@ class RunTables:
             "exact NashConv", lambda: TabularGame.of(self.game, required=True)
         )
         self.exact: bool = store.config.get("payoff_estimation") == "exact" and self.tabular is not None
-        self.table: PayoffTable = table_of(store)
+        limit = store.config.get("max_payoff_cells")
+        self.kept: dict[str, list[int]] | None = kept_policies(self.game, sizes(store), limit)
+        if self.kept is not None:
+            shown = ", ".join(f"{len(own)} of {sizes(store)[role]} {role}" for role, own in self.kept.items())
+            self.left_out["payoffs of other policies"] = f"max_payoff_cells = {limit}: the table has {shown}"
+        self.table: PayoffTable = table_of(store, self.kept)
         self.payoffs: Tensor = self.table.meta_game()
         if self.exact and self.tabular is not None and all(sizes(store).values()):
             self.payoffs = self.tabular.payoffs(store.populations)
         self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
-        self.last: int | None = max((n for n in self.rows if self._complete(self.sizes(n))), default=None)
+        self.last: int | None = max((n for n in self.rows if self._complete(self.rated_sizes(n))), default=None)
         self.strategies: dict[int, tuple[Tensor, ...]] = self._strategies()
 
     def measure(self, name: str, compute: Callable[[], T]) -> T | None:
@@ -70,10 +75,33 @@ class RunTables:
             for role, population in self.store.populations.items()
         }
 
+    def rated_sizes(self, iteration: int) -> dict[str, int]:
+        """Return the number of policies of each role after an iteration that are in the payoff table."""
+        counts = self.sizes(iteration)
+        if self.kept is None:
+            return counts
+        return {role: sum(index < counts[role] for index in own) for role, own in self.kept.items()}
+
     @property
     def rated(self) -> dict[str, int]:
-        """Number of the first policies of each role whose payoffs are all known."""
-        return dict.fromkeys(self.game.roles, 0) if self.last is None else self.sizes(self.last)
+        """Number of the first policies of the payoff table of each role whose payoffs are all known."""
+        return dict.fromkeys(self.game.roles, 0) if self.last is None else self.rated_sizes(self.last)
+
+    def in_table(self, strategy: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Return the probabilities (n,) of the policies in the payoff table from those of all policies, per seat."""
+        if self.kept is None:
+            return tuple(strategy)
+        kept = [self.kept[seat.role] for seat in self.game.seats]
+        return tuple(
+            each[[index for index in own if index < len(each)]] for each, own in zip(strategy, kept, strict=True)
+        )
+
+    def by_index(self, role: str, values: Sequence[float]) -> list[float | None]:
+        """Return values of the first policies of the payoff table by the policies' indices; None for other policies."""
+        if self.kept is None:
+            return list(values)
+        known = dict(zip(self.kept[role], values, strict=False))
+        return [known.get(index) for index in range(max(known, default=-1) + 1)]
 
     def final_iteration(self) -> int | None:
         """Return the iteration whose meta-strategy is the result of the run; None: there is none yet."""
@@ -113,8 +141,19 @@ class RunTables:
                 ):
                     found[number] = before
                 else:
-                    found[number] = self._equilibrium(self.sub_game(sizes))
+                    found[number] = self._of_all(sizes, self._equilibrium(self.sub_game(self.rated_sizes(number))))
         return found
+
+    def _of_all(self, sizes: Mapping[str, int], strategy: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return the probabilities (N,) of all policies from those of the policies in the payoff table, per seat."""
+        if self.kept is None:
+            return strategy
+        found = []
+        for seat, own in zip(self.game.seats, strategy, strict=True):
+            whole = own.new_zeros(sizes[seat.role])
+            whole[self.kept[seat.role][: len(own)]] = own
+            found.append(whole)
+        return tuple(found)
 
     def _equilibrium(self, payoffs: Tensor) -> tuple[Tensor, ...]:
         if self.solver == "prd":  # scaled payoffs suit a fixed step size, and few steps are enough for every iteration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import torch
 
@@ -13,7 +14,7 @@ from gpu_envs.errors import ConfigError, format_names
 from gpu_envs.runtime.core import Core
 from league.analysis.run_tables import RunTables
 from league.game import Game, Seat
-from league.policies.team import TeamPolicy
+from league.policies.team import TeamPolicy, part_policy
 from league.solvers import MetaStrategy
 from league.storage.run_store import RunStore
 from trainers.base.agent_group import agent_rows_of
@@ -46,23 +47,29 @@ class SavedProfile:
     @property
     def has_networks(self) -> bool:
         """Whether responses can start from the most probable policies, see `probable_policies`."""
-        return all(isinstance(each, Policy) for each in self._most_probable().values())
+        return all(self._can_start(role, policy) for role, policy in self._most_probable().items())
 
-    def probable_policies(self) -> dict[str, Policy]:
+    def probable_policies(self) -> dict[str, Policy | TeamPolicy]:
         """Return the most probable policy of each role, from whose weights a response can start.
 
         Raises:
-            ConfigError: It is not a network, but a random, tabular or mixed policy, or a team.
+            ConfigError: It is not a network, or a network per action space, but a random, tabular or mixed policy, or a
+                team of other networks.
         """
         found = {}
         for role, policy in self._most_probable().items():
-            if not isinstance(policy, Policy):
+            if not self._can_start(role, policy):
                 raise ConfigError(
                     f"{self.path}: {role}: expected a network as the most probable policy, got a "
                     f"{type(policy).__name__}; use --response-init scratch"
                 )
             found[role] = policy
         return found
+
+    def _can_start(self, role: str, policy: PolicyProtocol) -> TypeGuard[Policy | TeamPolicy]:
+        """Return whether a policy is a network for each part of the role's seats, as learners have them."""
+        parts = self.game.parts[self.game.seats_of(role)[0]]
+        return all(isinstance(part_policy(policy, parts, number), Policy) for number in range(len(parts)))
 
     def _most_probable(self) -> dict[str, PolicyProtocol]:
         by_role = self.game.marginals_by_role(self.strategy.marginals)

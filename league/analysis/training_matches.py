@@ -24,8 +24,7 @@ def count_training_matches(tables: RunTables) -> dict[str, Any]:
     kinds: dict[str, int] = {}
     pairs: dict[tuple[str, str], int] = {}
 
-    def add(role: str, kind: str, learner: str, opponent: str, count: int) -> None:
-        roles[role] = roles.get(role, 0) + count
+    def add(kind: str, learner: str, opponent: str, count: int) -> None:
         kinds[kind] = kinds.get(kind, 0) + count
         pairs[learner, opponent] = pairs.get((learner, opponent), 0) + count
 
@@ -37,9 +36,11 @@ def count_training_matches(tables: RunTables) -> dict[str, Any]:
         ]
         opponent = " + ".join(entry.name for entry in others) or match.role
         kind = " + ".join(entry.kind for entry in others) or "self"
-        add(match.role, f"learner - {kind}", f"{match.role}, iteration {match.iteration}", opponent, match.count)
+        roles[match.role] = roles.get(match.role, 0) + match.count
+        add(f"learner - {kind}", f"{match.role}, iteration {match.iteration}", opponent, match.count)
     players = {player.name: player for player in read_players(store)}
     for row in tables.rows.values():
+        episodes = row.get("episodes")
         for learner, opponents in row.get("matches", {}).items():
             for opponent, count in opponents.items():
                 if learner not in players or opponent not in {RANDOM_NAME, *players}:
@@ -48,6 +49,10 @@ def count_training_matches(tables: RunTables) -> dict[str, Any]:
                         f"{opponent!r:.80}"
                     )
                 one = players[learner]
-                add(one.role, f"{one.kind} - {opponent_kind(players, opponent)}", learner, opponent, count)
+                add(f"{one.kind} - {opponent_kind(players, opponent)}", learner, opponent, count)
+            if opponents:  # with more than two seats an episode has several opponents
+                matches, role = sum(opponents.values()), players[learner].role
+                own = episodes.get(learner, matches) if isinstance(episodes, dict) else matches
+                roles[role] = roles.get(role, 0) + own
     by_pair = [[*pair, count] for pair, count in pairs.items()]
     return {"by_role": roles, "by_kind": kinds, "by_pair": by_pair}

@@ -60,6 +60,7 @@ class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     """Environment setting, such as num_players=3. Repeat the option for several settings."""
     roles: Repeated = ()
     """A role and its groups or agents, such as even=agent_0,agent_2. Repeat the option until every agent has a role.
+    "/" divides a role into several seats, whose policies are of one population: hunter=agent_0/agent_1,agent_2.
     Default: the roles that the environment declares."""
     init_from: OptionalStr = None
     """Run, checkpoint or zoo:NAME whose policies new learners begin with, by role; a single policy is that of all
@@ -115,21 +116,27 @@ def train_command(argv: list[str]) -> int:
             return output.exit_code
 
 
-def _roles(args: LeagueTrainOptions) -> dict[str, tuple[str, ...]]:
-    """Return the members of each role of --roles; {} without the option."""
+def _roles(args: LeagueTrainOptions) -> dict[str, tuple[Any, ...]]:
+    """Return the members of each role of --roles, or those of each of its seats; {} without the option."""
     found = {}
     for role, members in parse_pairs(args.roles, "--roles").items():
-        names = members.split(",") if isinstance(members, str) else members
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        if isinstance(members, str):
+            seats = [tuple(seat.split(",")) for seat in members.split("/")]
+            members = seats[0] if len(seats) == 1 else seats
+        if not isinstance(members, list | tuple) or not all(isinstance(each, str | list | tuple) for each in members):
             raise ConfigError(f"--roles {role}={members}: expected groups or agents, such as {role}=agent_0,agent_2")
-        found[role] = tuple(names)
+        found[role] = tuple(members)
     return found
 
 
 def _settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
     """Return the settings of a run that its result depends on, as in a configuration file."""
     own = {name: getattr(args, name) for name in ("algorithm", "shared_population", "num_threads")}
-    own |= {"roles": {seat.name: list(seat.members) for seat in game.seats}} if args.roles else {}
+    if args.roles:
+        own["roles"] = {
+            role: [each if isinstance(each, str) else list(each) for each in members]
+            for role, members in _roles(args).items()
+        }
     return {"env_id": game.env_id, "env": dict(game.env), **own, **dataclasses.asdict(config)}
 
 

@@ -13,7 +13,7 @@ from gpu_envs.utils.progress import Progress
 from league import solvers
 from league.evaluation.tabular_game import TabularGame, is_tabular
 from league.executors import Coordinator, RemoteTask
-from league.game import Game
+from league.game import Game, is_two_player_zero_sum
 from league.solvers import MetaStrategy
 from league.storage.run_store import RunStore
 from trainers.config.train_config import TrainConfig
@@ -39,8 +39,11 @@ UNKNOWN: dict[str, Any] = {"nash_conv": None, "exploitability": None, "best_nash
 
 
 def is_evaluated(game: Game, train: TrainConfig) -> bool:
-    """Return whether NashConv of a league is computed: the game is tabular and zero-sum, its policies not recurrent."""
-    return game.zero_sum and is_tabular(game, train)
+    """Return whether a league computes NashConv: the game is tabular and zero-sum, its policies not recurrent.
+
+    With more than two seats only the report computes it, for the meta-strategy that it chooses.
+    """
+    return is_two_player_zero_sum(game) and is_tabular(game, train)
 
 
 class Evaluation:

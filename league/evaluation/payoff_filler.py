@@ -11,11 +11,11 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.executors import Coordinator, RemoteTask
 from league.game import Game
-from league.rollout.matchup_distribution import narrow
+from league.rollout.matchup_distribution import narrow, widen
 from league.rollout.matchups import MatchupResults, simulate_matchups
-from league.rollout.payoff_table import PayoffTable
+from league.rollout.payoff_table import PayoffTable, kept_policies
 from league.storage.records import MAX_EPISODES
-from league.storage.run_config import sizes, table_of
+from league.storage.run_config import add_to_table, sizes, table_of
 from league.storage.run_store import RunStore, derive_named_seed
 from trainers.models.policy import PolicyProtocol
 
@@ -51,7 +51,14 @@ class PayoffFiller:
     its tasks is submitted. So a resumed run submits the same tasks with the same seeds.
     """
 
-    def __init__(self, store: RunStore, coordinator: Coordinator, sampling: PayoffSamplingConfig, seed: int) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        coordinator: Coordinator,
+        sampling: PayoffSamplingConfig,
+        seed: int,
+        max_cells: int | None = None,
+    ) -> None:
         """Read the payoff table.
 
         Args:
@@ -59,12 +66,14 @@ class PayoffFiller:
             coordinator: Coordinator of the run.
             sampling: Settings of payoff estimation.
             seed: Random seed of the run.
+            max_cells: Largest number of cells with more than two seats, see `kept_policies`; None: no limit.
         """
         self.store: RunStore = store
+        self.max_cells: int | None = max_cells
         self.coordinator: Coordinator = coordinator
         self.sampling: PayoffSamplingConfig = sampling
         self.seed: int = seed
-        self.table = table_of(store)
+        self._read_table()
         self._submitted: dict[str, Tensor] = {}  # matchups of the submitted tasks
 
     def resume(self) -> None:
@@ -72,21 +81,27 @@ class PayoffFiller:
 
         The coordinator must have no tasks of this table.
         """
-        self.table: PayoffTable = table_of(self.store)
+        self._read_table()
         self._submitted = {}
         for step in self.store.tasks():
             if step.endswith(_PLAN):
                 self._submit_plan(step.removesuffix(_PLAN))
 
+    def _read_table(self) -> None:
+        """Read the payoff table: of all policies, or of those that a limited table keeps."""
+        self.kept: dict[str, list[int]] | None = kept_policies(self.store.game, sizes(self.store), self.max_cells)
+        self.table: PayoffTable = table_of(self.store, self.kept)
+
     def plan(self, name: str, least: int = 1) -> None:
-        """Plan and submit the missing cells that are not submitted yet.
+        """Plan and submit the missing cells that are not submitted yet; of a limited table, only `fill` does.
 
         Args:
             name: Unique name of the plan in the run.
             least: Smallest number of missing episodes; with fewer, nothing is planned. Small batches cost as much as
                 large ones.
         """
-        self._plan(name, None, least)
+        if kept_policies(self.store.game, sizes(self.store), self.max_cells) is None:
+            self._plan(name, None, least)
 
     def fill(self, name: str) -> None:
         """Simulate until every cell has its episodes and its confidence intervals are narrow enough.
@@ -109,8 +124,13 @@ class PayoffFiller:
         """Commit a plan and submit its tasks; return whether the plan has any cells, or was committed before."""
         if self.store.done(name + _PLAN):
             return True
-        self.table.grow(sizes(self.store))
+        if kept_policies(self.store.game, sizes(self.store), self.max_cells) != self.kept:
+            self._read_table()
+        if self.kept is None:
+            self.table.grow(sizes(self.store))
         matchups, episodes = self.table.missing(self.sampling.episodes, ci_half_width)
+        if self.kept is not None:
+            matchups = widen(self.store.game, self.kept, matchups)
         if self._submitted:
             submitted = {tuple(matchup) for batch in self._submitted.values() for matchup in batch.tolist()}
             known = torch.tensor([tuple(matchup) in submitted for matchup in matchups.tolist()], dtype=torch.bool)
@@ -144,7 +164,7 @@ class PayoffFiller:
             with self.store.step(key) as result:
                 self.store.add_results(matchups, results)
                 result["episodes"] = int(results.count.sum())
-            self.table.add(matchups, results)
+            add_to_table(self.table, matchups, results, self.kept)
             del self._submitted[key]
 
         self._submitted[key] = matchups

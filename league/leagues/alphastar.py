@@ -19,9 +19,8 @@ from league.leagues.builder import (
     LeagueBuilder,
     LeagueResult,
     Roster,
-    learning_opponents,
+    groups_across_roles,
     merge_matches,
-    pairs,
     players_per_role,
     uniform_matches,
     weighted_matches,
@@ -129,8 +128,8 @@ class AlphaStarConfig:
     exploiter_matches: ExploiterMatches = field(default_factory=ExploiterMatches)
     """Matches of both kinds of exploiters."""
     shared_worlds: bool = True
-    """Train main agents of different roles as pairs in the same worlds: when they meet, both learn.
-    Exploiters train in worlds of their own. StarCraft's agents share a role, so the paper has no such pairs."""
+    """Train main agents of different roles in the same worlds: when they meet, all of them learn.
+    Exploiters train in worlds of their own. StarCraft's agents share a role, so the paper has no such groups."""
     freeze_start: bool = True
     """Add frozen copies of the main agents' first weights at the start."""
 
@@ -187,17 +186,17 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
         """Return whether the player is a main agent and `freeze_start` is set."""
         return self.config.freeze_start and player.kind == MAIN
 
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """Return the matches by the rules of the player's kind."""
+    def matches(self, roster: Roster, player: Player, role: str) -> list[Match]:
+        """Return the matches against a role by the rules of the player's kind."""
         rules = {MAIN: self._main, MAIN_EXPLOITER: self._main_exploiter, LEAGUE_EXPLOITER: self._league_exploiter}
-        return merge_matches(rules[player.kind](roster, player))
+        return merge_matches(rules[player.kind](roster, player, role))
 
-    def _main(self, roster: Roster, player: Player) -> list[Match]:
+    def _main(self, roster: Roster, player: Player, role: str) -> list[Match]:
         c, rates = self.config.main_matches, roster.win_rates
-        frozen = roster.frozen(roster.facing(player))
+        frozen = roster.frozen(role)
         share = c.pfsp if frozen else 0.0
         matches = weighted_matches(frozen, pfsp(rates.against(player.name, frozen), c.pfsp_weighting), share)
-        mains = learning_opponents(roster, player, MAIN)
+        mains = roster.learning(role, MAIN)
         for opponent in mains:
             found = self._to_verify(roster, player, opponent)
             verified = c.verification / len(mains) if found else 0.0
@@ -208,7 +207,7 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
     def _to_verify(self, roster: Roster, player: Player, opponent: str) -> list[Match]:
         """Return past main exploiters if one wins too often, else forgotten versions of the main agent, if any."""
         c, rates = self.config.main_matches, roster.win_rates
-        exploiters = roster.frozen(roster.facing(player), MAIN_EXPLOITER)
+        exploiters = roster.frozen(roster.players[opponent].role, MAIN_EXPLOITER)
         against = rates.against(player.name, exploiters)
         if len(against) and against.min() < c.exploited_below:
             return weighted_matches(exploiters, pfsp(against, c.pfsp_weighting), 1.0)
@@ -228,9 +227,9 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
             return weighted_matches(versions, pfsp(rates.against(player.name, versions), "variance"), share)
         return [Match(opponent, share)]
 
-    def _main_exploiter(self, roster: Roster, player: Player) -> list[Match]:
+    def _main_exploiter(self, roster: Roster, player: Player, role: str) -> list[Match]:
         c, rates = self.config.exploiter_matches, roster.win_rates
-        mains = learning_opponents(roster, player, MAIN)
+        mains = roster.learning(role, MAIN)
         matches = []
         for opponent in mains:
             share, versions = 1 / len(mains), roster.frozen(parent=opponent)
@@ -242,16 +241,16 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
             matches += [Match(opponent, share * (1 - c.history))] if c.history < 1 else []
         return matches
 
-    def _league_exploiter(self, roster: Roster, player: Player) -> list[Match]:
-        frozen = roster.frozen(roster.facing(player))
+    def _league_exploiter(self, roster: Roster, player: Player, role: str) -> list[Match]:
+        frozen = roster.frozen(role)
         if not frozen:
-            return uniform_matches(learning_opponents(roster, player, MAIN))
+            return uniform_matches(roster.learning(role, MAIN))
         against = roster.win_rates.against(player.name, frozen)
         return weighted_matches(frozen, pfsp(against, self.config.exploiter_matches.league_weighting), 1.0)
 
     def training_groups(self, roster: Roster) -> list[TrainingGroup]:
-        """Return main agents as pairs of both roles, unless `shared_worlds` is off, and exploiters alone."""
-        return pairs(roster, MAIN) if self.config.shared_worlds else super().training_groups(roster)
+        """Return main agents in groups of one per role, unless `shared_worlds` is off, and exploiters alone."""
+        return groups_across_roles(roster, MAIN) if self.config.shared_worlds else super().training_groups(roster)
 
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Freeze players that are ready, and reset exploiters with their reset probability."""
@@ -280,10 +279,7 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
         rules, steps, roster = self.rules[player.kind], result.steps[player.name], result.roster
         if steps < rules.min_steps:
             return False
-        opponents = (
-            learning_opponents(roster, player, MAIN)
-            if player.kind == MAIN_EXPLOITER
-            else roster.frozen(roster.facing(player))
-        )
+        facing = roster.facing(player)
+        opponents = roster.learning(facing, MAIN) if player.kind == MAIN_EXPLOITER else roster.frozen(facing)
         against = roster.win_rates.against(player.name, opponents)
         return steps >= rules.timeout or (len(against) > 0 and float(against.min()) > rules.win_rate)

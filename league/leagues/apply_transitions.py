@@ -15,6 +15,7 @@ from league.leagues.league_state import RANDOM, LeagueState, LearningPlayer, pol
 from league.leagues.player import RANDOM_NAME, Player
 from league.leagues.training_group import SEPARATOR
 from league.leagues.transitions import Change, Copy, Enter, Freeze, Reset, Retire
+from league.policies.kinds import kind_of
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from trainers.config.train_config import TrainConfig
@@ -99,7 +100,8 @@ def _freeze(state: LeagueState, number: int, name: str) -> None:
     parent = population.named(before[-1]).index if before else None
     meta: dict[str, Any] = {"player": name, "kind": player.kind, "steps": own.total_steps}
     copy = f"{name}:{len(before) + 1}"
-    state.store.add_policy(player.role, state.live[name], name=copy, parent=parent, iteration=number, meta=meta)
+    policy = state.live[name]
+    state.store.add_policy(player.role, policy, kind_of(policy), copy, parent, iteration=number, meta=meta)
     state.roster.add(Player(copy, player.role, player.kind, parent=name))
     own.steps = 0
 

@@ -23,9 +23,8 @@ __all__ = [
     "NoLeagueBuilder",
     "Roster",
     "check_numeric",
-    "learning_opponents",
+    "groups_across_roles",
     "merge_matches",
-    "pairs",
     "players_per_role",
     "uniform_matches",
     "weighted_matches",
@@ -36,9 +35,12 @@ class Roster:
     """Players of a league and their win rates at one moment."""
 
     def __init__(self, game: Game, win_rates: WinRates) -> None:
-        """Start without players; raise ConfigError if the game does not have two seats."""
-        if len(game.seats) != 2:
-            raise ConfigError(f"{game.env_id}: expected two seats, got {len(game.seats)}; use psro for other games")
+        """Start without players; raise ConfigError if the game has a single seat."""
+        if len(game.seats) < 2:
+            raise ConfigError(
+                f"{game.env_id}: expected two or more seats, got {len(game.seats)}; divide its agents with --roles, or "
+                "train them with gpu-envs train"
+            )
         self.game: Game = game
         self.win_rates: WinRates = win_rates
         self.players: dict[str, Player] = {}
@@ -52,24 +54,26 @@ class Roster:
             raise ConfigError(f"player {player.name}: expected a role of {self.game.roles}, got {player.role!r}")
         self.players[player.name] = player
 
-    def facing(self, player: Player) -> str:
-        """Return the role of a player's opponents."""
-        return next((role for role in self.game.roles if role != player.role), player.role)
+    def facing(self, player: Player) -> tuple[str, ...]:
+        """Return the roles of the other seats of a player's games: its own role, too, if several seats have it."""
+        return tuple(
+            role for role in self.game.roles if role != player.role or len(self.game.seats_of(player.role)) > 1
+        )
 
     def retire(self, name: str) -> None:
         """Retire a player: it neither trains nor plays anymore."""
         self.retired.add(name)
 
-    def learning(self, role: str | None = None, *kinds: str) -> list[str]:
-        """Return the names of learning players of a role and of kinds (none: all), oldest first."""
+    def learning(self, role: str | Sequence[str] | None = None, *kinds: str) -> list[str]:
+        """Return the names of learning players of one or several roles and of kinds (none: all), oldest first."""
         return [
             p.name
             for p in self.players.values()
             if p.parent is None and p.name not in self.retired and _is(p, role, kinds)
         ]
 
-    def frozen(self, role: str | None = None, *kinds: str, parent: str | None = None) -> list[str]:
-        """Return the names of frozen players of a role, of kinds and of one parent, oldest first."""
+    def frozen(self, role: str | Sequence[str] | None = None, *kinds: str, parent: str | None = None) -> list[str]:
+        """Return the names of frozen players of one or several roles, of kinds and of one parent, oldest first."""
         return [
             p.name
             for p in self.players.values()
@@ -77,8 +81,9 @@ class Roster:
         ]
 
 
-def _is(player: Player, role: str | None, kinds: Sequence[str]) -> bool:
-    return role in (None, player.role) and (not kinds or player.kind in kinds)
+def _is(player: Player, role: str | Sequence[str] | None, kinds: Sequence[str]) -> bool:
+    roles = (role,) if isinstance(role, str) else role
+    return (roles is None or player.role in roles) and (not kinds or player.kind in kinds)
 
 
 @dataclass(frozen=True)
@@ -111,9 +116,8 @@ class LeagueBuilder(ABC):
             def players(self, game):
                 return [Player(f"champion_{role}", role, "champion") for role in game.roles]
 
-            def matches(self, roster, player):
-                champion = f"champion_{roster.facing(player)}"
-                past = roster.frozen(roster.facing(player))
+            def matches(self, roster, player, role):
+                champion, past = f"champion_{role}", roster.frozen(role)
                 if player.kind == "newcomer" or not past:
                     return [Match(champion, 1.0)]
                 return uniform_matches(past, 0.5) + [Match(champion, 0.5)]
@@ -152,21 +156,28 @@ class LeagueBuilder(ABC):
         return False
 
     @abstractmethod
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
+    def matches(self, roster: Roster, player: Player, role: str) -> list[Match]:
         """Return the opponents of a learning player in the next iteration, with probabilities that sum to 1.
 
         Opponents are learning players, frozen players, or the random policy under the name "random".
 
         A learning opponent plays with its weights from the start of the iteration. Only `player` learns from the
-        match, except in a group (`training_groups`). If one population plays all seats, a player may be its own
-        opponent; then both seats learn.
+        match, except in a group (`training_groups`). If several seats have the player's role, a player may be its own
+        opponent; then all seats that it plays learn.
+
+        Args:
+            roster: Players and win rates.
+            player: Learning player, which plays every seat of its role equally often.
+            role: Role of the opponents, one of `roster.facing(player)`. Every other seat with this role has an
+                opponent of its own, sampled independently of the other seats.
         """
 
     def training_groups(self, roster: Roster) -> list[TrainingGroup]:
         """Return the learning players as groups that learn in the same worlds; by default every player is alone.
 
-        Players of a group have different roles and equal training settings. When they meet, both learn. A player plays
-        its partner with the current weights. If a group changes, or a player of it restarts, it starts in new worlds.
+        Players of a group have different roles and equal training settings. When they meet, all of them learn. A player
+        plays its partners with their current weights. If a group changes, or a player of it restarts, it starts in new
+        worlds.
         """
         return [(name,) for name in roster.learning()]
 
@@ -194,11 +205,6 @@ def check_numeric(learner: Any, name: str) -> float:
     return getattr(learner, name)
 
 
-def learning_opponents(roster: Roster, player: Player, kind: str) -> list[str]:
-    """Return the learning opponents of a kind; if one population plays all seats, only the player itself."""
-    return roster.learning(roster.facing(player), kind)
-
-
 def uniform_matches(opponents: Sequence[str], share: float = 1.0) -> list[Match]:
     """Return matches against each opponent with equal probabilities that sum to `share`."""
     return [Match(opponent, share / len(opponents)) for opponent in opponents]
@@ -220,26 +226,26 @@ def merge_matches(matches: Sequence[Match]) -> list[Match]:
 
 
 class NoLeagueBuilder(LeagueBuilder):
-    """Builder of independent learners: one player per role against the current opponent, without frozen players."""
+    """Builder of independent learners: one player per role against the current opponents, without frozen players."""
 
     def players(self, game: Game) -> list[Player]:
         """Return one player per role, `main_0` or `main_ROLE_0`."""
         return players_per_role(game, "main", 1)
 
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """Return the learning player of the other role, or the player itself."""
-        return uniform_matches(learning_opponents(roster, player, "main"))
+    def matches(self, roster: Roster, player: Player, role: str) -> list[Match]:
+        """Return the learning player of the role, which may be the player itself."""
+        return uniform_matches(roster.learning(role, "main"))
 
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Return no transitions."""
         return []
 
 
-def pairs(roster: Roster, kind: str) -> list[TrainingGroup]:
-    """Return the learning players as groups: those of a kind as pairs of both roles, all others alone."""
+def groups_across_roles(roster: Roster, kind: str) -> list[TrainingGroup]:
+    """Return the learning players as groups: those of a kind with one player of every role, all others alone."""
     names, roles = roster.learning(), roster.game.roles
-    paired = list(zip(*(roster.learning(role, kind) for role in roles), strict=False)) if len(roles) == 2 else []
-    partners = {name: pair for pair in paired for name in pair}
+    groups = zip(*(roster.learning(role, kind) for role in roles), strict=False)
+    partners = {name: group for group in groups for name in group}
     return list(dict.fromkeys(partners.get(name, (name,)) for name in names))
 
 

@@ -13,6 +13,7 @@ from league.leagues.player import RANDOM_NAME, Match, Player
 from league.leagues.training_group import TrainingGroup, shared_matchups
 from league.leagues.transitions import Change, Copy, Enter
 from league.rollout.matchup_distribution import MatchupDistribution
+from league.storage.run_store import derive_named_seed
 
 __all__ = ["describe_builder", "first_players", "group_steps", "matchup_distribution", "training_groups", "transitions"]
 
@@ -72,15 +73,19 @@ def matchup_distribution(builder: LeagueBuilder, state: LeagueState, group: Trai
     return shared_matchups(
         state.game,
         {player.role: name for name, player in players.items()},
-        {name: _matches(builder, state.roster, player) for name, player in players.items()},
+        {
+            name: {role: _matches(builder, state.roster, player, role) for role in state.roster.facing(player)}
+            for name, player in players.items()
+        },
         {role: state.members(role) for role in state.game.roles},
+        derive_named_seed(state.seed, "lineups", *group),
     )
 
 
-def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Match]:
+def _matches(builder: LeagueBuilder, roster: Roster, player: Player, facing: str) -> list[Match]:
     """Return the builder's matches with positive probability; raise ConfigError if they are invalid."""
-    who, facing = f"{_name(builder)}.matches: {player.name}", roster.facing(player)
-    matches = builder.matches(roster, player)
+    who = f"{_name(builder)}.matches: {player.name}"
+    matches = builder.matches(roster, player, facing)
     if not isinstance(matches, Sequence) or any(not isinstance(match, Match) for match in matches):
         raise ConfigError(f"{who}: expected a list of Match(opponent, probability), got {matches!r:.200}")
     there = {RANDOM_NAME, *roster.learning(facing), *roster.frozen(facing)}
@@ -94,7 +99,7 @@ def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Mat
             raise ConfigError(f"{who}: expected probabilities >= 0, got {match.probability} of {match.opponent}")
     total = sum(match.probability for match in matches)
     if not abs(total - 1) <= 1e-6:
-        raise ConfigError(f"{who}: expected probabilities that sum to 1, got {total:g}")
+        raise ConfigError(f"{who}: expected probabilities that sum to 1, got {total:g} with role {facing}")
     return [match for match in matches if match.probability]
 
 

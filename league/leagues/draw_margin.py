@@ -19,8 +19,8 @@ MARGIN_TASK = "even"
 class DrawMargins:
     """The draw margins of a league: one at its start, and in asymmetric games one per iteration.
 
-    It is measured if none is given, the game is not zero-sum, and the seats have different populations. The episodes
-    are between the first learning, or latest, player of each seat.
+    It is measured if none is given, the game is not zero-sum, and its two seats have different populations. The
+    episodes are between the first learning, or latest, player of each seat.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class DrawMargins:
         self.given: float | None = given
         self.episodes: int = episodes
         self.sampling: PayoffSamplingConfig = sampling
-        self.measured: bool = given is None and not state.game.zero_sum and not state.game.shared
+        game = state.game
+        self.measured: bool = given is None and len(game.seats) == 2 and not game.zero_sum and not game.shared
         """Whether the margin is measured."""
 
     def first(self) -> float:

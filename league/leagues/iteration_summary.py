@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -41,11 +42,11 @@ def iteration_summary(
     matches = {name: {who: games for who, games, *_ in result["matches"]} for name, result in results.items()}
     roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
     for name, met in matches.items():
+        one = roster.players[name]
+        roles[one.role] += results[name]["episodes"]
         for who, games in met.items():
-            one = roster.players[name]
             pair = f"{one.kind} - {opponent_kind(roster.players, who)}"
             kinds[pair] = kinds.get(pair, 0) + games
-            roles[one.role] += games
     return {
         "players": len(roster.players),
         "matches": matches,
@@ -83,10 +84,10 @@ def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def training_result(state: LeagueState, name: str, group: TrainingGroup, tally: EpisodeTally) -> dict[str, Any]:
     """Return the result of one player of a training: matches, number of episodes, mean return and mean score."""
     player = state.roster.players[name]
-    seats, matches = state.game.seats_of(player.role), matches_by_opponent(state, player, group, tally)
+    seats = state.game.seats_of(player.role)
     return {
-        "matches": matches,
-        "episodes": sum(games for _, games, *_ in matches),
+        "matches": matches_by_opponent(state, player, group, tally),
+        "episodes": int(tally.count[tally.learns[:, list(seats)].any(1)].sum()),
         "return": tally.mean_return(seats),
         "score": tally.mean_score(seats),
     }
@@ -95,24 +96,32 @@ def training_result(state: LeagueState, name: str, group: TrainingGroup, tally: 
 def matches_by_opponent(
     state: LeagueState, player: Player, group: TrainingGroup, tally: EpisodeTally
 ) -> list[list[Any]]:
-    """Return a list per opponent: its name, completed episodes, the player's score in them, started episodes.
+    """Return a list per opponent: its name, completed matches, the player's score in them, started matches.
 
-    In a game with one role, a match of the player against itself counts for the first seat.
+    A match is a pair of seats in an episode: one that the player learns in, and one of the opponent. With two seats
+    the matches are the episodes; an episode of S seats has S - 1 matches of each seat. The score of a match is 1 if the
+    player's seat has the higher return, 1/2 for a draw, else 0: how a third seat fares does not change it. A match of
+    the player against itself counts once, for the first seat.
     """
     found: dict[str, list[Any]] = {}
-    seats, facing = state.game.seats_of(player.role), state.roster.facing(player)
-    partner = next((name for name in group if state.roster.players[name].role == facing), player.name)
-    sums = zip(tally.count.tolist(), tally.score.tolist(), tally.begun.tolist(), strict=True)
-    for matchup, learns, (count, score, begun) in zip(
-        tally.matchups.tolist(), tally.learns.tolist(), sums, strict=True
-    ):
-        own = next((seat for seat in seats if learns[seat]), None)
-        if own is None:  # training data of another player of the group
-            continue
-        opponent = matchup[1 - own]
-        name = partner if opponent == LEARNER else state.members(facing)[opponent]
-        entry = found.setdefault(name, [name, 0, 0.0, 0])
-        entry[1:] = entry[1] + count, entry[2] + score[own], entry[3] + begun
+    own_seats, seats = state.game.seats_of(player.role), state.game.seats
+    partners = {state.roster.players[name].role: name for name in group}
+    members = {role: state.members(role) for role in state.game.roles}
+    sums = list(zip(tally.count.tolist(), tally.begun.tolist(), strict=True))
+    scores = {
+        (own, other): tally.score_against(own, other).tolist()
+        for own, other in itertools.product(own_seats, range(len(seats)))
+        if own != other
+    }
+    for row, (matchup, learns) in enumerate(zip(tally.matchups.tolist(), tally.learns.tolist(), strict=True)):
+        count, begun = sums[row]
+        for own, other in scores:  # rows that are training data of another player of the group have none
+            if not learns[own] or (learns[other] and other in own_seats and other < own):
+                continue
+            role = seats[other].role
+            name = partners.get(role, player.name) if matchup[other] == LEARNER else members[role][matchup[other]]
+            entry = found.setdefault(name, [name, 0, 0.0, 0])
+            entry[1:] = entry[1] + count, entry[2] + scores[own, other][row], entry[3] + begun
     return list(found.values())
 
 

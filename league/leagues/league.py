@@ -2,7 +2,7 @@
 
 In every iteration each learning player trains for a number of environment steps against the opponents that the builder
 names. Opponents are resampled for every episode. A player trains in worlds of its own, and only the player whose match
-it is learns from it; or it shares its worlds with a player of the other role, and both learn when they meet. Other
+it is learns from it; or it shares its worlds with players of the other roles, and all learn when they meet. Other
 learning opponents play with their weights from the start of the iteration. After the iteration the builder's
 transitions change the league. In `league.leagues.async_league` players do not wait for each other.
 """
@@ -35,12 +35,10 @@ from league.leagues.builder import LeagueBuilder, LeagueResult
 from league.leagues.draw_margin import DrawMargins
 from league.leagues.iteration_summary import change_text, iteration_summary, read_result, training_result
 from league.leagues.league_state import LEARNER_STATE, LeagueState
-from league.leagues.player import RANDOM_NAME
 from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
 from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
 from league.policies.population import Population
-from league.policies.random import RandomPolicy
 from league.rollout.payoff_table import PayoffTable
 from league.storage.records import SUMMARY_FIELDS
 from league.storage.run_config import training, write_summary
@@ -63,12 +61,15 @@ class LeagueConfig:
     decay: float = setting(0.99, gt=0, le=1)
     """Factor by which each new game reduces the weight of earlier games in a win rate."""
     draw_margin: float | None = None
-    """Largest difference of the two seats' returns that counts as a draw.
+    """Largest difference of both seats' returns that counts as a draw; with more seats only equal returns do.
     None: 0 if the game is zero-sum or symmetric; otherwise the margin with which both seats win equally often.
     It is measured between the first learning players of both seats, at the start and again in every iteration.
     Scores in the payoff table use the first measurement."""
     episodes_per_matchup: int = setting(1_000, ge=1)
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
+    max_payoff_cells: int | None = setting(10_000, ge=1)
+    """Largest number of cells of the payoff table with more than two seats; None: no limit.
+    With more policies it has those at equal distances, the first and last included; the report says how many."""
     eval_num_envs: int = setting(16_384, ge=1)
     """Largest number of environments that play payoff cells at once."""
     asynchronous: bool = False
@@ -105,7 +106,7 @@ class League(Summarized):
         """Open a run.
 
         Args:
-            store: Store of the run, whose game has two seats.
+            store: Store of the run, whose game has two or more seats.
             config: Configuration that the run was created with; `iterations` may differ.
             builder: Builder that the run was created with.
             progress: Called after each player's training.
@@ -159,7 +160,7 @@ class League(Summarized):
         players = builder_validation.first_players(self.builder, self.game)
         with self._rollback_on_error(), self.store.step("0/begin"):
             for role in self.game.roles:
-                self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", RANDOM_NAME)
+                self.store.add_random_policy(role)
             apply_transitions(self.state, 0, [Enter(player) for player in players])
             self.state.draw_margin = self.margins.first()
             frozen = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]
@@ -320,7 +321,7 @@ class League(Summarized):
         )
 
     def evaluate(self) -> PayoffTable:
-        """Complete the payoff table of all frozen players and the random policy, and return it."""
+        """Complete the payoff table of the frozen players and the random policy, and return it."""
         with self._rollback_on_error():
             self._filler().fill("payoffs")
             return self._filler().table
@@ -332,7 +333,7 @@ class League(Summarized):
             sampling = PayoffSamplingConfig(
                 c.episodes_per_matchup, None, c.device, c.eval_num_envs, self.state.draw_margin
             )
-            self.payoff_filler = PayoffFiller(self.store, self.coordinator, sampling, c.seed)
+            self.payoff_filler = PayoffFiller(self.store, self.coordinator, sampling, c.seed, c.max_payoff_cells)
             self.payoff_filler.resume()
         return self.payoff_filler
 

@@ -17,13 +17,21 @@ from league.leagues.matchmaking import WinRates
 from league.leagues.player import RANDOM_NAME, Player
 from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
 from league.policies.population import Population
+from league.policies.team import PLACES, TeamPolicy, join_states, part_state, policy_from_state
 from league.storage.run_store import RunStore, derive_named_seed
 from trainers.base.serialization import check_fields
 from trainers.base.state import select_prefix
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["LEARNER_STATE", "POLICY_KEYS", "LeagueState", "LearningPlayer", "policy_weights", "read_players"]
+__all__ = [
+    "LEARNER_STATE",
+    "POLICY_KEYS",
+    "LeagueState",
+    "LearningPlayer",
+    "policy_weights",
+    "read_players",
+]
 
 RANDOM = 0
 """Index of the random policy in every population."""
@@ -70,7 +78,7 @@ class LeagueState:
             device: Device of the policies.
 
         Raises:
-            ConfigError: The game does not have two seats.
+            ConfigError: The game has a single seat.
             CheckpointError: The run was created with another builder, or is damaged.
         """
         self.store: RunStore = store
@@ -81,7 +89,9 @@ class LeagueState:
         self.seed: int = seed
         self.device: str | torch.device = device
         self.trained: dict[str, dict[str, Any]] = {}  # weights of players that trained in this iteration
-        self.live: dict[str, Policy] = {}  # learning players with their weights from the start of the iteration
+        self.live: dict[
+            str, Policy | TeamPolicy
+        ] = {}  # learning players with their weights from the start of the iteration
         where = f"{store.file}: kv"
         self.draw_margin: float = store.get("draw_margin", 0.0, float)  # first one, see `LeagueConfig.draw_margin`
         self.learning: dict[str, LearningPlayer] = {}
@@ -199,17 +209,17 @@ class LeagueState:
 
     def set_trained_weights(self, name: str, state: dict[str, Any]) -> None:
         """Set a player's weights after training; as an opponent it plays with them after `publish_weights`."""
-        role = self.roster.players[name].role
-        self.trained[name] = policy_weights(select_prefix(state, f"learner.{role}."), self.live[name])
+        names = self.game.learners_of(self.roster.players[name].role)
+        states = [select_prefix(state, f"learner.{each}.") for each in names]
+        self.trained[name] = policy_weights(states[0] if len(names) == 1 else join_states(states), self.live[name])
 
     def publish_weights(self, name: str, weights: Mapping[str, Any]) -> None:
         """Set the weights with which a player plays as an opponent."""
         self.store.put_state(f"live.{name}", weights)
         self.live[name] = self._policy(weights)
 
-    def _policy(self, weights: Mapping[str, Any]) -> Policy:
-        of_policy = {key: value for key, value in weights.items() if key.startswith(POLICY_KEYS)}
-        return Policy.from_state(of_policy, self.device)
+    def _policy(self, weights: Mapping[str, Any]) -> Policy | TeamPolicy:
+        return policy_from_state(weights, self.device, POLICY_KEYS)
 
 
 def read_players(store: RunStore) -> list[Player]:
@@ -225,7 +235,11 @@ def read_players(store: RunStore) -> list[Player]:
     ]
 
 
-def policy_weights(state: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """Select the network weights of a learner's state, and add the specification of its policy."""
+def policy_weights(state: Mapping[str, Any], policy: Policy | TeamPolicy) -> dict[str, Any]:
+    """Select the network weights of a learner's state, and add the specification of its policy; of a team, of each."""
+    if isinstance(policy, TeamPolicy):
+        members = [member for member in policy.members if isinstance(member, Policy)]
+        states = [policy_weights(part_state({**state}, number), member) for number, member in enumerate(members)]
+        return {**join_states(states), PLACES: json.dumps(policy.places)}
     weights = {key: value for key, value in state.items() if key.startswith("net.")}
     return {**weights, "spec": json.dumps(policy.spec)}

@@ -15,7 +15,6 @@ from league.leagues.builder import (
     LeagueResult,
     Roster,
     check_numeric,
-    learning_opponents,
     players_per_role,
     uniform_matches,
 )
@@ -69,9 +68,9 @@ class PopulationBasedBuilder(LeagueBuilder):
         """Return `size` players of every role."""
         return players_per_role(game, MAIN, self.config.size)
 
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """Return all learning players of the other role, or all others of the only role."""
-        return uniform_matches([name for name in learning_opponents(roster, player, MAIN) if name != player.name])
+    def matches(self, roster: Roster, player: Player, role: str) -> list[Match]:
+        """Return all learning players of the role, except the player itself."""
+        return uniform_matches([name for name in roster.learning(role, MAIN) if name != player.name])
 
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Select and perturb once all players of a role are ready, or each player that is, if not all have trained."""
@@ -93,5 +92,5 @@ class PopulationBasedBuilder(LeagueBuilder):
 
     def strength(self, roster: Roster, name: str) -> float:
         """Return the mean win rate of a player against all its opponents."""
-        opponents = [match.opponent for match in self.matches(roster, roster.players[name])]
+        opponents = [other for other in roster.learning(roster.facing(roster.players[name]), MAIN) if other != name]
         return float(roster.win_rates.against(name, opponents).mean())

@@ -15,8 +15,7 @@ from league.leagues.builder import (
     LeagueBuilder,
     LeagueResult,
     Roster,
-    learning_opponents,
-    pairs,
+    groups_across_roles,
     players_per_role,
     uniform_matches,
     weighted_matches,
@@ -48,8 +47,8 @@ class SelfPlayConfig:
     freeze_every: int = setting(100_000, ge=1)
     """Environment steps between two frozen copies."""
     shared_worlds: bool = True
-    """Train the players of both roles in the same worlds: when they meet, both learn.
-    False: each trains in worlds of its own, and its opponent is the one from the start of the iteration."""
+    """Train the players of all roles in the same worlds: when they meet, all of them learn.
+    False: each trains in worlds of its own, and its opponents are those from the start of the iteration."""
     weighting: str = "squared"
     """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared"."""
 
@@ -76,10 +75,9 @@ class SelfPlayBuilder(LeagueBuilder):
         """Return whether past opponents are needed from the start."""
         return self.config.opponents != "latest"
 
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
+    def matches(self, roster: Roster, player: Player, role: str) -> list[Match]:
         """Return matches against the current opponent and against past ones."""
-        c, latest = self.config, learning_opponents(roster, player, MAIN)
-        past = roster.frozen(roster.facing(player))
+        c, latest, past = self.config, roster.learning(role, MAIN), roster.frozen(role)
         random = [Match(RANDOM_NAME, c.random)] if c.random else []
         if c.opponents == "latest" or not past:
             return random + uniform_matches(latest, 1 - c.random)
@@ -90,8 +88,8 @@ class SelfPlayBuilder(LeagueBuilder):
         return random + matches
 
     def training_groups(self, roster: Roster) -> list[TrainingGroup]:
-        """Return the players of both roles as one group, unless `shared_worlds` is off."""
-        return pairs(roster, MAIN) if self.config.shared_worlds else super().training_groups(roster)
+        """Return the players of all roles as one group, unless `shared_worlds` is off."""
+        return groups_across_roles(roster, MAIN) if self.config.shared_worlds else super().training_groups(roster)
 
     def build_league(self, result: LeagueResult) -> list[Change]:
         """Freeze copies at fixed intervals."""

@@ -1,19 +1,24 @@
-"""Groups of players that learn in the same worlds."""
+"""Groups of players that learn in the same worlds, and their lineups: the players of all seats."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import torch
 
 from league.game import Game
 from league.leagues.player import Match
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 
-__all__ = ["SEPARATOR", "TrainingGroup", "group_key", "shared_matchups"]
+__all__ = ["MAX_LINEUPS", "SEPARATOR", "TrainingGroup", "group_key", "shared_matchups"]
 
 SEPARATOR = "+"
 """Separator of the players' names in the key of a group."""
+MAX_LINEUPS = 4096
+"""Largest number of lineups of one player, up to the seats that it takes; of more lineups this many are sampled."""
 
 TrainingGroup = tuple[str, ...]
 """Names of learning players with different roles, which learn in the same worlds."""
@@ -27,50 +32,86 @@ def group_key(group: TrainingGroup) -> str:
 def shared_matchups(
     game: Game,
     group: Mapping[str, str],
-    matches: Mapping[str, Sequence[Match]],
+    matches: Mapping[str, Mapping[str, Sequence[Match]]],
     members: Mapping[str, Sequence[str]],
+    seed: int = 0,
 ) -> MatchupDistribution:
     """Return the matchups of a group.
 
-    Every player has its matches in the given proportions. An episode in which two players of the group meet is
-    training data of both if both want the match, so that self-play takes half the environment steps.
+    Every player takes the seats of its role equally often; each of the other seats has an opponent from the player's
+    matches with the seat's role, independently of the others. An episode in which several players of the group meet is
+    training data of all that want this lineup, so that self-play of S roles takes 1/S of the environment steps.
 
     Args:
-        game: Game with two seats.
+        game: Game to play.
         group: Names of the players by role.
-        matches: Matches of each player, with probabilities above 0 that sum to 1. An opponent may occur repeatedly.
+        matches: Matches of each player by role of the opponents, with probabilities above 0 that sum to 1. An opponent
+            may occur repeatedly.
         members: Names of all players by role, in the order of the opponent pools.
+        seed: Random seed of the lineups of a player that has more than `MAX_LINEUPS`.
     """
+    wanted = {name: _lineups(game, role, name, matches[name], seed) for role, name in group.items()}
     rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], float] = {}
-
-    def add(row: Sequence[int], learns: Sequence[bool], weight: float) -> None:
-        if weight > 0:
-            key = tuple(row), tuple(learns)
-            rows[key] = rows.get(key, 0.0) + weight
-
-    wanted = {name: dict[str, float]() for name in group.values()}
-    for name, shares in wanted.items():
-        for match in matches[name]:
-            shares[match.opponent] = shares.get(match.opponent, 0.0) + match.probability
-    for role, name in group.items():
-        seats = game.seats_of(role)
-        for opponent, probability in wanted[name].items():
-            if opponent == name:  # the player has both seats
-                add([LEARNER] * 2, [True] * 2, probability)
-                continue
-            partner = wanted.get(opponent, {})
-            shared = min(probability, partner.get(name, 0.0))
-            if shared and name < opponent:  # once per pair
-                add([LEARNER] * 2, [True] * 2, shared)
-            facing = next((seat.role for seat in game.seats if seat.role != role), role)
-            index = LEARNER if opponent in wanted else members[facing].index(opponent)
-            for seat in seats:
-                row, learns = [index] * 2, [False] * 2
-                row[seat], learns[seat] = LEARNER, True
-                add(row, learns, (probability - shared) / len(seats))
-    keys = list(rows)
+    for name, lineups in wanted.items():
+        for lineup, own in lineups.items():
+            shares = {each: wanted[each].get(lineup, 0.0) for each in dict.fromkeys(lineup) if each in wanted}
+            below = 0.0
+            for level in sorted({share for share in shares.values() if 0 < share <= own}):
+                learners = {each for each, share in shares.items() if share >= level}
+                if name == min(learners):  # once per set of learners
+                    row = [
+                        LEARNER if who in wanted else members[seat.role].index(who)
+                        for who, seat in zip(lineup, game.seats, strict=True)
+                    ]
+                    key = tuple(row), tuple(who in learners for who in lineup)
+                    rows[key] = rows.get(key, 0.0) + level - below
+                below = level
     return MatchupDistribution(
-        torch.tensor([row for row, _ in keys]),
-        torch.tensor([rows[key] for key in keys], dtype=torch.float64),
-        torch.tensor([learns for _, learns in keys]),
+        torch.tensor([row for row, _ in rows]),
+        torch.tensor(list(rows.values()), dtype=torch.float64),
+        torch.tensor([learns for _, learns in rows]),
     )
+
+
+def _lineups(
+    game: Game, role: str, name: str, matches: Mapping[str, Sequence[Match]], seed: int
+) -> dict[tuple[str, ...], float]:
+    """Return the probability of every lineup of a player, which names the player of each seat."""
+    seats = game.seats_of(role)
+    roles = [seat.role for seat in game.seats]
+    del roles[seats[0]]  # of the opponents, whichever seat of its role the player takes
+    shares: dict[str, dict[str, float]] = {}
+    for facing in roles:
+        shares[facing] = {}
+        for match in matches[facing]:
+            shares[facing][match.opponent] = shares[facing].get(match.opponent, 0.0) + match.probability
+    found: dict[tuple[str, ...], float] = {}
+    for opponents, probability in _opponents(roles, shares, np.random.default_rng([seed, *name.encode()])):
+        by_role = {each: [who for who, of in zip(opponents, roles, strict=True) if of == each] for each in shares}
+        for own in seats:
+            left = {each: iter(who) for each, who in by_role.items()}
+            lineup = tuple(name if place == own else next(left[seat.role]) for place, seat in enumerate(game.seats))
+            found[lineup] = found.get(lineup, 0.0) + probability / len(seats)
+    return found
+
+
+def _opponents(
+    roles: Sequence[str], shares: Mapping[str, Mapping[str, float]], rng: np.random.Generator
+) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield the opponents of the other seats, which have these roles, with their probability.
+
+    Of more than `MAX_LINEUPS` combinations of several seats this many are sampled. Every opponent keeps its share of
+    each seat, up to the probability of one sample.
+    """
+    if len(roles) == 1 or math.prod(len(shares[role]) for role in roles) <= MAX_LINEUPS:
+        for chosen in itertools.product(*(shares[role].items() for role in roles)):
+            yield tuple(who for who, _ in chosen), math.prod(share for _, share in chosen)
+        return
+    columns = []
+    for role in roles:
+        ends = np.cumsum(list(shares[role].values()))
+        places = np.searchsorted(ends, ends[-1] * (np.arange(MAX_LINEUPS) + rng.random()) / MAX_LINEUPS, side="right")
+        names = list(shares[role])
+        columns.append([names[place] for place in rng.permutation(places.clip(max=len(names) - 1))])
+    for opponents in zip(*columns, strict=True):
+        yield opponents, 1 / MAX_LINEUPS

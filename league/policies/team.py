@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.summaries import Summarized, Summary
+from league.game import Game, SeatPart
 from league.policies.mixture import member_path
+from league.policies.random import RandomPolicy
+from trainers.base.agent_group import make_agent_group
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
-from trainers.models.policy import Policy
+from trainers.base.state import State, select_prefix
+from trainers.models.action_heads import action_spec
+from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["TEAM", "TeamPolicy"]
+__all__ = [
+    "PLACES",
+    "TEAM",
+    "TeamPolicy",
+    "has_networks",
+    "join_states",
+    "part_policy",
+    "part_state",
+    "policy_from_state",
+    "random_policy",
+]
 
 TEAM = "gpu-envs team 1"  # format of a team's JSON file
+PART = "part"  # first word of the names of a part's entries in the state of a team
+PLACES = "places"
+"""Name of the positions of the agents of a team's members in the state of a team."""
+Member = Policy | RandomPolicy  # of a team
 
 
 class TeamPolicy(Summarized):
-    """Let each agent of a seat act by its own policy, as after a training with a policy per agent.
+    """Let groups of a seat's agents act by policies of their own: agents that differ in action space or in policy.
 
     Hidden states have the width of the widest member. On disk every member has its own files besides `<path>.json`.
     """
 
-    def __init__(self, members: Sequence[Policy], places: Sequence[Sequence[int]], seed: int = 0) -> None:
+    def __init__(self, members: Sequence[Member], places: Sequence[Sequence[int]], seed: int = 0) -> None:
         """Own the members, all on one device.
 
         Args:
-            members: Policies.
+            members: Networks or random policies.
             places: Positions of the agents of each member among the n agents of the seat.
             seed: Random seed of samples.
 
@@ -42,13 +64,14 @@ class TeamPolicy(Summarized):
             raise ConfigError(
                 f"team: expected the agents 0, 1, ... of each of {len(members)} policies, each agent once, got {places}"
             )
-        self.members: list[Policy] = list(members)
+        self.members: list[Member] = list(members)
         self.places: list[list[int]] = [list(own) for own in places]
-        device = members[0].normalizer.mean.device
+        device = members[0].generator.device
         self._rows = [torch.tensor(own, device=device) for own in places]
         order = torch.tensor([place for own in places for place in own])
         self._order = order.argsort().to(device)  # from agents by member to agents by place
-        self.width: int = max(member.actor.hidden_width for member in members)
+        self._widths = [0 if (blank := each.initial_hidden_state(1)) is None else blank.shape[-1] for each in members]
+        self.width: int = max(self._widths)
         self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
         for member in members:  # one stream for all, saved with a training and registered with CUDA graphs
             member.generator = self.generator
@@ -64,20 +87,22 @@ class TeamPolicy(Summarized):
     ) -> Tensor:
         """Return the actions of all agents for observations (..., n, D), see `Policy.act`.
 
+        Actions of agents with fewer components than others are padded with zeros.
+
         Raises:
             ConfigError: A member is recurrent and `hidden_state` is missing.
         """
-        found = []
-        for member, rows in zip(self.members, self._rows, strict=True):
+        found = list[Tensor]()
+        for member, rows, width in zip(self.members, self._rows, self._widths, strict=True):
             own_mask = None if mask is None else mask.index_select(-2, rows)
-            own, width = None, member.actor.hidden_width
+            own = None
             if width and hidden_state is not None:
                 own = hidden_state.index_select(-2, rows)[..., :width].contiguous()
             found.append(member.act(obs.index_select(-2, rows), own_mask, greedy, own))
             if own is not None and hidden_state is not None:
                 hidden_state[..., :width].index_copy_(hidden_state.dim() - 2, rows, own)
         axis = obs.dim() - 2
-        return torch.cat(found, axis).index_select(axis, self._order)
+        return torch.cat(_padded(found, axis), axis).index_select(axis, self._order)
 
     def initial_hidden_state(self, *shape: int) -> Tensor | None:
         """Return the initial hidden state, zeros `(*shape, H)`; None if no member is recurrent."""
@@ -87,11 +112,19 @@ class TeamPolicy(Summarized):
         """Restart the random stream of samples."""
         self.generator.manual_seed(seed)
 
+    def state_dict(self) -> State:
+        """Return the weights and specifications of a team of networks, see `policy_from_state`."""
+        states = [member.state_dict() for member in self.members if isinstance(member, Policy)]
+        return {**join_states(states), PLACES: json.dumps(self.places)}
+
     def save(self, path: Path) -> None:
         """Write `<path>.json` and the files `<path>.PLACE.*` of each member."""
         for place, member in enumerate(self.members):
             member.save(member_path(path, place))
-        write_json(path.with_suffix(".json"), {"format": TEAM, "places": self.places})
+        spec = {"format": TEAM, "places": self.places}
+        if any(isinstance(member, RandomPolicy) for member in self.members):
+            spec["kinds"] = ["random" if isinstance(member, RandomPolicy) else "policy" for member in self.members]
+        write_json(path.with_suffix(".json"), spec)
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu") -> TeamPolicy:
@@ -100,9 +133,83 @@ class TeamPolicy(Summarized):
         spec = read_json(file)
         if (got := spec.get("format")) != TEAM:
             raise wrong_format(file, TEAM, got)
-        check_fields(str(file), spec, {"format": str, "places": list[list[int]]})
-        members = [Policy.load(member_path(path, place), device) for place in range(len(spec["places"]))]
+        spec.setdefault("kinds", ["policy"] * len(spec["places"]) if isinstance(spec.get("places"), list) else [])
+        check_fields(str(file), spec, {"format": str, "places": list[list[int]], "kinds": list[str]})
+        loaders = {"policy": Policy.load, "random": RandomPolicy.load}
+        if len(spec["kinds"]) != len(spec["places"]) or not set(spec["kinds"]) <= loaders.keys():
+            raise CheckpointError(
+                f"{file}: kinds: expected 'policy' or 'random' for each member, got {spec['kinds']!r:.80}"
+            )
+        members = [loaders[kind](member_path(path, place), device) for place, kind in enumerate(spec["kinds"])]
         try:
             return cls(members, spec["places"])
         except ConfigError as error:
             raise CheckpointError(f"{file}: {error}") from error
+
+
+def join_states(states: Sequence[Mapping[str, Any]]) -> State:
+    """Return the state of a team from those of its parts."""
+    return {f"{PART}.{number}.{name}": each for number, state in enumerate(states) for name, each in state.items()}
+
+
+def part_state(state: State, number: int) -> State:
+    """Return the state of one part from that of a team."""
+    return select_prefix(state, f"{PART}.{number}.")
+
+
+def policy_from_state(
+    state: Mapping[str, Any], device: torch.device | str = "cpu", prefixes: tuple[str, ...] = ("",)
+) -> Policy | TeamPolicy:
+    """Return the network of a `Policy.state_dict`, or the team of a `TeamPolicy.state_dict`.
+
+    Args:
+        state: State of the policy.
+        device: Device of the policy.
+        prefixes: Prefixes of the names of a network's state; other entries are ignored.
+    """
+    if PLACES not in state:
+        return Policy.from_state({key: each for key, each in state.items() if key.startswith(prefixes)}, device)
+    places = json.loads(state[PLACES])
+    parts = [part_state({**state}, number) for number in range(len(places))]
+    own = [{key: each for key, each in part.items() if key.startswith(prefixes)} for part in parts]
+    return TeamPolicy([Policy.from_state(each, device) for each in own], places)
+
+
+def random_policy(
+    game: Game, role: str, device: torch.device | str = "cpu", seed: int = 0
+) -> RandomPolicy | TeamPolicy:
+    """Return the policy of uniformly random legal actions for the seats of a role.
+
+    Raises:
+        ConfigError: The role does not exist.
+    """
+    if role not in game.roles or len(parts := game.parts[game.seats_of(role)[0]]) == 1:
+        return RandomPolicy.of(game, role, device, seed)
+    core = game.core(1)
+    members = [RandomPolicy(action_spec(make_agent_group(core, part.members).space), device) for part in parts]
+    return TeamPolicy(members, [part.places for part in parts], seed)
+
+
+def part_policy(policy: PolicyProtocol, parts: Sequence[SeatPart], number: int) -> PolicyProtocol | None:
+    """Return the policy of one part of a seat; None if the policy of the seat is not one policy per part."""
+    if len(parts) == 1:
+        return policy
+    if isinstance(policy, TeamPolicy) and policy.places == [list(part.places) for part in parts]:
+        return policy.members[number]
+    return None
+
+
+def has_networks(policy: PolicyProtocol) -> TypeGuard[Policy | TeamPolicy]:
+    """Return whether a policy is a network, or a team of networks, from whose weights learners can start."""
+    if isinstance(policy, TeamPolicy):
+        return all(isinstance(member, Policy) for member in policy.members)
+    return isinstance(policy, Policy)
+
+
+def _padded(actions: Sequence[Tensor], axis: int) -> list[Tensor]:
+    """Return actions (..., n) or (..., n, K) with the agents on an axis, with equally many components."""
+    if all(each.shape[axis + 1 :] == actions[0].shape[axis + 1 :] for each in actions):
+        return list(actions)
+    wide = [each if each.dim() > axis + 1 else each.unsqueeze(-1) for each in actions]
+    most = max(each.shape[-1] for each in wide)
+    return [pad(each, (0, most - each.shape[-1])) for each in wide]

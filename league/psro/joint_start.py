@@ -15,6 +15,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import Progress
 from league.executors import RemoteTask
 from league.game import Game
+from league.policies.team import TeamPolicy
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.store_update import NewPolicy, StoreUpdate, learner_state
@@ -36,7 +37,7 @@ STEP = "0/joint"
 class JointTraining:
     """Snapshots of learners that trained in the same worlds."""
 
-    snapshots: Mapping[str, Sequence[Policy]]
+    snapshots: Mapping[str, Sequence[Policy | TeamPolicy]]
     """Policies by role, at equal distances, the last one at the end."""
     states: Mapping[str, State]
     """State of the learner by role at the end."""
@@ -108,7 +109,7 @@ def train_jointly(
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
     config.prepare()
-    snapshots: dict[str, list[Policy]] = {role: [] for role in game.roles}
+    snapshots: dict[str, list[Policy | TeamPolicy]] = {role: [] for role in game.roles}
     with config.in_force():
         training = BestResponseTraining(game, MatchupDistribution.self_play(game), policies, config)
         for number in range(1, num_snapshots + 1):

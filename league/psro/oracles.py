@@ -7,14 +7,14 @@ from typing import Protocol
 
 from gpu_envs.utils.progress import Progress
 from league.executors import RemoteTask
+from league.policies.team import has_networks
 from league.psro.best_response_task import BestResponseTask
 from league.psro.context import PSROContext
 from league.psro.store_update import learner_state
 from league.rollout.best_response import BestResponse, train_best_response
 from league.rollout.matchup_distribution import narrow
+from league.rollout.team_learner import RoleStart
 from league.storage.run_store import derive_named_seed
-from trainers.models.policy import Policy
-from trainers.runner.initial_weights import Start
 
 __all__ = ["ORACLES", "ExactOracle", "LearnedOracle", "Oracle"]
 
@@ -68,11 +68,11 @@ class LearnedOracle:
         population, index = context.populations[task.role], task.parent
         if index is None:  # without the responses of this iteration
             earlier = [each for each in population.entries if each.iteration < task.iteration]
-            index = max((each.index for each in earlier if each.kind == "policy"), default=0)
+            index = max((each.index for each in earlier if each.kind in ("policy", "team")), default=0)
         stored = context.store.has_state(learner_state(task.role, index))
-        return index if stored or isinstance(population[index], Policy) else None
+        return index if stored or has_networks(population[index]) else None
 
-    def _start(self, context: PSROContext, task: BestResponseTask) -> Start | None:
+    def _start(self, context: PSROContext, task: BestResponseTask) -> RoleStart | None:
         """Return the complete learner to start from, critics included; an untrained critic would spoil the actor."""
         parent = self.parent(context, task)
         if parent is None:
@@ -81,7 +81,7 @@ class LearnedOracle:
         if state is not None:
             return state
         policy = context.populations[task.role][parent]
-        return policy if isinstance(policy, Policy) else None
+        return policy if has_networks(policy) else None
 
 
 class ExactOracle:

@@ -27,7 +27,6 @@ from league.evaluation.tabular_game import TabularGame, is_recurrent
 from league.executors import Coordinator, Executor, RemoteTask
 from league.game import Game
 from league.policies.population import Population
-from league.policies.random import RandomPolicy
 from league.psro.best_response_task import BestResponseTask
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
@@ -184,7 +183,7 @@ class PSRO(Summarized):
         if not self.store.done("0/begin"):
             with self.store.step("0/begin"):
                 for role in self.game.roles:
-                    self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", "random")
+                    self.store.add_random_policy(role)
 
     def _add_joint_policies(self, context: PSROContext) -> None:
         """Add snapshots of learners that train in the same worlds to every population."""

@@ -14,16 +14,18 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
 from league.game import Game
 from league.policies.kinds import StorablePolicy
+from league.policies.team import TeamPolicy
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.rollout.opponent_sampler import OpponentSampler
+from league.rollout.team_learner import RoleStart, TeamLearner, begin_role_from
 from trainers.algorithms.learner import Learner
 from trainers.base.seeding import derive_seed
 from trainers.base.state import State, select_prefix, to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.runner.collector import Collector
-from trainers.runner.initial_weights import Start, begin_all, begin_from
+from trainers.runner.initial_weights import begin_all
 from trainers.runner.learner_group import LearnerGroup
 
 __all__ = [
@@ -48,7 +50,7 @@ class BestResponseTraining:
 
     Each role that the draw assigns to a learner has one learner, which plays all seats of the role at once. Steps of
     other policies in these seats are not training data. The draw can change between two iterations
-    (`opponents.replace`).
+    (`opponents.replace`). Seats whose agents differ in action space have one learner per part, see `TeamLearner`.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class BestResponseTraining:
         draw: MatchupDistribution,
         pools: Mapping[str, Sequence[PolicyProtocol]],
         config: TrainConfig,
-        start: Mapping[str, Start] | None = None,
+        start: Mapping[str, RoleStart] | None = None,
         draw_margin: float = 0.0,
     ) -> None:
         """Build worlds and learners, and sample the first matchups.
@@ -86,18 +88,22 @@ class BestResponseTraining:
             self.config, self.core, self.opponents.learners, num_trainings=TRAININGS
         )
         self.collector: Collector = Collector(self.config, self.core, self.learners, self.opponents)
-        begin_all(self.learners, self.config, skip=start or ())
+        begin_all(self.learners, self.config, skip=[name for role in start or () for name in game.learners_of(role)])
         for role, weights in (start or {}).items():
-            begin_from(self.learner(role), weights, role)
+            begin_role_from(self.learner(role), weights, role)
         self.iteration, self.steps = 0, 0
         self.tallies: list[EpisodeTally] = []
 
-    def learner(self, role: str) -> Learner:
+    def learner(self, role: str) -> Learner | TeamLearner:
         """Return the learner of a role; raise ConfigError if it has none."""
-        if role not in self.learners.assignments:
-            known = ", ".join(self.opponents.learners)
+        if role not in self.opponents.roles:
+            known = ", ".join(self.opponents.roles)
             raise ConfigError(f"{self.game.env_id}: expected a role with a learner ({known}), got {role!r}")
-        return self.learners.assignments[role].learner
+        names = self.game.learners_of(role)
+        learners = [self.learners.assignments[name].learner for name in names]
+        if len(learners) == 1:
+            return learners[0]
+        return TeamLearner(names, learners, [part.places for part in self.game.parts[self.game.seats_of(role)[0]]])
 
     def iterate(self) -> dict[str, float]:
         """Collect one rollout, update every learner, and return their metrics as "role/metric".
@@ -156,7 +162,7 @@ class BestResponse:
 class LearnedResponse(BestResponse):
     """A best response of a learner."""
 
-    policy: Policy
+    policy: Policy | TeamPolicy
     """Frozen policy."""
     state: State
     """Complete state of the learner, from which a later response can start or resume."""
@@ -180,7 +186,7 @@ def train_best_response(
     role: str,
     draw: MatchupDistribution,
     train: TrainConfig,
-    start: Start | None = None,
+    start: RoleStart | None = None,
     seed: int | None = None,
     steps: int | None = None,
     max_seconds: float | None = None,
@@ -216,8 +222,8 @@ def train_best_response(
         weights = None if start is None or resumed is not None else {role: start}
         training = BestResponseTraining(game, draw, policies, config, weights)
         learner = training.learner(role)
-        if training.opponents.learners != (role,):
-            others = ", ".join(each for each in training.opponents.learners if each != role)
+        if training.opponents.roles != (role,):
+            others = ", ".join(each for each in training.opponents.roles if each != role)
             raise ConfigError(f"role {role}: expected the only learner of the matchups, got learners of {others}, too")
         if resumed is not None:
             learner.load_state_dict(to_device(resumed, config.device))
@@ -243,7 +249,7 @@ def progress_text(role: str, row: Mapping[str, float]) -> str:
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:
-    """Return the training settings of a game, with one policy per role.
+    """Return the training settings of a game, with one policy per role, or per part of its seats.
 
     Raises:
         ConfigError: The settings are those of another environment, or set a field that the league determines.
@@ -257,5 +263,4 @@ def settled(game: Game, config: TrainConfig) -> TrainConfig:
             raise ConfigError(f"train.{name}: expected none in a league, got {getattr(config, name)!r}")
     if game.shared and getattr(config.learner, "mixer", None):
         raise ConfigError(f"algorithm = {config.algorithm!r}: it treats all seats as one team; use ppo or dqn")
-    policies = {member: seat.role for seat in game.seats for member in seat.members}
-    return dataclasses.replace(config, env=dict(game.env), policies=policies)
+    return dataclasses.replace(config, env=dict(game.env), policies=game.learner_of_member)

@@ -11,7 +11,7 @@ from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
 from league.game import Seat
 from league.rollout.seat_policies import SeatPolicies, check_seat_policy
-from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.base.agent_group import agent_rows_of, make_mixed_group
 from trainers.base.seeding import SEEDS
 from trainers.base.state import State
 from trainers.models.policy import PolicyProtocol
@@ -63,7 +63,7 @@ class DeferredSeatPolicies:
         """
         if len(pool) == len(self.pool) and all(map(operator.is_, pool, self.pool)):
             return
-        agents, count = make_agent_group(self.core, self.seat.members), len(agent_rows_of(self.core, self.seat.members))
+        agents, count = make_mixed_group(self.core, self.seat.members), len(agent_rows_of(self.core, self.seat.members))
         for index, policy in enumerate(pool):
             check_seat_policy(policy, index, self.core, self.seat, agents, count)
         self.pool = list(pool)

@@ -30,6 +30,9 @@ class EpisodeTally:
     """Sums of the squared returns (K, S) float64."""
     score: Tensor
     """Sums of the scores (K, S) float64, see `league.rollout.matchups.scores`."""
+    pairs: Tensor
+    """Sums of the scores of pairs of seats (K, S (S - 1) / 2) float64, see `league.rollout.matchups.pair_scores`; with
+    two seats (K, 0)."""
 
     @classmethod
     def sum(cls, tallies: Sequence[EpisodeTally]) -> EpisodeTally:
@@ -38,7 +41,7 @@ class EpisodeTally:
         rows, place = torch.unique(keys, dim=0, return_inverse=True)
         matchups, learns = rows.chunk(2, 1)
         found = []
-        for name in ("begun", "count", "total", "square", "score"):
+        for name in ("begun", "count", "total", "square", "score", "pairs"):
             values = torch.cat([getattr(tally, name) for tally in tallies])
             found.append(values.new_zeros((len(rows), *values.shape[1:])).index_add_(0, place, values))
         return cls(matchups, learns.bool(), *found)
@@ -50,6 +53,15 @@ class EpisodeTally:
     def mean_score(self, seats: Sequence[int] | None = None) -> float:
         """Return the mean score of the learning seats; 1 if they win every episode."""
         return self._of_learners(self.score, seats)
+
+    def score_against(self, own: int, other: int) -> Tensor:
+        """Return the sums of the scores of one seat against another (K,): a win is 1, a draw 1/2 and a loss 0."""
+        seats = self.learns.shape[1]
+        if seats == 2:
+            return self.score[:, own]
+        low, high = min(own, other), max(own, other)
+        wins = self.pairs[:, low * (2 * seats - low - 1) // 2 + high - low - 1]
+        return wins if own < other else self.count - wins
 
     def _of_learners(self, sums: Tensor, seats: Sequence[int] | None) -> float:
         chosen = list(range(self.learns.shape[1]) if seats is None else seats)

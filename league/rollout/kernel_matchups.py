@@ -17,10 +17,11 @@ from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 from league.game import Game, Seat
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
+from league.policies.team import TeamPolicy
 from league.rollout.lineups import Lineups, of_worlds
 from league.rollout.matchup_sums import MatchupAdder
 from league.rollout.seat_policies import check_seat_policy
-from trainers.base.agent_group import make_agent_group
+from trainers.base.agent_group import make_mixed_group
 from trainers.base.seeding import SEEDS
 from trainers.evaluation.kernel_episodes import play_episodes
 from trainers.models.continuous_heads import BoxHead
@@ -53,25 +54,26 @@ class Worlds:
             known = self.known[place] = weakref.WeakSet()
         if not isinstance(policy, Policy) or policy in known:
             return
-        agents = make_agent_group(self.core, seat.members)
+        agents = make_mixed_group(self.core, seat.members)
         check_seat_policy(policy, index, self.core, seat, agents, len(self.rows[place]))
         known.add(policy)
 
 
 def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str = "kernel") -> bool:
-    """Return whether a policy acts inside kernels on a device: a dense network, a random one, or a mixture of them."""
+    """Return whether a policy acts inside kernels on a device: dense networks, random policies, teams and mixtures."""
     if isinstance(policy, Policy):
         return acts_in_kernels(policy, device, engine)
-    if isinstance(policy, MixturePolicy):
+    if isinstance(policy, MixturePolicy | TeamPolicy):
         return all(plays_in_kernels(member, device, engine) for member in policy.members)
     # kernels cannot sample from a box without bounds
     return isinstance(policy, RandomPolicy) and (not isinstance(policy.head, BoxHead) or policy.head.bounded)
 
 
 def num_parameters(policy: PolicyProtocol) -> int:
-    """Return the number of weights of a network, 0 for a random policy, and the largest number of a mixture."""
+    """Return the number of weights of a network, 0 for a random policy, and the largest number of several policies."""
     if not isinstance(policy, Policy):
-        return max(map(num_parameters, policy.members)) if isinstance(policy, MixturePolicy) else 0
+        several = isinstance(policy, MixturePolicy | TeamPolicy)
+        return max(map(num_parameters, policy.members)) if several else 0
     widths = [policy.obs_width, *policy.spec["hidden_sizes"], policy.head.num_params]
     return sum(map(operator.mul, widths, widths[1:]))
 
@@ -98,7 +100,7 @@ class KernelMatchups:
         networks: list[Policy] = []
         places: dict[int, int] = {}  # by id of a network
 
-        def place(policy: PolicyProtocol) -> int:
+        def network(policy: PolicyProtocol) -> int:
             if not isinstance(policy, Policy):
                 return NO_POLICY
             if id(policy) not in places:
@@ -106,8 +108,21 @@ class KernelMatchups:
                 networks.append(policy)
             return places[id(policy)]
 
+        largest = max(map(len, worlds.rows))  # number of agents of a seat
+        rows: list[list[int]] = []
+
+        def place(policy: PolicyProtocol) -> int:
+            """Return the row of a policy among `_of_agents`."""
+            own = [network(policy)] * largest
+            if isinstance(policy, TeamPolicy):
+                for member, agents in zip(policy.members, policy.places, strict=True):
+                    for agent in agents:
+                        own[agent] = network(member)
+            rows.append(own)
+            return len(rows) - 1
+
         self._members: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}  # of mixtures
-        self._places: dict[str, np.ndarray] = {}  # of networks, by index
+        self._places: dict[str, np.ndarray] = {}  # rows of `_of_agents`, by index
         for role, own in policies.items():
             self._members[role], indices = {}, [NO_POLICY] * (max(own) + 1)
             for index, policy in own.items():
@@ -118,6 +133,7 @@ class KernelMatchups:
                 else:
                     indices[index] = place(policy)
             self._places[role] = np.array(indices)
+        self._of_agents = np.array(rows)  # network of each agent of a seat, by policy
         self.policies: list[KernelPolicy] = kernel_policies(networks, self.core.device)
 
     def simulate(self, lineups: Lineups, seed: int, greedy: bool, max_steps: int) -> np.ndarray:
@@ -125,11 +141,9 @@ class KernelMatchups:
         core, worlds = self.core, self.worlds
         rows, counts = self._sampled(lineups)
         one_each = worlds.rows == [[row] for row in range(core.num_agents)]  # seat s has agent s
-        index = rows
-        if not one_each:
-            index = np.full((len(rows), core.num_agents), NO_POLICY)
-            for seat, agents in enumerate(worlds.rows):
-                index[:, agents] = rows[:, seat : seat + 1]
+        index = np.full((len(rows), core.num_agents), NO_POLICY)
+        for seat, agents in enumerate(worlds.rows):
+            index[:, agents] = self._of_agents[rows[:, seat], : len(agents)]
         # worlds with equal policies are adjacent, as they act together and use the same weights
         played, matchup = int(counts.sum()), np.zeros(core.num_envs, np.int64)
         if len(counts) > 1:
@@ -148,7 +162,7 @@ class KernelMatchups:
         return torch.stack([earned[:, agents].sum(1) for agents in worlds.rows], 1).numpy()
 
     def _sampled(self, lineups: Lineups) -> tuple[np.ndarray, np.ndarray]:
-        """Return lineups of places of networks (R, S), and their numbers of worlds (R,), in the order of the lineups.
+        """Return lineups of rows of `_of_agents` (R, S), and their numbers of worlds (R,), in the order of the lineups.
 
         A mixture samples a member for every world: its lineups are split.
         """

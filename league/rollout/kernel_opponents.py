@@ -11,6 +11,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.policy_rollout import MatchupDraw
 from league.game import Game
 from league.policies.mixture import MixturePolicy
+from league.policies.team import part_policy
 from league.rollout.kernel_matchups import plays_in_kernels
 from league.rollout.matchup_distribution import LEARNER
 from trainers.base.agent_group import agent_rows_of
@@ -40,7 +41,7 @@ def opponent_table(
         core: The environments.
         matchups: (R, S), policies of the seats in the pools of their roles, or LEARNER.
         pools: Policies by role.
-        learners: Roles with a learner, in the order of their numbers.
+        learners: Names of the learners, in the order of their numbers, see `Game.learners_of`.
         drawn: (E,), matchup of every world.
         draw: Distribution over matchups.
         seed: Random seed of the policies' actions.
@@ -50,18 +51,20 @@ def opponent_table(
     places: dict[int, int] = {}  # by id of a network
     index = torch.full((len(rows), core.num_agents), NO_POLICY)
     for seat, each in enumerate(game.seats):
-        place_of = {LEARNER: learners.index(each.role) if each.role in learners else NO_POLICY}
-        for who in rows[:, seat].unique().tolist():
-            if who == LEARNER:
-                continue
-            policy = pools[each.role][who]
-            if isinstance(policy, MixturePolicy) or not plays_in_kernels(policy, core.device):
-                return None
-            if isinstance(policy, Policy) and id(policy) not in places:
-                places[id(policy)] = len(learners) + len(networks)
-                networks.append(policy)
-            place_of[who] = places.get(id(policy), NO_POLICY)
-        found = torch.tensor([place_of[who] for who in rows[:, seat].tolist()])
-        index[:, agent_rows_of(core, each.members)] = found.unsqueeze(1)
+        agents, parts, names = agent_rows_of(core, each.members), game.parts[seat], game.learners_of(each.role)
+        for number, (part, name) in enumerate(zip(parts, names, strict=True)):
+            place_of = {LEARNER: learners.index(name) if name in learners else NO_POLICY}
+            for who in rows[:, seat].unique().tolist():
+                if who == LEARNER:
+                    continue
+                policy = part_policy(pools[each.role][who], parts, number)
+                if policy is None or isinstance(policy, MixturePolicy) or not plays_in_kernels(policy, core.device):
+                    return None
+                if isinstance(policy, Policy) and id(policy) not in places:
+                    places[id(policy)] = len(learners) + len(networks)
+                    networks.append(policy)
+                place_of[who] = places.get(id(policy), NO_POLICY)
+            found = torch.tensor([place_of[who] for who in rows[:, seat].tolist()])
+            index[:, [agents[place] for place in part.places]] = found.unsqueeze(1)
     policies = kernel_policies(networks, core.device, seed % SEEDS)
     return OpponentTable(policies, index, drawn, draw)

@@ -26,7 +26,7 @@ from trainers.base.learner_spec import ENGINES
 from trainers.base.torch_threads import torch_threads
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["MAX_ENVS", "STEP", "MatchupResults", "SeatMatchups", "scores", "simulate_matchups"]
+__all__ = ["MAX_ENVS", "STEP", "MatchupResults", "SeatMatchups", "pair_scores", "scores", "simulate_matchups"]
 
 MAX_ENVS = 16_384
 """Default of the largest number of simultaneous worlds."""
@@ -286,6 +286,19 @@ def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
     ahead = earned.unsqueeze(-1) - earned.unsqueeze(-2)  # difference to each other seat
     beaten = ahead.sign().nan_to_num(0.0).sum(-1)  # minus the seats with a higher return
     return 0.5 + 0.5 * beaten / max(seats - 1, 1)
+
+
+def pair_scores(earned: Tensor) -> Tensor:
+    """Return the scores (..., S (S - 1) / 2) of pairs of seats for returns (..., S) of more than two seats.
+
+    The pairs are (0, 1), (0, 2), ..., (1, 2), ... A score is 1 if the return of the first seat of the pair is higher,
+    1/2 if both are equal, else 0. Two seats have none, because `scores` has theirs.
+    """
+    seats = earned.shape[-1]
+    if seats < 3:
+        return earned[..., :0]
+    first, second = torch.triu_indices(seats, seats, 1, device=earned.device)
+    return (earned[..., first] - earned[..., second]).sign_().nan_to_num_(0.0).mul_(0.5).add_(0.5)
 
 
 def _check(

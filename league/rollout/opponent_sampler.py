@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
@@ -16,7 +17,7 @@ from league.rollout.deferred_seat_policies import DeferredSeatPolicies
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.kernel_opponents import opponent_table
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution, filled
-from league.rollout.matchups import scores
+from league.rollout.matchups import pair_scores, scores
 from league.rollout.seat_policies import SeatPolicies
 from trainers.base.agent_group import agent_rows_of
 from trainers.base.seeding import derive_seed
@@ -66,7 +67,7 @@ class OpponentSampler:
         self.draw_margin: Tensor = torch.tensor(
             draw_margin, dtype=torch.float64, device=core.device
         )  # a captured CUDA graph reads it
-        self.learners: tuple[str, ...] = tuple(
+        self.roles: tuple[str, ...] = tuple(  # with a learner
             role
             for role in game.roles
             if draw.matchups.shape[1] == len(game.seats)
@@ -90,9 +91,15 @@ class OpponentSampler:
         self._seats: dict[int, DeferredSeatPolicies] = {}
         # by row: matchup, learning agents, cumulative probability, and the sums of `EpisodeTally`
         self.matchups, self.learning, self.cumulative = self.assigned[:0], self.learns[:0], self.drawn[:0]
-        self.sums = torch.zeros((0, 2 + 3 * seats), dtype=torch.float64, device=device)
+        pairs = pair_scores(torch.zeros(seats)).numel()
+        self.sums = torch.zeros((0, 2 + 3 * seats + pairs), dtype=torch.float64, device=device)
         self.replace(draw)
         self._sample(torch.ones(core.num_envs, dtype=torch.bool, device=device))
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """Names of the learners, see `Game.learners_of`."""
+        return tuple(name for role in self.roles for name in self.game.learners_of(role))
 
     @property
     def seat_policies(self) -> dict[int, SeatPolicies]:
@@ -129,10 +136,7 @@ class OpponentSampler:
         earned = torch.zeros_like(self.assigned, dtype=torch.float64).index_add_(
             1, self.side, info["episode_return"].double()
         )
-        found = torch.cat([ended, earned, earned.square(), scores(earned, self.draw_margin)], 1).masked_fill_(
-            ~ended, 0.0
-        )
-        self.sums[:, 1:].index_add_(0, self.drawn, found)
+        self.sums[:, 1:].index_add_(0, self.drawn, self._sums_of(ended, earned))
         self._sample(restarted)
 
     def _sample(self, where: Tensor) -> None:
@@ -155,14 +159,18 @@ class OpponentSampler:
         ended, shape = trace.restarted.unsqueeze(-1), (*trace.restarted.shape, len(self.game.seats))
         earned = trace.episode_return.new_zeros(shape, dtype=torch.float64)
         earned.index_add_(2, self.side, trace.episode_return.double())
-        found = torch.cat([ended, earned, earned.square(), scores(earned, self.draw_margin)], -1)
         played = trace.matchup.long()
-        self.sums[:, 1:].index_add_(0, played.flatten(), found.masked_fill_(~ended, 0.0).flatten(0, 1))
+        self.sums[:, 1:].index_add_(0, played.flatten(), self._sums_of(ended, earned).flatten(0, 1))
         self.drawn.copy_(matchup)
         begun = torch.cat([played[1:], self.drawn.unsqueeze(0)])
         self.sums[:, 0].index_add_(0, begun.flatten(), trace.restarted.flatten().double())
         self._update_assigned()
         return self.learning[played]
+
+    def _sums_of(self, ended: Tensor, earned: Tensor) -> Tensor:
+        """Return what steps add to `sums` after its first column, for ended episodes (..., 1) and returns (..., S)."""
+        parts = [ended, earned, earned.square(), scores(earned, self.draw_margin), pair_scores(earned)]
+        return torch.cat(parts, -1).masked_fill_(~ended, 0.0)
 
     # ---------------------------------------------------------------- between rollouts
 
@@ -218,7 +226,8 @@ class OpponentSampler:
         self.sums.zero_()
         seen = sums[:, :2].any(1)
         matchups, learns = self._table()
-        (begun, count), by_seat = sums[seen, :2].long().T, sums[seen, 2:].chunk(3, 1)
+        (begun, count), seats = sums[seen, :2].long().T, len(self.game.seats)
+        by_seat = sums[seen, 2:].split([seats, seats, seats, sums.shape[1] - 2 - 3 * seats], 1)
         return EpisodeTally(matchups[seen], learns[seen], begun, count, *by_seat)
 
     def state_dict(self) -> State:
@@ -251,7 +260,10 @@ class OpponentSampler:
                     f"opponents: seat {each.name}: expected more than {most} policies, got a pool of {size}"
                 )
         count, drawn = len(found["matchups"]), found["drawn"]
-        shapes = {"matchups": (count, len(self.game.seats)), "learns": (count, len(self.game.seats))}
+        seats = len(self.game.seats)
+        if found["kept"].shape == (count, 2 + 3 * seats):  # recorded before pairs of seats were counted
+            found["kept"] = pad(found["kept"], (0, self.sums.shape[1] - 2 - 3 * seats))
+        shapes = {"matchups": (count, seats), "learns": (count, seats)}
         shapes |= {"cumulative": (count,), "kept": (count, *self.sums.shape[1:])}
         for name, shape in shapes.items():
             if found[name].shape != shape:
@@ -284,7 +296,7 @@ class OpponentSampler:
             self.matchups: Tensor = torch.full((capacity, seats), LEARNER, device=device)
             self.learning: Tensor = torch.zeros((capacity, len(self.side)), dtype=torch.bool, device=device)
             self.cumulative: Tensor = torch.ones(capacity, dtype=torch.float64, device=device)
-            self.sums: Tensor = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
+            self.sums: Tensor = torch.zeros((capacity, before.shape[1]), dtype=torch.float64, device=device)
             self.sums[: len(before)].copy_(before)
             self.draw: MatchupDraw = MatchupDraw(self.cumulative, self._draw_seed)
             self.version += 1
@@ -308,7 +320,7 @@ class OpponentSampler:
             raise ConfigError(f"{self.game.env_id}: expected matchups of {len(seats)} seats, got {got}")
         for index, seat in enumerate(seats):
             drawn, size = draw.matchups[:, index], len(pools[seat.role])
-            if seat.role not in self.learners and bool((drawn == LEARNER).any()):
+            if seat.role not in self.roles and bool((drawn == LEARNER).any()):
                 raise ConfigError(
                     f"role {seat.role}: expected policies only, as it has no learner, got {LEARNER} in a matchup"
                 )

@@ -15,7 +15,29 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.rollout.matchups import MatchupResults
 
-__all__ = ["PayoffTable"]
+__all__ = ["PayoffTable", "kept_policies", "num_cells"]
+
+
+def num_cells(game: Game, sizes: Mapping[str, int]) -> int:
+    """Return the number of cells of the payoff table of populations of these sizes by role."""
+    if game.shared:
+        return math.comb(sizes[game.roles[0]] + len(game.seats) - 1, len(game.seats))
+    return math.prod(sizes[seat.role] for seat in game.seats)
+
+
+def kept_policies(game: Game, sizes: Mapping[str, int], max_cells: int | None) -> dict[str, list[int]] | None:
+    """Return the indices of the policies of a limited payoff table by role, ascending; None: all policies.
+
+    With more than two seats the number of cells grows faster than that of policies squared. Of a table with more than
+    `max_cells` cells, each role keeps equally many policies at equal distances, the first and the last included.
+    """
+    if max_cells is None or len(game.seats) <= 2 or num_cells(game, sizes) <= max_cells:
+        return None
+    most = max(sizes.values())
+    while most > 2 and num_cells(game, {role: min(size, most) for role, size in sizes.items()}) > max_cells:
+        most -= 1
+    kept = {role: np.linspace(0, size - 1, min(size, most)).round().astype(int) for role, size in sizes.items()}
+    return {role: indices.tolist() for role, indices in kept.items()}
 
 
 class PayoffTable:

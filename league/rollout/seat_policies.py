@@ -14,10 +14,12 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from league.game import Seat
+from league.game import Seat, SeatPart, seat_parts
+from league.policies.random import RandomPolicy
+from league.policies.team import TeamPolicy
 from league.rollout.policy_groups import SameShapePolicies, SeatStep, SinglePolicy
 from league.rollout.policy_weights_cache import PolicyWeightsCache, weight_bytes
-from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
+from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, restore_generator
@@ -54,7 +56,7 @@ class SeatPolicies:
             ConfigError: A policy does not fit the seat.
         """
         self.core: Core = core
-        self.agents: AgentGroup = make_agent_group(core, seat.members)
+        self.agents: AgentGroup = make_mixed_group(core, seat.members)
         self.size: int = len(policies)
         count = len(agent_rows_of(core, seat.members))
         self._generator = torch.Generator(core.device)
@@ -183,7 +185,11 @@ def _any_agent(flags: Tensor) -> Tensor:
 def check_seat_policy(
     policy: PolicyProtocol, index: int, core: Core, seat: Seat, agents: AgentGroup, count: int
 ) -> None:
-    """Raise ConfigError if a network has other observations, actions or agents than the seat."""
+    """Raise ConfigError if a network has other observations, actions or agents than the seat, or a team other parts."""
+    parts = seat_parts(core, seat.members)
+    if len(parts) > 1:
+        _check_team(policy, index, core, seat, parts)
+        return
     if not isinstance(policy, Policy):
         return
     given = policy.spec["action"]
@@ -197,3 +203,25 @@ def check_seat_policy(
                 f"{core.id}: seat {seat.name}: policy {index}: {what}: expected {wanted} as in this environment, "
                 f"got {got}"
             )
+
+
+def _check_team(policy: PolicyProtocol, index: int, core: Core, seat: Seat, parts: Sequence[SeatPart]) -> None:
+    """Raise ConfigError if a policy is one network or random policy, or a member of a team does not fit its agents."""
+    if isinstance(policy, Policy | RandomPolicy):
+        raise ConfigError(
+            f"{core.id}: seat {seat.name}: policy {index}: expected a team, because its agents differ in action space, "
+            f"got a {type(policy).__name__}"
+        )
+    if not isinstance(policy, TeamPolicy):
+        return
+    rows = agent_rows_of(core, seat.members)
+    for own, member in zip(policy.places, policy.members, strict=True):
+        if not any(set(own) <= set(part.places) for part in parts):
+            raise ConfigError(
+                f"{core.id}: seat {seat.name}: policy {index}: expected members for agents of one action space, got "
+                f"one for the agents {own}"
+            )
+        names = [core.possible_agents[rows[place]] for place in own]
+        check_seat_policy(
+            member, index, core, Seat(seat.name, seat.role, tuple(names)), make_agent_group(core, names), len(names)
+        )

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import ConfigError
+from league.game import Game
 from league.policies.population import PolicyRecord
+from league.policies.team import part_policy
 from league.storage.run_config import configuration, training
 from league.storage.store_reader import StoreReader
 from trainers.models.policy import Policy
@@ -43,9 +45,22 @@ def generations(store: StoreReader) -> list[dict[str, PolicyRecord]]:
     for seat in store.game.seats:
         player = last[seat.name].meta.get("player")
         entries = store.populations[seat.role].entries
-        copies[seat.name] = [each for each in entries if each.kind == "policy" and each.meta.get("player") == player]
+        copies[seat.name] = [each for each in entries if _is_trained(each) and each.meta.get("player") == player]
     count = min(map(len, copies.values()))
     return [{name: own[len(own) - count + number] for name, own in copies.items()} for number in range(count)]
+
+
+def _is_trained(entry: PolicyRecord) -> bool:
+    return entry.kind == "policy" or (entry.kind == "team" and entry.name != "random")
+
+
+def _names(game: Game, place: int) -> list[str]:
+    """Return the names of the policies of a seat in a checkpoint: its own, or the first members of its parts."""
+    parts, others = game.parts[place], {seat.name for at, seat in enumerate(game.seats) if at != place}
+    if len(parts) == 1:
+        return [game.seats[place].name]
+    names = [part.members[0] for part in parts]
+    return [f"{game.seats[place].name}-{name}" if name in others else name for name in names]
 
 
 def export_checkpoint(
@@ -67,18 +82,25 @@ def export_checkpoint(
         ConfigError: A policy is no network.
     """
     game, own = store.game, configuration(store, config_type)
-    members = {member: seat.name for seat in game.seats for member in seat.members}
+    members = {
+        member: name
+        for place, seat in enumerate(game.seats)
+        for part, name in zip(game.parts[place], _names(game, place), strict=True)
+        for member in part.members
+    }
     settings = training(game, own.device, own.train_overrides)
     config = dataclasses.replace(settings, seed=own.seed, policies=members)
     loaded: dict[str, Policy] = {}
-    for seat in game.seats:
+    for place, seat in enumerate(game.seats):
         entry = policies[seat.name]
         policy = store.populations[seat.role].policy(entry.index)
-        if not isinstance(policy, Policy):
-            raise ConfigError(
-                f"{store.path}: {entry.name}: expected a trained network, got a policy of kind {entry.kind}"
-            )
-        loaded[seat.name] = policy
+        for number, name in enumerate(_names(game, place)):
+            part = part_policy(policy, game.parts[place], number)
+            if not isinstance(part, Policy):
+                raise ConfigError(
+                    f"{store.path}: {entry.name}: expected a trained network, got a policy of kind {entry.kind}"
+                )
+            loaded[name] = part
     steps = max(int(entry.meta.get("steps", 0)) for entry in policies.values())
     iteration = max(entry.iteration for entry in policies.values())
     folder = run / checkpoint.FOLDER

@@ -41,7 +41,7 @@ MAX_EPISODES = 2**48
 """Largest valid number of episodes; sums of smaller numbers are exact in float64 and int64."""
 CONFIG_FIELDS: dict[str, Any] = {
     **{"algorithm": str, "device": str, "payoff_estimation": str, "meta_solver": str, "keep_best_strategy": bool},
-    **{"seed": int, "iterations": int, "train_overrides": dict[str, Any]},
+    **{"seed": int, "iterations": int, "train_overrides": dict[str, Any], "max_payoff_cells": int | None},
 }
 """Fields of a run's configuration that all algorithms share."""
 SUMMARY_FIELDS: dict[str, Any] = {

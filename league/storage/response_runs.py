@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from league.game import Game
+from league.policies.team import TeamPolicy, part_policy
 from league.rollout.best_response import settled
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy
@@ -17,7 +18,7 @@ __all__ = ["save_responses"]
 
 
 def save_responses(
-    folder: Path, game: Game, train: TrainConfig, responses: Mapping[str, Sequence[Policy]], steps: int
+    folder: Path, game: Game, train: TrainConfig, responses: Mapping[str, Sequence[Policy | TeamPolicy]], steps: int
 ) -> list[Path]:
     """Write one run for each training, whose policies are the responses of all roles, without learners.
 
@@ -33,7 +34,13 @@ def save_responses(
     """
     config, runs = dataclasses.asdict(settled(game, train)), []
     for number in range(min(map(len, responses.values()))):
-        policies = {role: own[number] for role, own in responses.items()}
+        policies: dict[str, Policy] = {}
+        for role, own in responses.items():
+            parts = game.parts[game.seats_of(role)[0]]
+            for place, name in enumerate(game.learners_of(role)):
+                policy = part_policy(own[number], parts, place)
+                assert isinstance(policy, Policy)
+                policies[name] = policy
         run = folder / f"response-{number}"
         checkpoint.save(run / FOLDER, train.iterations, steps, config, {}, policies)
         runs.append(run)

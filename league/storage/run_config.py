@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import torch
+from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.settings import completed
@@ -21,7 +22,17 @@ from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 
-__all__ = ["OVERRIDES", "SUMMARY_FILE", "configuration", "from_json", "sizes", "table_of", "training", "write_summary"]
+__all__ = [
+    "OVERRIDES",
+    "SUMMARY_FILE",
+    "add_to_table",
+    "configuration",
+    "from_json",
+    "sizes",
+    "table_of",
+    "training",
+    "write_summary",
+]
 
 C = TypeVar("C")
 _FIXED = {"env_id", "env", "learner", "device", "seed", "sharing", "policies"}
@@ -91,13 +102,34 @@ def _is_plain(hint: Any) -> bool:
     return not dataclasses.is_dataclass(hint)
 
 
-def table_of(store: StoreReader) -> PayoffTable:
-    """Return the payoff table with all recorded results."""
-    table, cells = PayoffTable(store.game, sizes(store)), store.cells()
+def table_of(store: StoreReader, kept: Mapping[str, Sequence[int]] | None = None) -> PayoffTable:
+    """Return the payoff table with all recorded results, or that of some policies by role."""
+    counts = sizes(store)
+    table, cells = (
+        PayoffTable(store.game, {role: len((kept or {}).get(role, range(counts[role]))) for role in counts}),
+        store.cells(),
+    )
     if len(cells.matchups):
         sums = (torch.from_numpy(each) for each in (cells.count, cells.total, cells.square, cells.score))
-        table.add(cells.matchups, MatchupResults(*sums))
+        add_to_table(table, torch.from_numpy(cells.matchups), MatchupResults(*sums), kept)
     return table
+
+
+def add_to_table(
+    table: PayoffTable, matchups: Tensor, results: MatchupResults, kept: Mapping[str, Sequence[int]] | None = None
+) -> None:
+    """Add the results of matchups (K, S) to a table, or to that of some policies by role the results of theirs."""
+    if kept is not None:
+        places = torch.empty_like(matchups)
+        for column, seat in enumerate(table.game.seats):
+            own = torch.tensor(kept[seat.role])
+            found = torch.searchsorted(own, matchups[:, column].contiguous()).clamp(max=len(own) - 1)
+            places[:, column] = torch.where(own[found] == matchups[:, column], found, -1)
+        known = (places >= 0).all(1)
+        matchups = places[known]
+        fields = ("count", "total", "square", "score")
+        results = MatchupResults(*(getattr(results, name)[known] for name in fields))
+    table.add(matchups, results)
 
 
 def write_summary(store: StoreReader, **more: Any) -> Path:

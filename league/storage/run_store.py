@@ -39,8 +39,9 @@ import gpu_envs
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.utils.paths import check_folder
 from league.game import Game
-from league.policies.kinds import SupportsSave
+from league.policies.kinds import SupportsSave, kind_of
 from league.policies.population import PolicyRecord
+from league.policies.team import random_policy
 from league.storage import database, policy_files
 from league.storage.policy_files import policy_id, state_file_name
 from league.storage.records import MatchupTotals, checked_array, matchup_key, to_json
@@ -170,6 +171,11 @@ class RunStore(StepStore):
         self.close()
 
     # ---------------------------------------------------------------- methods that add: in the step of a task
+
+    def add_random_policy(self, role: str) -> PolicyRecord:
+        """Append the policy of random actions to a population, under the name "random"."""
+        policy = random_policy(self.game, role)
+        return self.add_policy(role, policy, kind_of(policy), "random")
 
     def add_policy(
         self,

@@ -77,7 +77,7 @@ class EightPlayers(LeagueBuilder):
     def players(self, game):
         return players_per_role(game, "main", 8)
 
-    def matches(self, roster, player):
+    def matches(self, roster, player, role):
         return uniform_matches([name for name in roster.learning() if name != player.name])
 
     def build_league(self, result):
@@ -90,7 +90,7 @@ class Restarting(LeagueBuilder):
     def players(self, game):
         return players_per_role(game, "main", 2)
 
-    def matches(self, roster, player):
+    def matches(self, roster, player, role):
         return [Match(f"main_{1 - int(player.name[-1])}", 1.0)]
 
     def build_league(self, result):

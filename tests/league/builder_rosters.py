@@ -23,7 +23,8 @@ def league(builder, game=SHARED, frozen=(), wins=()):
 
 
 def shares(builder, roster, name):
-    matches = builder.matches(roster, roster.players[name])
+    (role,) = roster.facing(roster.players[name])
+    matches = builder.matches(roster, roster.players[name], role)
     assert sum(match.probability for match in matches) == pytest.approx(1.0)
     assert len({match.opponent for match in matches}) == len(matches)
     return {match.opponent: pytest.approx(match.probability) for match in matches if match.probability > 1e-12}

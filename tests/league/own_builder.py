@@ -31,9 +31,9 @@ class Freezing(LeagueBuilder):
         """Return one player per role."""
         return players_per_role(game, "main", 1)
 
-    def matches(self, roster, player):
+    def matches(self, roster, player, role):
         """Return matches against past players, or against the random policy without any."""
-        past = roster.frozen(roster.facing(player))
+        past = roster.frozen(role)
         return uniform_matches(past, 1.0) if past else [Match(RANDOM_NAME, 1.0)]
 
     def build_league(self, result):

@@ -64,6 +64,7 @@ def league(
     max_envs: int = 1024,
     executor: Executor | None = None,
     asynchronous: bool = False,
+    max_cells: int | None = 10_000,
     **train: Any,
 ) -> League:
     """Create or resume a league in a folder; its store is open."""
@@ -74,6 +75,7 @@ def league(
         episodes_per_matchup=episodes,
         seed=seed,
         eval_num_envs=max_envs,
+        max_payoff_cells=max_cells,
         train_overrides={key: value for key, value in {**TINY, **train}.items() if value is not None},
     )
     store = open_run(path, game, "league", config)

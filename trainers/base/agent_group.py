@@ -13,7 +13,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils import agent_rows
 from gpu_envs.utils.agent_rows import rows_index
 
-__all__ = ["AgentGroup", "agent_rows_of", "make_agent_group"]
+__all__ = ["AgentGroup", "agent_rows_of", "make_agent_group", "make_mixed_group"]
 
 
 @dataclass(frozen=True)
@@ -71,3 +71,24 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
         obs_width=max(core.observation_spaces[name].shape[0] for name in names),
         space=space,
     )
+
+
+def make_mixed_group(core: Core, members: Sequence[str]) -> AgentGroup:
+    """Return the group of agents that may differ in action space, for a policy that knows the space of each.
+
+    The space of such a group is that of its first agent.
+
+    Raises:
+        ConfigError: The agents differ in action space and have action masks.
+    """
+    rows = agent_rows_of(core, members)
+    names = [core.possible_agents[row] for row in rows]
+    space = core.action_spaces[names[0]]
+    if all(core.action_spaces[name] == space for name in names):
+        return make_agent_group(core, members)
+    if core.action_mask is not None:
+        raise ConfigError(
+            f"{core.id}: {', '.join(members)}: expected one action space for agents with action masks, got several"
+        )
+    widths = [core.observation_spaces[name].shape[0] for name in names]
+    return AgentGroup(rows_index(rows, core.device), max(widths), space)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
-from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
+from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.models.batched_policies import BatchedPolicies, can_batch
 from trainers.models.policy import Policy, PolicyProtocol
 
@@ -30,7 +30,8 @@ class PolicyRunner:
         batches: list[list[tuple[list[int], AgentGroup, PolicyProtocol]]] = []
         for policy in {id(policy): policy for policy in players.values() if policy is not None}.values():
             names = [name for name, each in players.items() if each is policy]  # all of its agents act at once
-            member = (agent_rows_of(core, names), make_agent_group(core, names), policy)
+            make = make_agent_group if isinstance(policy, Policy) else make_mixed_group
+            member = (agent_rows_of(core, names), make(core, names), policy)
             for batch in batches:
                 if can_batch(batch[0][2], policy) and len(batch[0][0]) == len(member[0]):
                     batch.append(member)

@@ -63,6 +63,7 @@ def build(config: Config) -> EnvDefinition:
                 for group in counts
             },
         ),
+        roles={"adversary": ("leadadversary", *(["adversary"] if adversaries > 1 else [])), "agent": ("agent",)},
         rules=simple_world_comm.rules(good, adversaries, *places, continuous, benchmark),
         params={
             "adversary_size": 0.075,

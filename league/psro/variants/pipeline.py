@@ -20,6 +20,7 @@ from gpu_envs.errors import ConfigError
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
 from league.executors import LazyValue, RemoteTask
 from league.game import Game
+from league.policies.team import TeamPolicy, policy_from_state
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.store_update import ComputedUpdate, NewPolicy, StoreUpdate, TrainingMatches
@@ -238,17 +239,17 @@ class PipelineVariant(StandardVariant):
             found[role] = found[role][:most]
         return found
 
-    def _policy(self, context: PSROContext, name: str) -> Policy | None:
+    def _policy(self, context: PSROContext, name: str) -> Policy | TeamPolicy | None:
         """Return the policy of a state, or None if there is no such state."""
         state = context.store.state(name)
-        return None if state is None else Policy.from_state(state, context.home_device)
+        return None if state is None else policy_from_state(state, context.home_device)
 
 
 @dataclass(frozen=True)
 class PipelineSegment:
     """The result of a segment of a training."""
 
-    policy: Policy
+    policy: Policy | TeamPolicy
     """Policy at the end of the segment."""
     state: State
     """State of the training."""

@@ -31,7 +31,7 @@ from league.rollout.best_response import BestResponse, BestResponseTraining, Lea
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
-from trainers.models.policy import Policy, PolicyProtocol
+from trainers.models.policy import PolicyProtocol
 from trainers.runner.initial_weights import Start
 
 __all__ = ["SelfPlayVariant", "train_both_responses"]
@@ -132,7 +132,7 @@ def train_both_responses(
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
     both = MatchupDistribution.self_play(game)
     first, last = (MatchupDistribution.mix([(share, both), (1 - share, draw)]) for share in (SELF_PLAY, AT_LAST))
-    snapshots: list[Policy] = []
+    snapshots: list[PolicyProtocol] = []
     config.prepare()
     with config.in_force():
         training = BestResponseTraining(game, first, policies, config, None if start is None else {role: start})

@@ -227,9 +227,9 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> dict[str, Any]
 def _payoff(report_json: Mapping[str, Any], game: Game) -> dict[str, Any] | None:
     """Return the payoffs as flat lists, the last seat's policies fastest."""
     shape = [len(report_json["policies"][seat.role]) for seat in game.seats]
-    if not all(shape) or math.prod(shape) > MAX_CELLS:
-        return None
     payoffs = report_json["payoffs"]
+    if not all(shape) or math.prod(shape) > MAX_CELLS or payoffs["kept"] is not None:
+        return None
     count = None if payoffs["count"] is None else _flat(payoffs["count"], len(shape))
     return {
         "shape": shape,

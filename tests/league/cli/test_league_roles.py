@@ -27,6 +27,24 @@ def test_roles_are_those_of_the_command_line_and_of_its_file(tmp_path, capsys):
     assert seats_of(tmp_path / "two") == wanted
 
 
+def test_role_with_several_seats_has_one_population(tmp_path, capsys):
+    roles = ["--roles", "even=agent_0/agent_2", "--roles", "odd=agent_1,agent_3"]
+    assert main([*CARTS, *roles, "--run-dir", str(tmp_path / "one")]) == 0, capsys.readouterr().err
+    wanted = {"even_0": ("agent_0",), "even_1": ("agent_2",), "odd": ("agent_1", "agent_3")}
+    assert seats_of(tmp_path / "one") == wanted
+    with RunStore.open(tmp_path / "one", write=False) as store:
+        assert [seat.role for seat in store.game.seats] == ["even", "even", "odd"]
+        assert {name.rpartition(":")[0] for name in (each.name for each in store.populations["even"].entries)} == {
+            "",  # the random policy
+            "main_even_0",
+        }
+    assert (
+        main(["league", "train", "--config", str(tmp_path / "one" / "config.yaml"), "--run-dir", str(tmp_path / "two")])
+        == 0
+    )
+    assert seats_of(tmp_path / "two") == wanted
+
+
 @pytest.mark.parametrize(
     ("roles", "said"),
     [
@@ -35,6 +53,8 @@ def test_roles_are_those_of_the_command_line_and_of_its_file(tmp_path, capsys):
         (["even=3"], "--roles even=3: expected groups or agents, such as even=agent_0,agent_2"),
         (["even=agent_0,agent_9"], "role even: expected groups or agents among"),
         (["even=agent_0"], "expected every agent in exactly one role"),
+        (['even=["agent_0", ["agent_2"]]'], "role even: expected groups or agents of one seat, or a list of them for"),
+        (["even=agent_0/agent_2", "even_1=agent_1,agent_3"], "expected different names of seats"),
     ],
 )
 def test_wrong_roles_are_one_line(tmp_path, capsys, roles, said):

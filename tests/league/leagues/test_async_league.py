@@ -49,8 +49,8 @@ class Watched(LeagueBuilder):
     def training_groups(self, roster):
         return self.inner.training_groups(roster)
 
-    def matches(self, roster, player):
-        found = self.inner.matches(roster, player)
+    def matches(self, roster, player, role):
+        found = self.inner.matches(roster, player, role)
         self.named.setdefault(player.name, []).append({match.opponent for match in found if match.probability})
         return found
 
@@ -144,7 +144,7 @@ class Newcomers(LeagueBuilder):
     def players(self, game):
         return players_per_role(game, "champion", 2)
 
-    def matches(self, roster, player):
+    def matches(self, roster, player, role):
         return [Match("champion_0" if player.name != "champion_0" else "champion_1", 1.0)]
 
     def build_league(self, result):

@@ -8,7 +8,7 @@ from shuffled import Shuffled
 from small_league import equal, league, of_policy, weights
 
 from league.game import Game
-from league.leagues.builder import pairs, players_per_role, uniform_matches
+from league.leagues.builder import groups_across_roles, players_per_role, uniform_matches
 from league.leagues.transitions import Copy, Freeze, Reset
 
 KUHN = Game.of("KuhnPoker-v0")
@@ -57,11 +57,11 @@ class Merging(EightPlayers):
     def players(self, game):
         return players_per_role(game, "main", 3)
 
-    def matches(self, roster, player):
-        return uniform_matches(roster.learning(roster.facing(player)))
+    def matches(self, roster, player, role):
+        return uniform_matches(roster.learning(role))
 
     def training_groups(self, roster):
-        return super().training_groups(roster) if not roster.frozen() else pairs(roster, "main")
+        return super().training_groups(roster) if not roster.frozen() else groups_across_roles(roster, "main")
 
     def build_league(self, result):
         return [Freeze(result.trained[0])] if result.iteration == 1 else []

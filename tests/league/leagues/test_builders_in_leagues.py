@@ -11,7 +11,7 @@ from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.leagues import builder as league_builder
 from league.leagues import player, transitions
-from league.leagues.builder import LeagueBuilder, NoLeagueBuilder, learning_opponents, players_per_role, uniform_matches
+from league.leagues.builder import LeagueBuilder, NoLeagueBuilder, players_per_role, uniform_matches
 from league.leagues.league import League, LeagueConfig
 from league.leagues.player import Match, Player
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
@@ -113,9 +113,9 @@ class Openers(LeagueBuilder):
     def players(self, game):
         return [Player("champion", role, "champion") for role in game.roles]
 
-    def matches(self, roster, player):
+    def matches(self, roster, player, role):
         if player.kind == "champion":
-            opponents = [*roster.frozen(roster.facing(player)), *learning_opponents(roster, player, "newcomer")]
+            opponents = [*roster.frozen(role), *roster.learning(role, "newcomer")]
             return uniform_matches(opponents or ["champion"])
         return [Match("champion", 1.0)]
 
@@ -183,8 +183,8 @@ class Wrong(NoLeagueBuilder):
     def players(self, game):
         return self.given[0] or super().players(game)
 
-    def matches(self, roster, player):
-        return super().matches(roster, player) if self.given[1] is None else self.given[1]
+    def matches(self, roster, player, role):
+        return super().matches(roster, player, role) if self.given[1] is None else self.given[1]
 
     def build_league(self, result):
         return self.given[2]

@@ -39,7 +39,7 @@ def self_play(opponents, iterations=300, payoffs=BEATS, learn=best_response, **s
         roster.add(Player(f"{name}:1", roster.players[name].role, "main", name))
         strategies[f"{name}:1"] = FIRST
     for _ in range(iterations):
-        matches = builder.matches(roster, roster.players[name])
+        matches = builder.matches(roster, roster.players[name], roster.players[name].role)
         assert sum(match.probability for match in matches) == pytest.approx(1.0)
         opponent = sum(match.probability * strategies[match.opponent] for match in matches)
         strategies[name] = learn(payoffs, opponent, strategies[name])

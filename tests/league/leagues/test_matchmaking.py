@@ -132,7 +132,7 @@ def test_matches_have_the_probabilities_of_the_rules():
     builder = AlphaStarLeagueBuilder()
     frozen = [(f"main_0:{i}", "main_0") for i in range(4)] + [("main_exploiter_0:1", "main_exploiter_0")]
     wins = [("main_0", name, 0.2 + 0.15 * i) for i, (name, _) in enumerate(frozen)]
-    matches = builder.matches(roster := league(builder, frozen=frozen, wins=wins), roster.players["main_0"])
+    matches = builder.matches(roster := league(builder, frozen=frozen, wins=wins), roster.players["main_0"], "player")
     chosen = np.random.default_rng(0).choice(len(matches), 100_000, p=[match.probability for match in matches])
     observed = np.bincount(chosen, minlength=len(matches))
     assert stats.chisquare(observed, [100_000 * match.probability for match in matches]).pvalue > 1e-3
@@ -189,7 +189,9 @@ def test_weak_players_of_a_population_copy_strong_ones():
     assert (copy.player, copy.source) == ("main_1", "main_3")
     assert all(factor in (1.2, 1 / 1.2) for factor in copy.factors.values())
     assert Freeze("main_3") in changes
-    assert Match("main_1", 1 / 3) not in builder.matches(roster, roster.players["main_1"])  # not against itself
+    assert Match("main_1", 1 / 3) not in builder.matches(
+        roster, roster.players["main_1"], "player"
+    )  # not against itself
 
 
 def test_invalid_settings_are_named():
@@ -200,8 +202,8 @@ def test_invalid_settings_are_named():
         (lambda: PopulationBasedConfig(perturb={"gamma": 1.0}), "perturb\\['gamma'\\]: expected a factor > 1, got 1.0"),
         (lambda: WinRates(0.0), "decay: expected a number in"),
         (
-            lambda: Roster(Game.of("KuhnPoker-v0", {"num_players": 3}), WinRates()),
-            "expected two seats, got 3; use psro",
+            lambda: Roster(Game.of("SimpleSpread-v0", roles={"all": ("agent",)}), WinRates()),
+            "expected two or more seats, got 1",
         ),
     ):
         with pytest.raises(ConfigError, match=text):

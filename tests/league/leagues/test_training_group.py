@@ -8,7 +8,7 @@ from league.analysis.report import read_report
 from league.game import Game
 from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
-from league.leagues.builder import pairs
+from league.leagues.builder import groups_across_roles
 from league.leagues.player import Match
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.leagues.training_group import shared_matchups
@@ -21,7 +21,8 @@ MEMBERS = {"player_0": ["random", "a", "a:1"], "player_1": ["random", "b", "b:1"
 
 
 def drawn(matches):
-    draw = shared_matchups(KUHN, ROLES, matches, MEMBERS)
+    by_role = {"a": {"player_1": matches["a"]}, "b": {"player_0": matches["b"]}}
+    draw = shared_matchups(KUHN, ROLES, by_role, MEMBERS)
     rows = zip(draw.matchups.tolist(), draw.learns.tolist(), draw.probability.tolist(), strict=True)
     return {(*row, *learns): share for row, learns, share in rows}
 
@@ -49,18 +50,20 @@ def test_shares_of_a_repeated_opponent_add_up():
     assert repeated[LEARNER, 2, True, False] == pytest.approx(1 / 3)
 
 
-def test_pairs_join_players_of_a_kind_and_both_roles(tmp_path):
+def test_groups_across_roles_join_players_of_a_kind(tmp_path):
     running = league(tmp_path / "kuhn", game=KUHN)
     running.begin()
     names = running.state.roster.learning()
-    found = pairs(running.state.roster, "main")
+    found = groups_across_roles(running.state.roster, "main")
     assert found[0] == ("main_player_0_0", "main_player_1_0")
     assert sorted(name for group in found for name in group) == sorted(names)
     assert all(len(group) == 1 for group in found[1:])
     running.store.close()
     running = league(tmp_path / "rps", game=RPS)
     running.begin()
-    assert all(len(group) == 1 for group in pairs(running.state.roster, "main"))  # one role: a player has both seats
+    assert all(
+        len(group) == 1 for group in groups_across_roles(running.state.roster, "main")
+    )  # one role: a player has both seats
     running.store.close()
 
 
