@@ -90,8 +90,8 @@ def test_table_names_gpus_and_shares_in_short_lines():
     ]
     mixed = [GpuNode(4, 8, "H100"), GpuNode(1, 8, "A100")]
     assert format_plan(mixed, plan_shares(mixed, 2), ["red", "blue"]).splitlines()[-2:] == [
-        "  4 x H100    1: red",
-        "  1 x A100    1: blue",
+        "  4 x H100     1: red",
+        "  1 x A100     1: blue",
     ]
 
 
