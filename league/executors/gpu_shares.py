@@ -19,12 +19,23 @@ from dataclasses import dataclass
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.terminal import shorten
 
-__all__ = ["SHARING", "GpuNode", "GpuShare", "SharePlan", "check_share", "format_plan", "plan_shares", "whole_part"]
+__all__ = [
+    "SHARING",
+    "GpuNode",
+    "GpuShare",
+    "SharePlan",
+    "check_share",
+    "format_plan",
+    "free_shares",
+    "plan_shares",
+]
 
 SHARING = 4
 """Default of the largest number of learners on a GPU."""
 PRECISION = 10_000
 """Number of parts of a GPU that Ray distinguishes."""
+ROUNDING = 1e-6
+"""Tolerance of sums of shares."""
 WIDTH = 80
 """Largest number of characters in a line of `format_plan`."""
 
@@ -55,6 +66,11 @@ class GpuShare:
     """Model of the GPUs."""
     node: str | None = None
     """Node of a part of a GPU; None: any nodes."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes of the training: one per GPU."""
+        return max(1, int(self.gpus))
 
 
 @dataclass(frozen=True)
@@ -118,9 +134,37 @@ def plan_shares(
     return SharePlan(tuple(shares), trainings - len(shares))
 
 
-def whole_part(share: float) -> int:
-    """Return the number of processes of a training with a share."""
-    return max(1, int(share))
+def free_shares(nodes: Sequence[GpuNode], plan: SharePlan, running: Sequence[GpuShare]) -> list[GpuShare]:
+    """Return the shares of a plan that running trainings, which it includes, leave to others and that are free now.
+
+    Args:
+        nodes: Nodes of the cluster.
+        plan: Shares of all trainings.
+        running: Shares of the trainings that run, from this plan or an earlier one.
+    """
+    left, others = list(plan.shares), list[GpuShare]()
+    for share in running:
+        if share in left:
+            left.remove(share)
+        else:
+            others.append(share)
+    for share in others:
+        if left:
+            left.remove(min(left, key=lambda each: (abs(each.gpus - share.gpus), each.node != share.node)))
+    free = sum(node.gpus for node in nodes) - sum(share.gpus for share in running)
+    on_node = {node.name: float(node.gpus) for node in nodes}
+    for share in running:
+        if share.node in on_node:
+            on_node[share.node] -= share.gpus
+    found = []
+    for share in left:
+        if share.gpus > free + ROUNDING or share.gpus > on_node.get(share.node or "", math.inf) + ROUNDING:
+            continue
+        found.append(share)
+        free -= share.gpus
+        if share.node in on_node:
+            on_node[share.node] -= share.gpus
+    return found
 
 
 def _usable(node: GpuNode, cpus: int) -> int:

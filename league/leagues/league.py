@@ -234,7 +234,7 @@ class League(Summarized):
             "steps": builder_validation.group_steps(self.builder, self.state, group, self.config.steps),
             "keep": MAX_WORKER_TRAININGS if self.coordinator.executor.remote else None,
         }
-        call = RemoteTask(task, train_group, pools, arguments, learns=True, device=self.config.device)
+        call = RemoteTask(task, train_group, pools, arguments, True, self.config.device, self.train.num_envs)
         self.coordinator.submit(call, functools.partial(self._commit_training, number, group), then, "learn")
 
     def _start_weights(self, group: TrainingGroup) -> dict[str, Any]:

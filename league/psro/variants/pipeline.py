@@ -197,7 +197,7 @@ class PipelineVariant(StandardVariant):
             "iterations": -(-train.iterations // (self.depth * self.config.num_segments)),
         }
         policies = {} if context.store.done(step) else self._pools(context, _opponent_state, place)
-        task = RemoteTask(step, train_segment, policies, arguments, learns=True, device=self.config.device)
+        task = RemoteTask(step, train_segment, policies, arguments, True, self.config.device, train.num_envs)
         return ComputedUpdate(task, update)
 
     def _pools(

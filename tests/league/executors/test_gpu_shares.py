@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_envs.errors import ConfigError
-from league.executors.gpu_shares import GpuNode, SharePlan, format_plan, plan_shares, whole_part
+from league.executors.gpu_shares import GpuNode, GpuShare, SharePlan, format_plan, free_shares, plan_shares
 
 KINDS = st.sampled_from(["", "H100", "A100"])
 NODES = st.lists(
@@ -157,4 +157,28 @@ def test_given_shares_fit_into_the_cluster(nodes, trainings, gpus):
 
 @pytest.mark.parametrize(("share", "processes"), [(0.25, 1), (1.0, 1), (2.0, 2), (8.0, 8)])
 def test_processes_of_a_share(share, processes):
-    assert whole_part(share) == processes
+    assert GpuShare(share).processes == processes
+
+
+def test_free_shares_are_those_that_running_trainings_leave():
+    nodes = cluster(4)
+    plan = plan_shares(nodes, 3)
+    assert gpus_of(plan) == [2, 1, 1]
+    assert [share.gpus for share in free_shares(nodes, plan, [])] == [2, 1, 1]
+    assert [share.gpus for share in free_shares(nodes, plan, [GpuShare(2.0), GpuShare(1.0)])] == [1]
+    assert free_shares(nodes, plan_shares(nodes, 2), [GpuShare(4.0)]) == []  # the first one has begun alone
+    halves = plan_shares(cluster(1, 1), 4)
+    assert free_shares(cluster(1, 1), halves, [halves.shares[3]]) == list(halves.shares[:3])
+    assert free_shares(cluster(1, 1), halves, [GpuShare(1.0, "", "0")]) == list(halves.shares[2:])
+
+
+@settings(max_examples=200, deadline=None)
+@given(nodes=NODES, before=st.integers(1, 20), begun=st.integers(0, 20), more=st.integers(0, 20))
+def test_free_shares_never_exceed_the_gpus(nodes, before, begun, more):
+    running = plan_shares(nodes, before).shares[:begun]
+    plan = plan_shares(nodes, len(running) + more)
+    found = free_shares(nodes, plan, running)
+    assert len(found) <= len(plan.shares) - len(running) or not found
+    assert sum(share.gpus for share in (*running, *found)) <= sum(node.gpus for node in nodes) + 1e-6
+    if not running:
+        assert found == list(plan.shares)
