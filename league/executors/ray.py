@@ -101,7 +101,7 @@ class RayExecutor:
 
         Raises:
             MissingExtraError: Ray is not installed.
-            ConfigError: A share is out of range, or `threads` is below 1.
+            ConfigError: A share is out of range or above the GPUs of the cluster, or `threads` is below 1.
             GpuEnvsError: The cluster does not exist.
         """
         library = ray_library("RayExecutor")
@@ -115,6 +115,7 @@ class RayExecutor:
         self.waited: float = 0.0
         """Time spent waiting for workers [s]."""
         self.resources: RayResources = RayResources(self._ray, threads, gpus_per_learner, gpu_resource)
+        self.resources.check_share()
         self._perform = self._ray.remote(_perform)
         self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a process of its own
         self._waiting: deque[_Training] = deque()  # trainings on GPUs, which come before other tasks

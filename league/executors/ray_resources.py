@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_envs.errors import ConfigError
 from league.executors.gpu_shares import SHARING, GpuNode, GpuShare, SharePlan, plan_shares
 from league.executors.remote_task import RemoteTask
 from trainers.cluster.connect import ray_module
@@ -47,6 +48,18 @@ class RayResources:
         kinds = [each.removeprefix(KIND) for each in resources if each.startswith(KIND)]
         gpus, cpus = int(resources.get(self.gpu_resource, 0)), int(resources.get("CPU", 0))
         return GpuNode(gpus, cpus, kinds[0] if kinds and gpus else "", name=name)
+
+    def check_share(self) -> None:
+        """Raise ConfigError if a training is to have more GPUs than the cluster has."""
+        gpus = self.gpus_per_learner or 0.0
+        if gpus <= 1 or not self.gpus:
+            return
+        most = max(share.gpus for share in plan_shares(self.nodes, 1, cpus=self.threads).shares or [GpuShare(0.0)])
+        if gpus > most:
+            raise ConfigError(
+                f"gpus_per_learner = {gpus:g}: expected at most the {most:g} GPUs of one kind in the cluster, with "
+                f"{self.threads} CPU for each; use fewer"
+            )
 
     @property
     def cuda_gpus(self) -> int:
