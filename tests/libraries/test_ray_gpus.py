@@ -36,7 +36,7 @@ def cluster():
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), before) if path)
     torch.set_num_threads(1)
-    connect("the tests", "local", num_cpus=8, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000)
+    connect("the tests", "local", num_cpus=GPUS, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000)
     yield
     ray.shutdown()
     os.environ.pop("PYTHONPATH")
@@ -120,9 +120,9 @@ def test_cancelled_processes_are_killed_and_their_gpus_are_free(tmp_path):
 def test_gpus_are_used_until_the_last_task_starts():
     """Trainings of unequal length, more than fit; then payoffs fill what the last trainings leave free."""
     executor = simulated(gpus_per_learner=1)
-    gathered(executor, [training(f"warm/{n}", gpu_calls.busy, seconds=2.0) for n in range(GPUS)])
-    lengths = [0.6 + 0.4 * (n * 7 % 5) for n in range(14)]
-    payoffs = [RemoteTask(f"payoffs/{n}", gpu_calls.busy, {}, {"seconds": 0.7}) for n in range(4)]
+    gathered(executor, [training(f"warm/{n}", gpu_calls.busy, seconds=0.5) for n in range(GPUS)])
+    lengths = [0.5 + 0.25 * (n * 7 % 5) for n in range(16)]
+    payoffs = [RemoteTask(f"payoffs/{n}", gpu_calls.busy, {}, {"seconds": 0.5}) for n in range(4)]
     trainings = [training(f"train/{n}", gpu_calls.busy, seconds=seconds) for n, seconds in enumerate(lengths)]
     found = gathered(executor, [*payoffs, *trainings])
     learned = [each for key, each in found.items() if key.startswith("train")]
