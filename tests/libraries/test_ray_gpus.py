@@ -120,7 +120,10 @@ def test_cancelled_processes_are_killed_and_their_gpus_are_free(tmp_path):
 def test_gpus_are_used_until_the_last_task_starts():
     """Trainings of unequal length, more than fit; then payoffs fill what the last trainings leave free."""
     executor = simulated(gpus_per_learner=1)
-    gathered(executor, [training(f"warm/{n}", gpu_calls.busy, seconds=0.5) for n in range(GPUS)])
+    processes = set()
+    while len(processes) < GPUS:  # the measurement begins when all of them have started
+        warm = gathered(executor, [training(f"warm/{n}", gpu_calls.busy, seconds=1.0) for n in range(GPUS)])
+        processes = {each["process"] for each in warm.values()}
     lengths = [0.5 + 0.25 * (n * 7 % 5) for n in range(16)]
     payoffs = [RemoteTask(f"payoffs/{n}", gpu_calls.busy, {}, {"seconds": 0.5}) for n in range(4)]
     trainings = [training(f"train/{n}", gpu_calls.busy, seconds=seconds) for n, seconds in enumerate(lengths)]
