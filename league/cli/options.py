@@ -30,7 +30,9 @@ class ExecutorOptions:
     ray_address: OptionalStr = None
     """Ray cluster of --executor ray: "auto", "local" or HOST:PORT. Default: RAY_ADDRESS, else "auto"."""
     gpus_per_learner: OptionalFloat = None
-    """GPUs of each learner with --executor ray, such as 0.5. Default: chosen from the GPUs of the cluster."""
+    """GPUs of each training with --executor ray: a part such as 0.5, or a whole number, such as 4 for data-parallel
+    training. Default: the GPUs of the cluster are divided among the trainings of an iteration, and the shares are
+    printed before the run."""
     num_threads: int = 1
     """Number of PyTorch threads on the CPU, in this process and each worker. Increase it for large networks that
     PyTorch computes; their results depend on it. Kernels use all cores of a process whatever this number is, with equal

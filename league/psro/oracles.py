@@ -57,7 +57,7 @@ class LearnedOracle:
             arguments["train"] = dataclasses.replace(context.train, total_steps=context.scheduled_steps)
             arguments["steps"] = context.train.total_steps
         function, progress = task.function or train_best_response, _training_progress(context, task)
-        shards = context.train.num_envs if function is train_best_response else 1
+        shards = context.train.num_envs
         return RemoteTask(task.name, function, policies, arguments, True, config.device, shards, progress)
 
     def parent(self, context: PSROContext, task: BestResponseTask) -> int | None:

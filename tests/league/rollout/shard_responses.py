@@ -18,7 +18,9 @@ from league.game import Game
 from league.leagues.train_group import drop_trainings, train_group
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
+from league.psro.variants.anytime import train_against_regret_minimizer
 from league.psro.variants.pipeline import train_segment
+from league.psro.variants.self_play import train_both_responses
 from league.rollout.best_response import train_best_response
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from trainers.algorithms import registry
@@ -128,6 +130,21 @@ def segment(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay:
     return found
 
 
+def both(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
+    """Train a response in self-play with a new policy, then a response against regret minimizers."""
+    opponents = pools(game, kernels)
+    first, second = game.roles
+    size = len(opponents[second])
+    draw = MatchupDistribution.against(game, first, [torch.ones(size)] * 2)
+    short = dataclasses.replace(train, total_steps=WORLDS * 8 * 4)
+    arguments: dict[str, Any] = {"game": game, "role": first, "draw": draw, "train": short, "start": None, "seed": 1}
+    found = [
+        train_both_responses(opponents, other=second, num_segments=2, sharded=sharded, **arguments),
+        train_against_regret_minimizer(opponents, size=size, spread=10.0, sharded=sharded, **arguments),
+    ]
+    return [{"state": each.state, "tally": each.tally, "steps": each.steps} for each in found]
+
+
 def _roles(game: Game) -> list[str]:
     return [seat.role for seat in game.seats]
 
@@ -138,6 +155,7 @@ CASES = {
     "response_kernels": (response, LEDUC, True, config(LEDUC, engine="kernel")),
     "response_torch": (response, LEDUC, False, config(LEDUC)),
     "response_box": (response, BOX, False, config(BOX)),
+    "both": (both, LEDUC, True, config(LEDUC)),
     "segment": (segment, TAG, True, config(TAG, "dqn", **REPLAY)),
 }
 
