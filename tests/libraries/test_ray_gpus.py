@@ -19,6 +19,7 @@ import small_league
 from ray_deaths import alive
 
 from gpu_envs.errors import ConfigError
+from league.cli.train import train_command
 from league.executors import LocalExecutor, RayExecutor, RemoteTask
 from league.game import Game
 from league.psro.config import PSROConfig
@@ -36,7 +37,9 @@ def cluster():
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), before) if path)
     torch.set_num_threads(1)
-    connect("the tests", "local", num_cpus=GPUS, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000)
+    connect(
+        "the tests", "local", num_cpus=GPUS, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000
+    )
     yield
     ray.shutdown()
     os.environ.pop("PYTHONPATH")
@@ -195,6 +198,16 @@ def test_run_with_two_gpus_per_policy_equals_that_of_one_process(run, tmp_path):
         assert steps[0] == steps[1]
         matches = [[(each.iteration, each.role, each.count) for each in store.matches()] for store in (one, other)]
         assert matches[0] == matches[1]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPUs that the cluster claims")
+def test_command_prints_the_gpus_of_each_training_before_the_run(tmp_path, capsys):
+    argv = ["KuhnPoker-v0", "--algorithm", "psro", "--iterations", "1", "--executor", "ray", "--device", "cuda"]
+    with pytest.raises(Exception, match="CUDA|cuda"):  # of the first task, on a machine without a GPU
+        train_command([*argv, "--run-dir", str(tmp_path / "run")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("psro on KuhnPoker-v0")
+    assert lines[1:4] == ["2 GPUs on 1 node", "  GPUs each  trainings", "  1            2: player_0, player_1"]
 
 
 def test_shares_that_the_cluster_cannot_give_are_refused_in_one_line():
