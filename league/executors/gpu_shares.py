@@ -84,8 +84,13 @@ class SharePlan:
 
     @property
     def least(self) -> float:
-        """Smallest share, which trainings that wait get; 0 without shares."""
+        """Smallest share; 0 without shares."""
         return min((share.gpus for share in self.shares), default=0.0)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all shares are equally large, so that a training that waits can take any that becomes free."""
+        return len({share.gpus for share in self.shares}) <= 1
 
 
 def check_share(gpus: float | None) -> None:
@@ -225,7 +230,7 @@ def _parts(nodes: Sequence[GpuNode], trainings: int, cpus: int, most: int, memor
 
 
 def _most_on(node: GpuNode, most: int, memory: float) -> int:
-    """Return the largest number of trainings on a GPU of a node."""
+    """Return the largest number of trainings on a GPU of a node, of which each needs an amount of memory [GiB]."""
     return most if not memory or math.isinf(node.memory) else min(most, int(node.memory / memory))
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 import time
@@ -86,6 +87,7 @@ class RayExecutor:
         address: str | None = "auto",
         gpus_per_learner: float | None = None,
         threads: int = 1,
+        memory_per_learner: float | None = None,
         gpu_resource: str = GPU,
     ) -> None:
         """Connect to a cluster.
@@ -96,16 +98,21 @@ class RayExecutor:
                 the cluster and the number of trainings, so that no GPU is idle; see `plan`.
             threads: Number of torch threads and of cores per process of a task. Results are equal bit for bit for equal
                 numbers of threads. Use `torch.set_num_threads(1)` in a run in one process to compare with it.
+            memory_per_learner: GPU memory of a training [GiB], which limits the number of trainings on a GPU. None: at
+                most `gpu_shares.SHARING`.
             gpu_resource: Resource that stands for GPUs. With a custom resource of the cluster, tasks take shares of it
                 and compute on the CPU, which simulates a cluster with GPUs.
 
         Raises:
             MissingExtraError: Ray is not installed.
-            ConfigError: A share is out of range or above the GPUs of the cluster, or `threads` is below 1.
+            ConfigError: A share is out of range or above the GPUs of the cluster, no GPU has the memory, or `threads`
+                is below 1.
             GpuEnvsError: The cluster does not exist.
         """
         library = ray_library("RayExecutor")
         check_share(gpus_per_learner)
+        if memory_per_learner is not None and not 0 < memory_per_learner < math.inf:
+            raise ConfigError(f"memory_per_learner: expected GiB above 0 or None, got {memory_per_learner}")
         if threads < 1:
             raise ConfigError(f"threads: expected at least 1, got {threads}")
         self._connected = not library.is_initialized()
@@ -114,7 +121,9 @@ class RayExecutor:
         self.threads: int = threads
         self.waited: float = 0.0
         """Time spent waiting for workers [s]."""
-        self.resources: RayResources = RayResources(self._ray, threads, gpus_per_learner, gpu_resource)
+        self.resources: RayResources = RayResources(
+            self._ray, threads, gpus_per_learner, memory_per_learner or 0.0, gpu_resource
+        )
         self.resources.check_share()
         self._perform = self._ray.remote(_perform)
         self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a process of its own
@@ -250,7 +259,7 @@ class RayExecutor:
         for place, training in enumerate(self._waiting):
             if training.most is None:  # it is fixed here, since the rounding of the result depends on it
                 training.most = shares[place].processes if place < len(shares) else max(1, int(plan.least))
-        if not plan.shares or (plan.waiting and plan.least <= 1):  # each waits in Ray for any GPU
+        if not plan.shares or (plan.waiting and plan.is_uniform and plan.least <= 1):  # each waits in Ray for any GPU
             count = SUBMITTED_PER_RUNNING * max(len(plan.shares), 1) - len(taken)
             shares = [GpuShare(plan.least or self.resources.least_share or 1 / SHARING)] * count
         for share in shares[: len(self._waiting)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -26,12 +27,16 @@ PART_OF_KIND = 0.001
 class RayResources:
     """Resources of a cluster's nodes, which can join and leave."""
 
-    def __init__(self, ray: Any, threads: int, gpus_per_learner: float | None, gpu_resource: str) -> None:
-        """Query the resources; arguments as in `RayExecutor`."""
+    def __init__(
+        self, ray: Any, threads: int, gpus_per_learner: float | None, memory_per_learner: float, gpu_resource: str
+    ) -> None:
+        """Query the resources; arguments as in `RayExecutor`, with 0 for unlimited memory."""
         self._ray = ray
         self.threads: int = threads
         self.gpus_per_learner: float | None = gpus_per_learner
+        self.memory_per_learner: float = memory_per_learner
         self.gpu_resource: str = gpu_resource
+        self._memory: dict[str, float] = {}  # of a GPU, by node
         self._updated_at = -RESOURCE_INTERVAL
         self.update()
 
@@ -47,10 +52,30 @@ class RayResources:
     def _node(self, name: str, resources: dict[str, float]) -> GpuNode:
         kinds = [each.removeprefix(KIND) for each in resources if each.startswith(KIND)]
         gpus, cpus = int(resources.get(self.gpu_resource, 0)), int(resources.get("CPU", 0))
-        return GpuNode(gpus, cpus, kinds[0] if kinds and gpus else "", name=name)
+        memory = self._memory_of(name) if gpus and self.memory_per_learner and self.gpu_resource == GPU else math.inf
+        return GpuNode(gpus, cpus, kinds[0] if kinds and gpus else "", memory, name)
+
+    def _memory_of(self, name: str) -> float:
+        """Return the memory of a GPU of a node [GiB], which a task on the node reads once; 0 if the node is lost."""
+        if name not in self._memory:
+            strategies = ray_module("util.scheduling_strategies")
+            here = strategies.NodeAffinitySchedulingStrategy(name, soft=False)
+            read = self._ray.remote(max_calls=1)(_gpu_memory)  # in a process of its own, since it starts CUDA
+            ref = read.options(num_cpus=0, num_gpus=0.001, scheduling_strategy=here).remote()
+            try:
+                self._memory[name] = self._ray.get(ref)
+            except self._ray.exceptions.TaskUnschedulableError:
+                return 0.0
+        return self._memory[name]
 
     def check_share(self) -> None:
-        """Raise ConfigError if a training is to have more GPUs than the cluster has."""
+        """Raise ConfigError if a training is to have more GPUs, or more memory, than the cluster has."""
+        most = max((node.memory for node in self.nodes if node.gpus), default=math.inf)
+        if self.memory_per_learner > most:
+            raise ConfigError(
+                f"memory_per_learner = {self.memory_per_learner:g}: expected at most the {most:.3g} GiB of the "
+                "cluster's largest GPU; use smaller networks or fewer worlds"
+            )
         gpus = self.gpus_per_learner or 0.0
         if gpus <= 1 or not self.gpus:
             return
@@ -68,7 +93,8 @@ class RayResources:
 
     def plan(self, trainings: int) -> SharePlan:
         """Return the GPUs of trainings that begin together."""
-        return plan_shares(self.nodes, trainings, cpus=self.threads, gpus=self.gpus_per_learner)
+        memory = self.memory_per_learner
+        return plan_shares(self.nodes, trainings, cpus=self.threads, memory=memory, gpus=self.gpus_per_learner)
 
     @property
     def least_share(self) -> float:
@@ -77,7 +103,9 @@ class RayResources:
             return 0.0
         if self.gpus_per_learner is not None:
             return min(self.gpus_per_learner, 1.0)
-        return 1 / max(1, min(SHARING, int(self.cpus / self.threads / self.gpus)))
+        by_memory = [node.memory / self.memory_per_learner for node in self.nodes if self.memory_per_learner]
+        most = min([SHARING, self.cpus / self.threads / self.gpus, *(number for number in by_memory if number >= 1)])
+        return 1 / max(1, int(most))
 
     def uses_gpu(self, task: RemoteTask) -> bool:
         """Return whether a task computes on a GPU, or takes a simulated one."""
@@ -118,3 +146,10 @@ class RayResources:
         if share.kind and len({node.kind for node in self.nodes if node.gpus}) > 1:
             resources[f"{KIND}{share.kind}"] = PART_OF_KIND
         return resources
+
+
+def _gpu_memory() -> float:
+    """Return the memory of the GPU of this process [GiB]."""
+    import torch
+
+    return torch.cuda.mem_get_info()[1] / 2**30

@@ -57,3 +57,13 @@ def wait(pools: Any, folder: str, sharded: bool = False) -> None:
     shard = Shard.from_env(8)
     Path(folder, f"{shard.rank}").write_text(f"{os.getpid()}")
     time.sleep(60)
+
+
+def nodes(pools: Any, folder: str, sharded: bool = False) -> int:
+    """Write the node of each rank to a folder and wait for a lost node; return 1 if the process is alone."""
+    shard = Shard.from_env(8)
+    if shard.ranks == 1:
+        return 1
+    Path(folder, f"{shard.rank}").write_text(sys.modules["ray"].get_runtime_context().get_node_id())
+    time.sleep(120)
+    return shard.ranks

@@ -14,6 +14,7 @@ LEAGUE = Path(__file__).parents[1] / "league"
 sys.path.insert(0, str(LEAGUE))
 
 import calls_made  # noqa: E402
+import gpu_calls  # noqa: E402
 from calls_made import gathered  # noqa: E402
 
 from gpu_envs.definition import id_modules  # noqa: E402
@@ -148,6 +149,29 @@ def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
     assert {key: found[key] for key in expected} == expected
     assert len({found[call.key] for call in slow}) == 1  # the node that is left did them all
     assert executor.pending == 0
+
+
+@pytest.mark.slow
+def test_training_spans_nodes_and_goes_on_without_a_lost_one(cluster, executor, tmp_path, monkeypatch):
+    """A training with two GPUs on two nodes, one of which is lost, runs again on the other."""
+    monkeypatch.setattr("league.executors.ray_resources.RESOURCE_INTERVAL", 0.2)
+    nodes = [cluster.add_node(num_cpus=1, resources={"simulated_gpu": 1}) for _ in range(2)]
+    cluster.wait_for_nodes()
+    gpus = RayExecutor(cluster.address, gpu_resource="simulated_gpu")
+    assert [share.gpus for share in gpus.plan(1).shares] == [2]
+    gpus.submit(RemoteTask("spans", gpu_calls.nodes, {}, {"folder": str(tmp_path)}, True, "cpu", 8))
+    threading.Timer(0.0, remove_when_begun, (cluster, nodes[1], tmp_path, 2)).start()
+    assert gpus.next() == ("spans", 1)
+    assert len({file.read_text() for file in tmp_path.iterdir()}) == 2
+    cluster.remove_node(nodes[0])
+
+
+def remove_when_begun(cluster, node, folder, count):
+    """Remove a node when this number of processes have begun."""
+    deadline = time.monotonic() + 100
+    while len(list(folder.iterdir())) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    cluster.remove_node(node, allow_graceful=False)
 
 
 def test_tasks_beside_trainings_get_half_of_the_smallest_share(executor, monkeypatch):

@@ -20,7 +20,7 @@ from ray_deaths import alive
 
 from gpu_envs.errors import ConfigError
 from league.cli.train import train_command
-from league.executors import LocalExecutor, RayExecutor, RemoteTask
+from league.executors import LocalExecutor, RayExecutor, RemoteTask, ray_resources
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
@@ -203,11 +203,26 @@ def test_run_with_two_gpus_per_policy_equals_that_of_one_process(run, tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPUs that the cluster claims")
 def test_command_prints_the_gpus_of_each_training_before_the_run(tmp_path, capsys):
     argv = ["KuhnPoker-v0", "--algorithm", "psro", "--iterations", "1", "--executor", "ray", "--device", "cuda"]
-    with pytest.raises(Exception, match="CUDA|cuda"):  # of the first task, on a machine without a GPU
+    with pytest.raises(Exception, match=r"CUDA|cuda"):  # of the first task, on a machine without a GPU
         train_command([*argv, "--run-dir", str(tmp_path / "run")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("psro on KuhnPoker-v0")
     assert lines[1:4] == ["2 GPUs on 1 node", "  GPUs each  trainings", "  1            2: player_0, player_1"]
+
+
+def test_memory_of_gpus_limits_the_trainings_on_them(monkeypatch):
+    monkeypatch.setattr(ray_resources, "_gpu_memory", lambda: 16.0)
+    executor = RayExecutor(memory_per_learner=10.0)
+    assert [node.memory for node in executor.nodes] == [16.0]
+    plan = executor.plan(3)
+    assert ([share.gpus for share in plan.shares], plan.waiting) == ([1.0, 1.0], 1)
+    assert executor.resources.least_share == 1.0
+    message = r"^memory_per_learner = 20: expected at most the 16 GiB of the cluster's largest GPU; use .*$"
+    with pytest.raises(ConfigError, match=message):
+        RayExecutor(memory_per_learner=20.0)
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match=r"^memory_per_learner: expected GiB above 0 or None, got"):
+            RayExecutor(memory_per_learner=wrong)
 
 
 def test_shares_that_the_cluster_cannot_give_are_refused_in_one_line():
