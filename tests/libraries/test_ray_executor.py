@@ -152,12 +152,15 @@ def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
 
 
 @pytest.mark.slow
-def test_training_spans_nodes_and_goes_on_without_a_lost_one(cluster, executor, tmp_path, monkeypatch):
+def test_trainings_are_placed_on_nodes_and_go_on_without_a_lost_one(cluster, executor, tmp_path, monkeypatch):
     """A training with two GPUs on two nodes, one of which is lost, runs again on the other."""
     monkeypatch.setattr("league.executors.ray_resources.RESOURCE_INTERVAL", 0.2)
-    nodes = [cluster.add_node(num_cpus=1, resources={"simulated_gpu": 1}) for _ in range(2)]
+    nodes = [cluster.add_node(num_cpus=2, resources={"simulated_gpu": 1}) for _ in range(2)]
     cluster.wait_for_nodes()
     gpus = RayExecutor(cluster.address, gpu_resource="simulated_gpu")
+    three = [RemoteTask(f"{n}", calls_made.node, {}, {"seconds": 1.0}, True, "cpu") for n in range(3)]
+    places = gathered(gpus, three)  # two share the GPU of a node, and the other node has one
+    assert places["0"] == places["1"] != places["2"]
     assert [share.gpus for share in gpus.plan(1).shares] == [2]
     gpus.submit(RemoteTask("spans", gpu_calls.nodes, {}, {"folder": str(tmp_path)}, True, "cpu", 8))
     threading.Timer(0.0, remove_when_begun, (cluster, nodes[1], tmp_path, 2)).start()
