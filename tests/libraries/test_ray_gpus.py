@@ -72,6 +72,7 @@ def test_trainings_share_the_gpus_of_a_node_as_planned():
     assert max(each["began"] for each in found.values()) < min(each["ended"] for each in found.values())
 
 
+@pytest.mark.slow
 def test_trainings_with_several_gpus_run_in_as_many_processes():
     (found,) = gathered(RayExecutor(), [training("one", gpu_calls.ranks, "cuda", 8, worlds=5)]).values()
     assert [each[:2] for each in found] == [[0, 3], [1, 2]]
@@ -200,6 +201,7 @@ def test_run_with_two_gpus_per_policy_equals_that_of_one_process(run, tmp_path):
         assert matches[0] == matches[1]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPUs that the cluster claims")
 def test_command_prints_the_gpus_of_each_training_before_the_run(tmp_path, capsys):
     argv = ["KuhnPoker-v0", "--algorithm", "psro", "--iterations", "1", "--executor", "ray", "--device", "cuda"]
