@@ -1,10 +1,12 @@
-"""League trainings as one of several processes: `python shard_responses.py OUT RANK RANKS PORT CASE ...`.
+"""League trainings as one of several processes: `python shard_responses.py OUT RANK RANKS PORT DEVICE CASE ...`.
 
-Rank 0 writes the results of each case in `CASES`, a training and its continuation, to OUT/CASE.pt.
+Rank 0 writes the results of each case in `CASES`, a training and its continuation, to OUT/CASE.pt. DEVICE "cuda:0" is a
+pretended GPU.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -12,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pretended_gpu import activate
 from torch import distributed
 
+from league.executors import pack, packed
 from league.game import Game
 from league.leagues.train_group import drop_trainings, train_group
 from league.policies.mixture import MixturePolicy
@@ -61,7 +65,7 @@ def network(game: Game, role: str, seed: int, body: str = "mlp") -> Any:
     return learner.policy()
 
 
-def pools(game: Game, kernels: bool) -> dict[str, list[Any]]:
+def pools(game: Game, kernels: bool, device: str) -> dict[str, list[Any]]:
     """Return opponents by role; those that kernels do not support keep hidden states and own random streams."""
     found: dict[str, list[Any]] = {}
     for role in game.roles:
@@ -69,12 +73,12 @@ def pools(game: Game, kernels: bool) -> dict[str, list[Any]]:
         if not kernels:
             members = [network(game, role, 5), RandomPolicy.of(game, role), network(game, role, 6, "gru")]
             found[role] += [network(game, role, 3, "gru"), MixturePolicy(members, torch.tensor([0.2, 0.3, 0.5]))]
-    return found
+    return {role: [pack(policy).load(device) for policy in pool] for role, pool in found.items()}
 
 
 def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train a group twice: against the pool and itself, then with another draw."""
-    opponents = pools(game, kernels)
+    opponents = pools(game, kernels, train.device)
     size = len(opponents[game.roles[0]])
     rows = [[LEARNER, LEARNER], *([LEARNER, each] for each in range(size))]
     if game.shared:
@@ -102,7 +106,7 @@ def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: A
 
 def response(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train a best response, and resume it."""
-    opponents = pools(game, kernels)
+    opponents = pools(game, kernels, train.device)
     draw = MatchupDistribution.against(game, game.roles[0], [torch.ones(len(opponents[role])) for role in _roles(game)])
     found, start = [], None
     for seed in (1, 2):
@@ -118,7 +122,7 @@ def response(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay
 
 def segment(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train two segments of a pipeline."""
-    opponents = pools(game, kernels)
+    opponents = pools(game, kernels, train.device)
     draw = MatchupDistribution.against(game, game.roles[0], [torch.ones(len(opponents[role])) for role in _roles(game)])
     found, state = [], None
     for _ in range(2):
@@ -132,7 +136,7 @@ def segment(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay:
 
 def both(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train a response in self-play with a new policy, then a response against regret minimizers."""
-    opponents = pools(game, kernels)
+    opponents = pools(game, kernels, train.device)
     first, second = game.roles
     size = len(opponents[second])
     draw = MatchupDistribution.against(game, first, [torch.ones(size)] * 2)
@@ -160,21 +164,22 @@ CASES = {
 }
 
 
-def play(out: Path, cases: list[str], rank: int, sharded: bool) -> None:
+def play(out: Path, cases: list[str], rank: int, sharded: bool, device: str = "cpu") -> None:
     """Write the results of all cases; every rank continues with the state of rank 0."""
     for case in cases:
         run, game, kernels, train = CASES[case]
+        train = dataclasses.replace(train, device=device, cuda_graph=False)
 
         def relay(state: Any, case: str = case) -> Any:
             if sharded:
                 if rank == 0:
-                    torch.save(state, out / f"{case}-state.pt")
+                    torch.save(packed(state), out / f"{case}-state.pt")
                 distributed.barrier()
                 state = torch.load(out / f"{case}-state.pt", weights_only=True)
                 distributed.barrier()
             return state
 
-        found = run(game, kernels, train, sharded, relay)
+        found = packed(run(game, kernels, train, sharded, relay))
         if rank == 0:
             plain = [
                 {**each, "tally": {field: getattr(each["tally"], field) for field in _fields(each["tally"])}}
@@ -188,9 +193,13 @@ def _fields(value: Any) -> list[str]:
 
 
 if __name__ == "__main__":
-    out, rank, ranks, port = Path(sys.argv[1]), *map(int, sys.argv[2:5])
+    out, rank, ranks, port, device = Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5]
     torch.set_num_threads(1)
     os.environ |= {"RANK": f"{rank}", "WORLD_SIZE": f"{ranks}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}"}
-    play(out, sys.argv[5:], rank, sharded=True)
-    distributed.barrier()  # gloo may abort a process whose peer closes its connections first
-    distributed.destroy_process_group()
+    with contextlib.nullcontext() if device == "cpu" else activate():
+        if ranks > 1:
+            distributed.init_process_group("gloo")  # else NCCL for a GPU
+        play(out, sys.argv[6:], rank, ranks > 1, device)
+    if ranks > 1:
+        distributed.barrier()  # gloo may abort a process whose peer closes its connections first
+        distributed.destroy_process_group()

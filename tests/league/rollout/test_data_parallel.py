@@ -1,5 +1,6 @@
 """League trainings by several processes equal those of one process, except for the rounding of sums."""
 
+import functools
 import os
 import socket
 import subprocess
@@ -17,35 +18,42 @@ from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.shard import Shard
 
 HERE = Path(__file__).parent
+OF_THREE = ("group_torch",)
+"""Cases that three processes play, too: with 3, 2 and 2 worlds."""
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """Return folders of results by number of processes."""
     outs = {ranks: tmp_path_factory.mktemp(f"ranks{ranks}") for ranks in (1, 2, 3)}
-    where = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    of_three = ["group_torch", "segment"]
-    for ranks, cases in ((2, list(CASES)), (3, of_three)):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        started = [
-            subprocess.Popen(
-                [sys.executable, str(HERE / "shard_responses.py"), *map(str, (outs[ranks], rank, ranks, port)), *cases],
-                env=where, stderr=subprocess.PIPE, text=True,
-            )
-            for rank in range(ranks)
-        ]  # fmt: skip
-        if ranks == 2:
-            play(outs[1], list(CASES), 0, sharded=False)
-        said = [process.communicate(timeout=300)[1] for process in started]
-        for process, error in zip(started, said, strict=True):
-            assert process.returncode == 0, error[-3000:]
+    started = start(outs[2], 2, CASES)
+    play(outs[1], list(CASES), 0, sharded=False)
+    finish(started)
+    finish(start(outs[3], 3, OF_THREE))
     return outs
 
 
-@pytest.mark.parametrize(("ranks", "case"), [*((2, case) for case in CASES), (3, "group_torch"), (3, "segment")])
-def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
-    one, many = (torch.load(played[each] / f"{case}.pt", weights_only=True) for each in (1, ranks))
+def start(out, ranks, cases, device="cpu"):
+    where = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, str(HERE / "shard_responses.py"), str(out)]
+    return [
+        subprocess.Popen(
+            [*command, f"{rank}", f"{ranks}", f"{port}", device, *cases], env=where, stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(ranks)
+    ]
+
+
+def finish(started):
+    said = [process.communicate(timeout=300)[1] for process in started]
+    for process, error in zip(started, said, strict=True):
+        assert process.returncode == 0, error[-3000:]
+
+
+def assert_equal_results(case, *outs):
+    one, many = (torch.load(out / f"{case}.pt", weights_only=True) for out in outs)
     assert len(one) == len(many) == 2
     for first, other in zip(one, many, strict=True):
         assert first["steps"] == other["steps"]
@@ -56,20 +64,31 @@ def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
             torch.testing.assert_close(first["tally"][name], other["tally"][name], rtol=1e-4, atol=1e-4)
         assert first["state"].keys() == other["state"].keys()
         for name, value in first["state"].items():
+            found = other["state"][name]
             if not isinstance(value, torch.Tensor):
-                assert value == pytest.approx(other["state"][name]), name
+                assert value == pytest.approx(found), name
             elif value.is_floating_point() and case != "response_box":  # its worlds amplify the rounding of actions
-                torch.testing.assert_close(
-                    other["state"][name],
-                    value,
-                    rtol=1e-4,
-                    atol=1e-5,
-                    equal_nan=True,
-                    msg=lambda said, name=name: f"{name}: {said}",
-                )
+                said = functools.partial("{}: {}".format, name)
+                torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=said)
             else:
-                assert (value.shape, value.dtype) == (other["state"][name].shape, other["state"][name].dtype), name
-                assert value.is_floating_point() or torch.equal(value, other["state"][name]), name
+                assert (value.shape, value.dtype) == (found.shape, found.dtype), name
+                assert value.is_floating_point() or torch.equal(value, found), name
+
+
+@pytest.mark.parametrize(("ranks", "case"), [*((2, case) for case in CASES), *((3, case) for case in OF_THREE)])
+def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
+    assert_equal_results(case, played[1], played[ranks])
+
+
+@pytest.mark.slow
+def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
+    """On a GPU opponents of all worlds act in blocks of fixed shapes, and kernels compute tiles of rows."""
+    outs = {ranks: tmp_path / f"{ranks}" for ranks in (1, 2)}
+    for ranks, out in outs.items():
+        out.mkdir()
+        finish(start(out, ranks, CASES, "cuda:0"))
+    for case in CASES:
+        assert_equal_results(case, *outs.values())
 
 
 @pytest.mark.parametrize("case", CASES)
