@@ -30,6 +30,20 @@ def busy(pools: Any, seconds: float, sharded: bool = False) -> dict[str, Any]:
     }
 
 
+def meet(pools: Any, folder: str, name: str, count: int, sharded: bool = False) -> dict[str, Any]:
+    """Return the resources of a task after so many tasks have written their names to a folder, this one included.
+
+    Tasks that run one after another raise an error.
+    """
+    Path(folder, name).touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path(folder).iterdir())) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{name}: expected {count} tasks to begin, got {sorted(os.listdir(folder))}")
+        time.sleep(0.02)
+    return busy(pools, 0.0)
+
+
 def ranks(pools: Any, worlds: int, sharded: bool = False) -> list[list[Any]]:
     """Return number, process and GPU of every rank; a task of one process returns one entry."""
     shard = Shard.from_env(worlds)

@@ -64,12 +64,18 @@ def gathered(executor, tasks):
     return found
 
 
-def test_trainings_share_the_gpus_of_a_node_as_planned():
+def meeting(prefix, number, count, folder, device="cpu", learns=True) -> list[RemoteTask]:
+    """Return tasks that end when `count` of them, and of others with this folder, have begun."""
+    keys = [f"{prefix}{n}" for n in range(number)]
+    arguments = {"folder": str(folder), "count": count}
+    return [RemoteTask(key, gpu_calls.meet, {}, {**arguments, "name": key}, learns, device) for key in keys]
+
+
+def test_trainings_share_the_gpus_of_a_node_as_planned(tmp_path):
     """Ray assigns the GPUs of a node by the shares: halves of one GPU, and the other one as a whole."""
-    found = gathered(RayExecutor(), [training(f"{n}", gpu_calls.busy, "cuda", seconds=2.0) for n in range(3)])
+    found = gathered(RayExecutor(), meeting("", 3, 3, tmp_path, "cuda"))
     assert [found[f"{n}"]["resources"]["GPU"] for n in range(3)] == [0.5, 0.5, 1.0]
     assert found["0"]["gpus"] == found["1"]["gpus"] != found["2"]["gpus"]
-    assert max(each["began"] for each in found.values()) < min(each["ended"] for each in found.values())
 
 
 @pytest.mark.slow
@@ -128,7 +134,7 @@ def test_gpus_are_used_until_the_last_task_starts():
     while len(processes) < GPUS:  # the measurement begins when all of them have started
         warm = gathered(executor, [training(f"warm/{n}", gpu_calls.busy, seconds=1.0) for n in range(GPUS)])
         processes = {each["process"] for each in warm.values()}
-    lengths = [0.5 + 0.25 * (n * 7 % 5) for n in range(16)]
+    lengths = [0.75 + 0.375 * (n * 7 % 5) for n in range(16)]
     payoffs = [RemoteTask(f"payoffs/{n}", gpu_calls.busy, {}, {"seconds": 0.5}) for n in range(4)]
     trainings = [training(f"train/{n}", gpu_calls.busy, seconds=seconds) for n, seconds in enumerate(lengths)]
     found = gathered(executor, [*payoffs, *trainings])
@@ -151,13 +157,13 @@ def use(found, until) -> float:
     return seconds / (until - first) / GPUS
 
 
-def test_payoffs_run_on_gpus_that_trainings_leave_free():
-    executor = simulated(gpus_per_learner=1)
-    trainings = [training(f"train/{n}", gpu_calls.busy, seconds=3.0) for n in range(GPUS - 1)]
-    payoffs = [RemoteTask(f"payoffs/{n}", gpu_calls.busy, {}, {"seconds": 0.1}) for n in range(6)]
-    found = gathered(executor, [*payoffs, *trainings])
-    end = min(each["ended"] for key, each in found.items() if key.startswith("train"))
-    assert all(each["ended"] < end for key, each in found.items() if key.startswith("payoffs"))
+def test_payoffs_run_on_gpus_that_trainings_leave_free(tmp_path):
+    """The trainings end when all payoffs have begun, which are submitted first."""
+    executor, count = simulated(gpus_per_learner=1), 6 + GPUS - 1
+    payoffs = meeting("payoffs", 6, 0, tmp_path, learns=False)
+    found = gathered(executor, [*payoffs, *meeting("train", GPUS - 1, count, tmp_path)])
+    assert [found[f"train{n}"]["resources"][SIMULATED] for n in range(GPUS - 1)] == [1.0] * (GPUS - 1)
+    assert len(found) == count
 
 
 # ---------------------------------------------------------------- leagues
