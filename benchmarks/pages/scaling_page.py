@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
-from league.executors.ray import SHARING
+from league.executors.gpu_shares import SHARING
 
 PAGE = ROOT / "docs" / "scaling.md"
 EFFICIENCY, COST = 0.9, 2.0

@@ -17,6 +17,8 @@ __all__ = ["EXECUTORS", "ExecutorOptions", "RunOptions"]
 
 EXECUTORS = ("local", "process", "ray")
 """Values of --executor."""
+OWNERS = {"num_workers": "process", "gpus_per_learner": "ray", "memory_per_learner": "ray", "ray_address": "ray"}
+"""Executors of the options that only one of them has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,12 @@ class ExecutorOptions:
     ray_address: OptionalStr = None
     """Ray cluster of --executor ray: "auto", "local" or HOST:PORT. Default: RAY_ADDRESS, else "auto"."""
     gpus_per_learner: OptionalFloat = None
-    """GPUs of each learner with --executor ray, such as 0.5. Default: chosen from the GPUs of the cluster."""
+    """GPUs of each training with --executor ray: a part such as 0.5, or a whole number, such as 4 for data-parallel
+    training. Default: the GPUs of the cluster are divided among the trainings of an iteration, and the shares are
+    printed before the run."""
+    memory_per_learner: OptionalFloat = None
+    """GPU memory of each training with --executor ray [GiB], which limits the number of trainings on a GPU. Default: at
+    most four share a GPU."""
     num_threads: int = 1
     """Number of PyTorch threads on the CPU, in this process and each worker. Increase it for large networks that
     PyTorch computes; their results depend on it. Kernels use all cores of a process whatever this number is, with equal
@@ -46,12 +53,13 @@ class ExecutorOptions:
             raise ConfigError(f"--num-threads {self.num_threads}: expected at least 1")
         if self.executor not in EXECUTORS:
             raise ConfigError(f"--executor {self.executor}: expected one of {', '.join(EXECUTORS)}")
-        for name, owner in (("num_workers", "process"), ("gpus_per_learner", "ray"), ("ray_address", "ray")):
+        for name, owner in OWNERS.items():
             if getattr(self, name) is not None and self.executor != owner:
                 option = name.replace("_", "-")
                 raise ConfigError(f"--{option}: has no effect on --executor {self.executor}, only on {owner}")
         if self.executor == "ray":
-            return executors.RayExecutor(self.ray_address or "auto", self.gpus_per_learner, self.num_threads)
+            address, memory = self.ray_address or "auto", self.memory_per_learner
+            return executors.RayExecutor(address, self.gpus_per_learner, self.num_threads, memory)
         if self.executor == "process":
             return executors.ProcessExecutor(self.num_workers, self.num_threads)
         return executors.LocalExecutor()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpu_envs.cli.options import OptionalInt, OptionalStr, parse
 from league import registry
+from league.cli.gpu_table import gpu_table
 from league.cli.live_table import LiveTable
 from league.cli.options import ExecutorOptions, RunOptions
 from league.cli.run_output import RunOutput
@@ -45,6 +46,6 @@ def resume_command(argv: list[str]) -> int:
             if (args.run_dir / CONFIG_FILE).exists():  # not of a run that a program started
                 recorded = read_config(args.run_dir / CONFIG_FILE)
                 write_config(args.run_dir, "league train", {**recorded, "iterations": config.iterations})
-            with RunOutput(store, args, live, config.device) as output:
+            with RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device)) as output:
                 run.run()
             return output.exit_code

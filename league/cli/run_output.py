@@ -22,7 +22,9 @@ __all__ = ["RunOutput"]
 class RunOutput:
     """Print what happens to a run in a `with` block. An interrupt ends the block and sets `exit_code` to 130."""
 
-    def __init__(self, store: RunStore, executor: ExecutorOptions, live: LiveTable, device: str) -> None:
+    def __init__(
+        self, store: RunStore, executor: ExecutorOptions, live: LiveTable, device: str, gpus: str = ""
+    ) -> None:
         """Use the table of a run, which is the progress of the run too.
 
         Args:
@@ -30,11 +32,13 @@ class RunOutput:
             executor: Options of the processes that train and evaluate.
             live: Table of the run.
             device: Device on which the run continues.
+            gpus: GPUs of each training, see `league.cli.gpu_table`.
         """
         self.store: RunStore = store
         self.executor: ExecutorOptions = executor
         self.live: LiveTable = live
         self.device: str = device
+        self.gpus: str = gpus
         self.began = 0.0
         self.exit_code = 0
         """Exit code of the command."""
@@ -64,11 +68,13 @@ class RunOutput:
         return False
 
     def _print_start(self) -> None:
-        """Print the algorithm, the game, the device and the folder of the run."""
+        """Print the algorithm, the game, the device and the folder of the run, and the GPUs of each training."""
         store, words = self.store, self.executor.words().strip()
         name, game = store.config["algorithm"], store.game
         populations = f"{name} on {game.env_id}: populations of {', '.join(game.roles)}"
         print(f"{populations}, on {self.device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
+        if self.gpus:
+            print(self.gpus, flush=True)
 
     def _print_interrupted(self) -> None:
         """Print the finished iterations and the command that continues the run."""

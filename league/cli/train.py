@@ -23,6 +23,7 @@ from gpu_envs.cli.options import (
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league import registry
+from league.cli.gpu_table import gpu_table
 from league.cli.live_table import LiveTable
 from league.cli.options import ExecutorOptions
 from league.cli.run_output import RunOutput
@@ -111,7 +112,7 @@ def train_command(argv: list[str]) -> int:
                 if not store.tasks():  # nothing was computed: leave no folder behind
                     delete_empty_run(store)
                 raise
-            with RunOutput(store, args, live, config.device) as output:
+            with RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device)) as output:
                 run.run()
             return output.exit_code
 

@@ -4,37 +4,49 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import sys
 import time
 import warnings
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from gpu_envs.definition.id_modules import named_modules
 from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
 from gpu_envs.utils.lru_cache import LRUCache
+from league.executors.gpu_shares import SHARING, GpuNode, GpuShare, SharePlan, check_share, free_shares
+from league.executors.ray_group import RayGroup
+from league.executors.ray_resources import GPU, RESOURCE_INTERVAL, RayResources
 from league.executors.remote_task import RemoteTask
 from league.executors.transport import PayloadRef, PolicyPayload, each, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
 from trainers.config.train_config import CUBLAS
 
-__all__ = ["MAX_PAYLOADS", "RESOURCE_INTERVAL", "RETRIES", "SHARING", "SUBMITTED_PER_RUNNING", "RayExecutor"]
+__all__ = ["MAX_PAYLOADS", "RETRIES", "SUBMITTED_PER_RUNNING", "RayExecutor"]
 
 RETRIES = 3
-"""Number of retries by Ray of a task whose worker or node died."""
+"""Number of retries of a task whose worker or node died: by Ray, or by the executor if several processes run it."""
 SUBMITTED_PER_RUNNING = 2
 """Submitted tasks per running task, so that a free worker finds the next one without the coordinator."""
-SHARING = 4
-"""Default of the largest number of learners on a GPU."""
-RESOURCE_INTERVAL = 5.0
-"""Interval between two queries of the cluster's resources [s]."""
 MAX_PAYLOADS = 1024
 """Number of policy payloads in the object store."""
+
+
+@dataclass(eq=False)
+class _Training:
+    """A task that trains on GPUs and waits for them."""
+
+    task: RemoteTask
+    most: int | None = None
+    """Largest number of its processes; None: not planned yet."""
+    tries: int = 0
+    """Number of groups of processes that have failed."""
 
 
 @dataclass(eq=False)
@@ -42,11 +54,24 @@ class _Running:
     """A task that was submitted to Ray."""
 
     task: RemoteTask
-    ref: Any
+    refs: list[Any]
+    """Results of its processes; the first is that of the task."""
+    share: GpuShare | None = None
+    """GPUs of a training."""
+    group: RayGroup | None = None
+    """Processes that run the task together, if there are several."""
+    tries: int = 0
+    """Number of groups before this one."""
+    futures: list[Future[Any]] = field(default_factory=list)
+    """Futures of the results."""
 
 
 class RayExecutor:
     """Run tasks on the free workers of a Ray cluster.
+
+    The GPUs are divided among the trainings that run at once, see `league.executors.gpu_shares`: a training with
+    several GPUs runs in as many processes, and other tasks get what trainings leave free. Trainings start when `next`
+    is called, so that all submitted ones are known.
 
     Ray retries tasks whose workers or nodes died, and uses new nodes as they join. Ray tasks are used instead of
     actors, since an actor of a lost node waits for resources of its own, and a new node has no actors. Ray keeps the
@@ -57,24 +82,37 @@ class RayExecutor:
 
     remote = True
 
-    def __init__(self, address: str | None = "auto", gpus_per_learner: float | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        address: str | None = "auto",
+        gpus_per_learner: float | None = None,
+        threads: int = 1,
+        memory_per_learner: float | None = None,
+        gpu_resource: str = GPU,
+    ) -> None:
         """Connect to a cluster.
 
         Args:
             address: Address of the cluster, see `trainers.cluster.connect`.
-            gpus_per_learner: Share of a GPU for a training on a GPU; other tasks get half of it. None: the cluster's
-                GPUs per core, at least a quarter.
-            threads: Number of torch threads and of cores per task. Results are equal bit for bit for equal numbers of
-                threads. Use `torch.set_num_threads(1)` in a run in one process to compare with it.
+            gpus_per_learner: GPUs of every training: a part of one, or a whole number. None: computed from the GPUs of
+                the cluster and the number of trainings, so that no GPU is idle; see `plan`.
+            threads: Number of torch threads and of cores per process of a task. Results are equal bit for bit for equal
+                numbers of threads. Use `torch.set_num_threads(1)` in a run in one process to compare with it.
+            memory_per_learner: GPU memory of a training [GiB], which limits the number of trainings on a GPU. None: at
+                most `gpu_shares.SHARING`.
+            gpu_resource: Resource that stands for GPUs. With a custom resource of the cluster, tasks take shares of it
+                and compute on the CPU, which simulates a cluster with GPUs.
 
         Raises:
             MissingExtraError: Ray is not installed.
-            ConfigError: A share is out of range, or `threads` is below 1.
+            ConfigError: A share is out of range or above the GPUs of the cluster, no GPU has the memory, or `threads`
+                is below 1.
             GpuEnvsError: The cluster does not exist.
         """
         library = ray_library("RayExecutor")
-        if gpus_per_learner is not None and not 0.001 <= gpus_per_learner <= 1:
-            raise ConfigError(f"gpus_per_learner: expected a share in [0.001, 1] or None, got {gpus_per_learner}")
+        check_share(gpus_per_learner)
+        if memory_per_learner is not None and not 0 < memory_per_learner < math.inf:
+            raise ConfigError(f"memory_per_learner: expected GiB above 0 or None, got {memory_per_learner}")
         if threads < 1:
             raise ConfigError(f"threads: expected at least 1, got {threads}")
         self._connected = not library.is_initialized()
@@ -83,76 +121,65 @@ class RayExecutor:
         self.threads: int = threads
         self.waited: float = 0.0
         """Time spent waiting for workers [s]."""
-        self._requested_share = gpus_per_learner
+        self.resources: RayResources = RayResources(
+            self._ray, threads, gpus_per_learner, memory_per_learner or 0.0, gpu_resource
+        )
+        self.resources.check_share()
         self._perform = self._ray.remote(_perform)
         self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a process of its own
+        self._waiting: deque[_Training] = deque()  # trainings on GPUs, which come before other tasks
         self._queue: deque[RemoteTask] = deque()
         self._running: dict[Future[Any], _Running] = {}
+        self._trainings: list[_Running] = []  # those of them that train on GPUs
+        self._num_others = 0  # number of other running tasks
         self._finished: SimpleQueue[Future[Any]] = SimpleQueue()
         self._payload_handles: LRUCache[str, Any] = LRUCache(max_items=MAX_PAYLOADS)
-        self._updated_at, self._warned = -RESOURCE_INTERVAL, False
-        self._update_resources()
-
-    def _update_resources(self) -> None:
-        """Query the resources of the cluster."""
-        if time.monotonic() - self._updated_at > RESOURCE_INTERVAL:
-            nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-            self._updated_at = time.monotonic()
-            self.cpus: int = sum(int(node.get("CPU", 0)) for node in nodes)
-            self.gpus: int = sum(node.get("GPU", 0) for node in nodes)
-            self._usable_nodes = [node for node in nodes if node.get("CPU", 0) >= self.threads]
-            self._has_multi_gpu_node = any(node.get("GPU", 0) > 1 for node in nodes)
+        self._warned = False
 
     @property
-    def gpus_per_learner(self) -> float:
-        """Share of a GPU for a training on a GPU; 0 without GPUs."""
-        if not self.gpus:
-            return 0.0
-        if self._requested_share is not None:
-            return self._requested_share
-        return 1 / max(1, min(SHARING, int(self.cpus / self.threads / self.gpus)))
+    def nodes(self) -> list[GpuNode]:
+        """Nodes of the cluster."""
+        return self.resources.nodes
 
-    def gpus_per_task(self, task: RemoteTask) -> float:
-        """Return the share of a GPU for a task."""
-        share = self.gpus_per_learner if _on_gpu(task) else 0.0
-        return share if task.learns else share / 2
-
-    def capacity(self, task: RemoteTask) -> int:
-        """Return the number of tasks like this one that can run simultaneously."""
-        by_cpus, share = self.cpus // self.threads, self.gpus_per_task(task)
-        return max(1, min(by_cpus, int(self.gpus / share)) if share else by_cpus)
+    def plan(self, trainings: int) -> SharePlan:
+        """Return the GPUs of each of several trainings that are submitted together."""
+        return self.resources.plan(trainings)
 
     def device(self, asked: str | None) -> str:
         """Return a device of the workers, which see only the GPUs that Ray assigns; see `Executor.device`."""
+        gpus = self.resources.cuda_gpus
         if asked is None:
-            return "cuda:0" if self.gpus else "cpu"
+            return "cuda:0" if gpus else "cpu"
         if asked not in ("cpu", "cuda", "cuda:0"):
             raise DeviceError(f"device: expected 'cpu' or 'cuda', as Ray assigns the GPU of each task, got {asked!r}")
-        if asked != "cpu" and not self.gpus:
-            raise self._no_gpu(asked)
+        if asked != "cpu" and not gpus:
+            raise DeviceError(
+                f"device={asked!r}: expected a GPU in the Ray cluster at {self.address!r}, got none; "
+                "add a node with a GPU, or set device to 'cpu'"
+            )
         return "cpu" if asked == "cpu" else "cuda:0"
-
-    def _no_gpu(self, device: str) -> DeviceError:
-        return DeviceError(
-            f"device={device!r}: expected a GPU in the Ray cluster at {self.address!r}, got none; "
-            "add a node with a GPU, or set device to 'cpu'"
-        )
 
     @property
     def pending(self) -> int:
         """Number of tasks whose results were not returned."""
-        return len(self._queue) + len(self._running)
+        return len(self._waiting) + len(self._queue) + len(self._trainings) + self._num_others
 
     def submit(self, task: RemoteTask) -> None:
         """Queue a task; it is sent to Ray shortly before it can run."""
-        self._queue.append(task)
-        self._send()
+        if not self.resources.uses_gpu(task):
+            self._queue.append(task)
+            self._send()
+        elif task.learns:
+            self._waiting.append(_Training(task))
+        else:  # trainings that are submitted next come first
+            self._queue.append(task)
 
     def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Wait for the next task to finish and return its key and result, or raise its error."""
         if not self.pending:
             raise IndexError("no task was submitted")
         while True:
+            self._send_trainings()
             self._send()
             began = time.perf_counter()
             try:
@@ -165,26 +192,47 @@ class RayExecutor:
                 continue
             finally:
                 self.waited += time.perf_counter() - began
-            if running := self._running.pop(future, None):  # else it was canceled
-                return running.task.key, self._result(running.task, future)
+            running = self._running.get(future)
+            if running is None:  # it was canceled, or another process of its task has failed
+                continue
+            failed = future.exception() is not None
+            if not failed and not all(each_future.done() for each_future in running.futures):
+                continue
+            self._end(running)
+            if failed and self._can_retry(running, future):
+                self._waiting.appendleft(_Training(running.task, len(running.refs), running.tries + 1))
+                continue
+            return running.task.key, self._result(running.task, future if failed else running.futures[0])
+
+    def _can_retry(self, running: _Running, future: Future[Any]) -> bool:
+        """Return whether a task of several processes runs again because one of them died.
+
+        The others then fail with errors of their connections, which can arrive first. Ray itself retries other tasks.
+        """
+        error = future.exception()
+        cause = getattr(error, "cause", error)
+        lost = isinstance(cause, self._ray.exceptions.RayError | RuntimeError | ConnectionError)
+        return running.group is not None and lost and running.tries < RETRIES
 
     def _warn_if_stuck(self) -> None:
         """Warn once if no node of the cluster has the resources of any task; the tasks wait for new nodes."""
         tasks = [running.task for running in self._running.values()]
-        needs_gpu = all(map(_on_gpu, tasks))
-        usable = [node for node in self._usable_nodes if node.get("GPU", 0) or not needs_gpu]
-        if tasks and not usable and not self._warned:
+        needs_gpu = all(map(self.resources.uses_gpu, tasks))
+        stuck = bool(tasks) and not self.resources.can_host(needs_gpu)
+        if stuck and not self._warned:
             needs = f"{self.threads} CPU{' and a GPU' if needs_gpu else ''}"
             message = f"{tasks[0].key}: waits for a node with {needs}; the cluster at {self.address!r} has none"
             warnings.warn(message, stacklevel=3)
-        self._warned = bool(tasks and not usable)
+        self._warned = stuck
 
     def cancel(self) -> None:
         """Remove all tasks; running ones are killed."""
+        self._waiting.clear()
         self._queue.clear()
-        canceled, self._running = self._running, {}
-        for running in canceled.values():
-            self._ray.cancel(running.ref, force=True)
+        for running in list({id(each_task): each_task for each_task in self._running.values()}.values()):
+            self._end(running)
+            if running.group is None:
+                self._ray.cancel(running.refs[0], force=True)
 
     def close(self) -> None:
         """Remove all tasks, and disconnect from the cluster if this executor connected to it."""
@@ -194,31 +242,83 @@ class RayExecutor:
             if self._connected:
                 self._ray.shutdown()
 
+    # ---------------------------------------------------------------- to Ray
+
+    def _send_trainings(self) -> None:
+        """Send the trainings that have GPUs, and those that Ray can start without the coordinator."""
+        self.resources.update()
+        for running in list(self._trainings):
+            if running.group is not None and len(running.refs) > self.resources.gpus:  # nodes are lost
+                self._end(running)
+                self._waiting.appendleft(_Training(running.task, len(running.refs), running.tries))
+        if not self._waiting:
+            return
+        taken = [running.share for running in self._trainings if running.share]
+        plan = self.plan(len(self._waiting) + len(taken))
+        shares = free_shares(self.nodes, plan, taken)
+        for place, training in enumerate(self._waiting):
+            if training.most is None:  # it is fixed here, since the rounding of the result depends on it
+                training.most = shares[place].processes if place < len(shares) else max(1, int(plan.least))
+        if not plan.shares or (plan.waiting and plan.is_uniform and plan.least <= 1):  # each waits in Ray for any GPU
+            count = SUBMITTED_PER_RUNNING * max(len(plan.shares), 1) - len(taken)
+            shares = [GpuShare(plan.least or self.resources.least_share or 1 / SHARING)] * count
+        for share in shares[: len(self._waiting)]:
+            training = self._waiting.popleft()
+            ranks = min(share.processes, training.most or 1, training.task.max_shards)
+            content = self._content(training.task)
+            if ranks > 1:
+                group = RayGroup(self._ray, content, ranks, self.resources.of_process(share))
+                used = GpuShare(float(ranks), share.kind)
+                self._watch(_Running(training.task, group.refs, used, group, training.tries))
+            else:
+                self._send_task(training.task, content, dataclasses.replace(share, gpus=min(share.gpus, 1.0)))
+
     def _send(self) -> None:
-        """Send tasks to Ray, `SUBMITTED_PER_RUNNING` times as many as can run."""
-        self._update_resources()
-        while self._queue and len(self._running) < SUBMITTED_PER_RUNNING * self.capacity(self._queue[0]):
+        """Send other tasks to Ray, `SUBMITTED_PER_RUNNING` times as many as can run."""
+        self.resources.update()
+        taken = [running.share for running in self._trainings if running.share]
+        ahead = 1 if self._waiting else SUBMITTED_PER_RUNNING  # trainings that wait are next
+        while self._queue and self._num_others < ahead * self.resources.capacity(self._queue[0], taken):
             task = self._queue.popleft()
-            refs: dict[str, Any] = {}
-            pools = {role: [self._with_refs(pack(one), refs) for one in pool] for role, pool in task.policies.items()}
-            arguments = self._with_refs(packed(dict(task.arguments)), refs)
-            share = self.gpus_per_task(task)
-            # a process keeps its first GPU
-            perform_task = self._perform_once if share and self._has_multi_gpu_node else self._perform
-            remote = perform_task.options(
-                name=task.key,
-                num_cpus=self.threads,
-                num_gpus=round(share, 4),
-                max_retries=RETRIES,
-                scheduling_strategy="SPREAD",
-            )
-            workspace = os.environ.get(CUBLAS, "")
-            ref = remote.remote(
-                (task.function, pools, arguments, task.device, self.threads, named_modules(), refs, workspace)
-            )
-            future = ref.future()
-            self._running[future] = _Running(task, ref)
+            self._send_task(task, self._content(task), None)
+
+    def _send_task(self, task: RemoteTask, content: tuple[Any, ...], share: GpuShare | None) -> None:
+        """Send a task of one process: a training with a share, or another task."""
+        options = self.resources.task_options(task, share)
+        # a process keeps its first GPU
+        remote = self._perform_once if self.resources.keeps_gpu(options) else self._perform
+        ref = remote.options(max_retries=RETRIES, **options).remote(content)
+        self._watch(_Running(task, [ref], share))
+
+    def _watch(self, running: _Running) -> None:
+        """Wait for the results of a task."""
+        running.futures = [ref.future() for ref in running.refs]
+        self._running.update(dict.fromkeys(running.futures, running))
+        if running.share is None:
+            self._num_others += 1
+        else:
+            self._trainings.append(running)
+        for future in running.futures:
             future.add_done_callback(self._finished.put)
+
+    def _end(self, running: _Running) -> None:
+        """Forget a task that is over, and end its group."""
+        for future in running.futures:
+            del self._running[future]
+        if running.share is None:
+            self._num_others -= 1
+        else:
+            self._trainings.remove(running)
+        if running.group is not None:
+            running.group.end()
+
+    def _content(self, task: RemoteTask) -> tuple[Any, ...]:
+        """Return a packed task, see `_perform`."""
+        refs: dict[str, Any] = {}
+        pools = {role: [self._with_refs(pack(one), refs) for one in pool] for role, pool in task.policies.items()}
+        arguments = self._with_refs(packed(dict(task.arguments)), refs)
+        workspace = os.environ.get(CUBLAS, "")
+        return task.function, pools, arguments, task.device, self.threads, named_modules(), refs, workspace
 
     def _with_refs(self, value: Any, refs: dict[str, Any]) -> Any:
         """Return a value with references for its policy payloads, which are put into the object store once."""
@@ -240,10 +340,6 @@ class RayExecutor:
             f"{task.key}: no worker of the Ray cluster finished this task in {RETRIES + 1} tries "
             f"({type(cause).__name__}: {message[0]})"
         ) from error
-
-
-def _on_gpu(task: RemoteTask) -> bool:
-    return task.device.startswith("cuda")
 
 
 def _perform(content: tuple[Any, ...]) -> Any:

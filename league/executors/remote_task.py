@@ -32,6 +32,8 @@ class RemoteTask:
     """True if the task trains, and so needs the resources that an executor reserves for a learner."""
     device: str = "cpu"
     """Device of the computation."""
+    max_shards: int = 1
+    """Largest number of processes that can run the task together; a function that allows several takes `sharded`."""
     progress: Progress | None = None
     """Passed as the argument `progress` if the task runs in this process; it does not travel."""
 

@@ -265,7 +265,7 @@ class League(Summarized):
             "steps": builder_validation.group_steps(self.builder, self.state, group, self.config.steps),
             "keep": MAX_WORKER_TRAININGS if self.coordinator.executor.remote else None,
         }
-        return RemoteTask(task, train_group, pools, arguments, learns=True, device=self.config.device)
+        return RemoteTask(task, train_group, pools, arguments, True, self.config.device, self.train.num_envs)
 
     def _start_weights(self, group: TrainingGroup) -> dict[str, Any]:
         """Return the weights of a group's players by role, from which their training starts."""

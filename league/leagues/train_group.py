@@ -10,6 +10,7 @@ from league.executors import LazyValue
 from league.game import Game
 from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
 from league.rollout.best_response import BestResponseTraining
+from league.rollout.data_parallel import joined_shard
 from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.state import to_device
 from trainers.config.train_config import TrainConfig
@@ -40,6 +41,7 @@ def train_group(
     seed: int,
     steps: int,
     keep: int | None = None,
+    sharded: bool = False,
 ) -> dict[str, Any]:
     """Train a group of players against their opponents, from its last state.
 
@@ -57,13 +59,15 @@ def train_group(
         seed: Random seed of the opponents' actions.
         steps: Environment steps, rounded up to whole rollouts.
         keep: Maximum number of cached trainings; None: `MAX_TRAININGS`.
+        sharded: Train together with other processes, see `joined_shard`; rank 0 returns the state. The training is not
+            cached.
 
     Returns:
         "state" (`BestResponseTraining.state_dict`), and for this task "tally" and "steps".
     """
     key = run, group_key(group)
     last, training = _TRAININGS.pop(key, (None, None))  # a training that fails leaves the cache
-    if training is None or last != before:
+    if training is None or last != before or sharded:
         training = None  # free its memory first
         initial = state() if isinstance(state, LazyValue) else state
         config.prepare()
@@ -72,7 +76,8 @@ def train_group(
             weights = None
             if before is None:
                 weights = {role: to_device(each, config.device) for role, each in initial.items()}
-            training = BestResponseTraining(game, draw, pools, config, weights, draw_margin)
+            shard = joined_shard(config, sharded)
+            training = BestResponseTraining(game, draw, pools, config, weights, draw_margin, shard)
             if before is not None:
                 training.load_state_dict(to_device(initial, config.device))
     training.opponents.replace(draw, pools, draw_margin)
@@ -83,8 +88,9 @@ def train_group(
             training.iterate()
     tally = training.tally()
     training.tallies.clear()
-    _TRAININGS[key] = (task, training)
-    _TRAININGS.trim(MAX_TRAININGS if keep is None else keep)
+    if not sharded:
+        _TRAININGS[key] = (task, training)
+        _TRAININGS.trim(MAX_TRAININGS if keep is None else keep)
     return {"state": training.state_dict(), "tally": tally, "steps": training.steps - start}
 
 

@@ -35,7 +35,8 @@ class BestResponseTask:
     """Function that computes it; None: the default of the oracle.
 
     A learned response is `function(policies, game=, role=, draw=, train=, start=, seed=, progress=, **arguments)` and
-    may run in another process. An exact one is `function(context, task, **arguments)`."""
+    may run in another process, or with `sharded=True` in several. An exact one is `function(context, task,
+    **arguments)`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the function."""
 

@@ -20,6 +20,7 @@ from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.store_update import NewPolicy, StoreUpdate, learner_state
 from league.rollout.best_response import BestResponseTraining, progress_text
+from league.rollout.data_parallel import joined_shard
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.storage.run_config import training
 from league.storage.run_store import derive_named_seed
@@ -70,7 +71,8 @@ def joint_start_task(context: PSROContext) -> RemoteTask:
         "seed": derive_named_seed(config.seed, STEP),
     }
     report = None if progress is None else lambda done, text: progress(0, f"{text}, {done:,} steps")
-    return RemoteTask(STEP, train_jointly, {}, arguments, learns=True, device=config.device, progress=report)
+    shards = arguments["train"].num_envs
+    return RemoteTask(STEP, train_jointly, {}, arguments, True, config.device, shards, report)
 
 
 def joint_start_update(context: PSROContext, found: JointTraining) -> StoreUpdate:
@@ -95,6 +97,7 @@ def train_jointly(
     num_snapshots: int,
     seed: int,
     progress: Progress | None = None,
+    sharded: bool = False,
 ) -> JointTraining:
     """Train the learners of all roles against each other, in the same worlds.
 
@@ -106,12 +109,14 @@ def train_jointly(
         num_snapshots: Number of snapshots of each role.
         seed: Random seed.
         progress: Called after every iteration.
+        sharded: Train together with other processes, see `joined_shard`.
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
     config.prepare()
     snapshots: dict[str, list[Policy | TeamPolicy]] = {role: [] for role in game.roles}
     with config.in_force():
-        training = BestResponseTraining(game, MatchupDistribution.self_play(game), policies, config)
+        both, shard = MatchupDistribution.self_play(game), joined_shard(config, sharded)
+        training = BestResponseTraining(game, both, policies, config, shard=shard)
         for number in range(1, num_snapshots + 1):
             while training.steps * num_snapshots < steps * number:
                 row = training.iterate()
@@ -119,7 +124,7 @@ def train_jointly(
                     progress(training.steps, progress_text("joint training", row))
             for role, own in snapshots.items():
                 own.append(training.learner(role).policy())
-        states = {role: training.learner(role).state_dict() for role in game.roles}
+        states = {role: training.learner_state(role) for role in game.roles}
     return JointTraining(snapshots, states, training.steps, time.perf_counter() - began)
 
 

@@ -57,9 +57,8 @@ class LearnedOracle:
             arguments["train"] = dataclasses.replace(context.train, total_steps=context.scheduled_steps)
             arguments["steps"] = context.train.total_steps
         function, progress = task.function or train_best_response, _training_progress(context, task)
-        return RemoteTask(
-            task.name, function, policies, arguments, learns=True, device=config.device, progress=progress
-        )
+        shards = context.train.num_envs
+        return RemoteTask(task.name, function, policies, arguments, True, config.device, shards, progress)
 
     def parent(self, context: PSROContext, task: BestResponseTask) -> int | None:
         """Return the index of the policy from which training starts; None: random weights."""

@@ -14,15 +14,18 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
 from league.game import Game
 from league.policies.kinds import StorablePolicy
-from league.policies.team import TeamPolicy
+from league.policies.team import TeamPolicy, join_states, part_state
+from league.rollout.data_parallel import ShardedOpponentSampler, gather_training, joined_shard, select_training
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.rollout.opponent_sampler import OpponentSampler
 from league.rollout.team_learner import RoleStart, TeamLearner, begin_role_from
 from trainers.algorithms.learner import Learner
 from trainers.base.seeding import derive_seed
+from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix, to_device
 from trainers.config.train_config import TrainConfig
+from trainers.distributed.checkpoint_state import gather_state, select_state
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.runner.collector import Collector
 from trainers.runner.initial_weights import begin_all
@@ -61,6 +64,7 @@ class BestResponseTraining:
         config: TrainConfig,
         start: Mapping[str, RoleStart] | None = None,
         draw_margin: float = 0.0,
+        shard: Shard | None = None,
     ) -> None:
         """Build worlds and learners, and sample the first matchups.
 
@@ -72,20 +76,26 @@ class BestResponseTraining:
             start: Initial weights of the learner by role, before those of `config.init_from`. Its optimizer and its
                 replay buffer start empty.
             draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
+            shard: Share of this process in the worlds, if several train together; the result is that of one process,
+                except for the rounding of sums.
 
         Raises:
             ConfigError: The arguments do not fit together.
         """
         self.game: Game = game
         self.config: TrainConfig = settled(game, config)
-        self.core: Core = game.core(config.num_envs, config.device, config.seed)
-        self.opponents: OpponentSampler = OpponentSampler(
-            self.core, game, draw, pools, derive_seed(config.seed, OPPONENT_STREAM), draw_margin
-        )
+        self.shard: Shard = shard or Shard.split(0, 1, config.num_envs)
+        self.core: Core = game.core(self.shard.num_envs, config.device, config.seed, **self.shard.core_settings)
+        seed = derive_seed(config.seed, OPPONENT_STREAM)
+        self.opponents: OpponentSampler
+        if self.shard.ranks == 1:
+            self.opponents = OpponentSampler(self.core, game, draw, pools, seed, draw_margin)
+        else:
+            self.opponents = ShardedOpponentSampler(self.core, game, draw, pools, seed, draw_margin, self.shard)
         if not self.opponents.learners:
             raise ConfigError(f"{game.env_id}: expected {LEARNER} (the learner) in some matchup, got none")
         self.learners: LearnerGroup = LearnerGroup(
-            self.config, self.core, self.opponents.learners, num_trainings=TRAININGS
+            self.config, self.core, self.opponents.learners, shard=shard, num_trainings=TRAININGS
         )
         self.collector: Collector = Collector(self.config, self.core, self.learners, self.opponents)
         begin_all(self.learners, self.config, skip=[name for role in start or () for name in game.learners_of(role)])
@@ -131,17 +141,41 @@ class BestResponseTraining:
         return self.tallies[0]
 
     def state_dict(self) -> State:
-        """Return the training state, without the opponents' policies and without the tally."""
-        state = {**self.collector.state_dict(), **self.learners.state_dict()}
+        """Return the training state, without the opponents' policies and without the tally.
+
+        It is that of all worlds. If several processes train together, all call this, and only rank 0 gets it.
+        """
+        own: State = {**self.collector.state_dict(), **self.learners.state_dict()}
+        state = gather_training(self.shard, own, self.core, self.learners.env_axes)
         return {**state, "training.iteration": self.iteration, "training.steps": self.steps}
+
+    def learner_state(self, role: str) -> State:
+        """Return the state of a role's learner, with the worlds of all ranks on rank 0; see `state_dict`."""
+        found = []
+        for name in self.game.learners_of(role):
+            prefix = f"learner.{name}."
+            state = self.learners.assignments[name].learner.state_dict()
+            own: State = {f"{prefix}{key}": value for key, value in state.items()}
+            found.append(select_prefix(gather_state(self.shard, own, self.core, self.learners.env_axes), prefix))
+        return found[0] if len(found) == 1 else join_states(found)
+
+    def load_learner_state(self, role: str, state: State) -> None:
+        """Restore the complete state of a role's learner; raise CheckpointError if it does not fit."""
+        names = self.game.learners_of(role)
+        for number, name in enumerate(names):
+            prefix, part = f"learner.{name}.", state if len(names) == 1 else part_state(state, number)
+            whole: State = {f"{prefix}{key}": value for key, value in part.items()}
+            own = select_state(self.shard, whole, self.core, self.learners.env_axes)
+            self.learners.assignments[name].learner.load_state_dict(select_prefix(own, prefix))
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict`, with equal opponents; raise CheckpointError if it does not fit."""
         counters = select_prefix(state, "training.")
         if not all(isinstance(counters.get(name), int) for name in ("iteration", "steps")):
             raise CheckpointError(f"training: expected iteration and steps as integers, got {counters!r:.80}")
-        self.collector.load_state_dict(state)
-        self.learners.load_state_dict(state)
+        own = select_training(self.shard, state, self.core, self.learners.env_axes)
+        self.collector.load_state_dict(own)
+        self.learners.load_state_dict(own)
         self.iteration: int = counters["iteration"]
         self.steps: int = counters["steps"]
 
@@ -192,6 +226,7 @@ def train_best_response(
     max_seconds: float | None = None,
     until: Callable[[dict[str, float]], bool] | None = None,
     progress: Progress | None = None,
+    sharded: bool = False,
 ) -> LearnedResponse:
     """Train a best response of a role.
 
@@ -209,6 +244,7 @@ def train_best_response(
         until: Stopping condition, called with the metrics of every iteration (see `BestResponseTraining.iterate`) and
             "steps"; True ends the training.
         progress: Called after every iteration.
+        sharded: Train together with other processes, see `joined_shard`; rank 0 returns the response.
 
     Raises:
         ConfigError: The arguments do not fit together.
@@ -220,23 +256,27 @@ def train_best_response(
     with config.in_force():
         resumed = start if steps is not None and isinstance(start, dict) else None
         weights = None if start is None or resumed is not None else {role: start}
-        training = BestResponseTraining(game, draw, policies, config, weights)
+        shard = joined_shard(config, sharded)
+        training = BestResponseTraining(game, draw, policies, config, weights, shard=shard)
         learner = training.learner(role)
         if training.opponents.roles != (role,):
             others = ", ".join(each for each in training.opponents.roles if each != role)
             raise ConfigError(f"role {role}: expected the only learner of the matchups, got learners of {others}, too")
         if resumed is not None:
-            learner.load_state_dict(to_device(resumed, config.device))
+            training.load_learner_state(role, to_device(resumed, config.device))
         while training.steps < (config.total_steps if steps is None else steps):
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:
                 progress(training.steps, progress_text(role, row))
             if until is not None and until(row):
                 break
-            if max_seconds is not None and time.perf_counter() > began + max_seconds:
-                break
+            if max_seconds is not None:
+                is_over = time.perf_counter() > began + max_seconds
+                if training.shard.all_reduce_max(int(is_over)):  # clocks of ranks differ
+                    break
         seconds = time.perf_counter() - began
-        return LearnedResponse(learner.policy(), learner.state_dict(), training.tally(), training.steps, seconds)
+        state = training.learner_state(role)
+        return LearnedResponse(learner.policy(), state, training.tally(), training.steps, seconds)
 
 
 def progress_text(role: str, row: Mapping[str, float]) -> str:

@@ -102,6 +102,11 @@ class OpponentSampler:
         return tuple(name for role in self.roles for name in self.game.learners_of(role))
 
     @property
+    def acting_core(self) -> Core:
+        """Worlds in which opponents act between steps."""
+        return self.core
+
+    @property
     def seat_policies(self) -> dict[int, SeatPolicies]:
         """Policies that act between steps, by seat; a rollout in kernels does not need them, and copies no weights."""
         if any(policies.built is None for policies in self._seats.values()):
@@ -130,7 +135,7 @@ class OpponentSampler:
 
     def observe(self, core: Core, info: Mapping[str, Tensor], restarted: Tensor) -> None:
         """Count the finished episodes, and sample matchups of the restarted worlds (E,) bool."""
-        if core.device.type == "cpu" and not bool(restarted.any()):
+        if core.device.type == "cpu" and not self._any_restarted(restarted):
             return
         ended = restarted.unsqueeze(1)
         earned = torch.zeros_like(self.assigned, dtype=torch.float64).index_add_(
@@ -141,12 +146,20 @@ class OpponentSampler:
 
     def _sample(self, where: Tensor) -> None:
         """Sample a matchup for the worlds (E,) bool."""
-        uniform = torch.rand(len(where), generator=self.generator, dtype=torch.float64, device=self.core.device)
         # the first row whose cumulative probability is greater
-        rows = torch.searchsorted(self.cumulative, uniform, right=True)
+        rows = torch.searchsorted(self.cumulative, self._uniform(), right=True)
         self.drawn.copy_(torch.where(where, rows, self.drawn))
         self.sums[:, 0].index_add_(0, self.drawn, where.double())
         self._update_assigned()
+
+    def _any_restarted(self, restarted: Tensor) -> bool:
+        """Return whether any world was reset, (E,) bool."""
+        return bool(restarted.any())
+
+    def _uniform(self) -> Tensor:
+        """Return a uniform number per world (E,) float64."""
+        count, device = self.acting_core.num_envs, self.core.device
+        return torch.rand(count, generator=self.generator, dtype=torch.float64, device=device)
 
     def _update_assigned(self) -> None:
         """Update matchups and learning agents from the rows of the worlds."""
@@ -222,13 +235,17 @@ class OpponentSampler:
 
     def read(self) -> EpisodeTally:
         """Return and clear the sums since the last call; this is a host synchronization."""
-        sums = self.sums[: len(self.rows)].to("cpu", copy=True)
+        sums = self._total(self.sums[: len(self.rows)]).to("cpu", copy=True)
         self.sums.zero_()
         seen = sums[:, :2].any(1)
         matchups, learns = self._table()
         (begun, count), seats = sums[seen, :2].long().T, len(self.game.seats)
         by_seat = sums[seen, 2:].split([seats, seats, seats, sums.shape[1] - 2 - 3 * seats], 1)
         return EpisodeTally(matchups[seen], learns[seen], begun, count, *by_seat)
+
+    def _total(self, sums: Tensor) -> Tensor:
+        """Return the sums of all processes that train together."""
+        return sums
 
     def state_dict(self) -> State:
         """Return matchups, distribution, sums since the last `read`, random streams and hidden states.
@@ -310,7 +327,7 @@ class OpponentSampler:
             self._seats[seat].replace(pool)
         elif needed:
             there, seed = self.game.seats[seat], derive_seed(self.seed, 1 + seat)
-            self._seats[seat] = DeferredSeatPolicies(pool, self.core, there, seed)
+            self._seats[seat] = DeferredSeatPolicies(pool, self.acting_core, there, seed)
 
     def _check(self, draw: MatchupDistribution, pools: Mapping[str, Sequence[PolicyProtocol]]) -> None:
         """Raise ConfigError if a distribution does not fit the game or the pools."""

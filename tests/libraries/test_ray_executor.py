@@ -14,11 +14,13 @@ LEAGUE = Path(__file__).parents[1] / "league"
 sys.path.insert(0, str(LEAGUE))
 
 import calls_made  # noqa: E402
+import gpu_calls  # noqa: E402
 from calls_made import gathered  # noqa: E402
 
 from gpu_envs.definition import id_modules  # noqa: E402
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, GpuEnvsError  # noqa: E402
 from league.executors import LocalExecutor, RayExecutor, RemoteTask, pack  # noqa: E402
+from league.executors.gpu_shares import GpuShare  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -131,13 +133,13 @@ def test_cancelled_calls_are_killed_and_later_calls_run(executor, tmp_path):
 
 
 def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
-    monkeypatch.setattr("league.executors.ray.RESOURCE_INTERVAL", 0.2)
+    monkeypatch.setattr("league.executors.ray_resources.RESOURCE_INTERVAL", 0.2)
     joined = cluster.add_node(num_cpus=2)
     deadline = time.monotonic() + 100
-    while executor.cpus < 4 and time.monotonic() < deadline:
+    while executor.resources.cpus < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
-        executor._update_resources()
-    assert executor.cpus == 4
+        executor.resources.update()
+    assert executor.resources.cpus == 4
     nodes = gathered(executor, [RemoteTask(f"{n}", calls_made.node, arguments={"seconds": 1.0}) for n in range(8)])
     assert len(set(nodes.values())) == 2
     made = calls_made.calls()
@@ -149,15 +151,48 @@ def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
     assert executor.pending == 0
 
 
-def test_shares_of_gpus_are_computed_from_the_cluster(executor, monkeypatch):
-    learner, payoffs = (RemoteTask("x", calls_made.add, learns=learns, device="cuda") for learns in (True, False))
-    here = RemoteTask("x", calls_made.add, learns=True)
-    assert executor.gpus_per_learner == 0
+@pytest.mark.slow
+def test_trainings_are_placed_on_nodes_and_go_on_without_a_lost_one(cluster, executor, tmp_path, monkeypatch):
+    """A training with two GPUs on two nodes, one of which is lost, runs again on the other."""
+    monkeypatch.setattr("league.executors.ray_resources.RESOURCE_INTERVAL", 0.2)
+    nodes = [cluster.add_node(num_cpus=2, resources={"simulated_gpu": 1}) for _ in range(2)]
+    cluster.wait_for_nodes()
+    gpus = RayExecutor(cluster.address, gpu_resource="simulated_gpu")
+    three = [RemoteTask(f"{n}", calls_made.node, {}, {"seconds": 1.0}, True, "cpu") for n in range(3)]
+    places = gathered(gpus, three)  # two share the GPU of a node, and the other node has one
+    assert places["0"] == places["1"] != places["2"]
+    assert [share.gpus for share in gpus.plan(1).shares] == [2]
+    gpus.submit(RemoteTask("spans", gpu_calls.nodes, {}, {"folder": str(tmp_path)}, True, "cpu", 8))
+    threading.Timer(0.0, remove_when_begun, (cluster, nodes[1], tmp_path, 2)).start()
+    assert gpus.next() == ("spans", 1)
+    assert len({file.read_text() for file in tmp_path.iterdir()}) == 2
+    cluster.remove_node(nodes[0])
+
+
+def remove_when_begun(cluster, node, folder, count):
+    """Remove a node when this number of processes have begun."""
+    deadline = time.monotonic() + 100
+    while len(list(folder.iterdir())) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def test_tasks_beside_trainings_get_half_of_the_smallest_share(executor, monkeypatch):
+    payoffs, here = (RemoteTask("x", calls_made.add, device=device) for device in ("cuda", "cpu"))
+    found = executor.resources
+    assert found.least_share == 0
     for cpus, gpus, share in ((16, 1, 0.25), (8, 4, 0.5), (4, 4, 1.0), (2, 4, 1.0)):
-        monkeypatch.setattr(executor, "cpus", cpus)
-        monkeypatch.setattr(executor, "gpus", gpus)
-        assert [executor.gpus_per_task(call) for call in (learner, payoffs, here)] == [share, share / 2, 0]
-        assert executor.capacity(learner) == min(cpus, gpus / share)
-        assert executor.capacity(here) == cpus
-    monkeypatch.setattr(executor, "_requested_share", 0.5)
-    assert executor.gpus_per_learner == 0.5
+        monkeypatch.setattr(found, "cpus", cpus)
+        monkeypatch.setattr(found, "gpus", gpus)
+        assert found.least_share == share
+        options = [found.task_options(task, None)["num_gpus"] for task in (payoffs, here)]
+        assert options == [share / 2, 0]
+        assert found.capacity(payoffs, []) == min(cpus, gpus / (share / 2))
+        assert found.capacity(here, []) == cpus
+    monkeypatch.setattr(found, "cpus", 16)
+    assert found.capacity(payoffs, [GpuShare(3.0)]) == 8  # on the GPU that is free
+    assert found.capacity(payoffs, [GpuShare(4.0)]) == 0
+    monkeypatch.setattr(found, "gpus_per_learner", 0.5)
+    assert found.least_share == 0.5
+    monkeypatch.setattr(found, "gpus_per_learner", 2)
+    assert found.least_share == 1

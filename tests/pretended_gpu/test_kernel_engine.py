@@ -11,6 +11,7 @@ from pretended_gpu.runs import assert_equal_runs, configuration, on_host, train
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.agent_group import make_agent_group
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.runner.trainer import Trainer
 
@@ -120,3 +121,24 @@ def test_payoffs_of_wide_policies_are_those_of_the_cpu(gpu):
     assert plays_in_kernels(wide, torch.device("cpu"), "auto")
     for name in ("count", "total", "square"):
         assert torch.equal(getattr(found[0], name), getattr(found[1], name)), name
+
+
+class ManyRanks(GradientReducer):
+    """The reducer of a single process that takes steps as those of several do: outside of kernels and CUDA graphs."""
+
+    can_capture = False
+
+
+def test_steps_outside_of_kernels_equal_those_in_them(gpu, tmp_path):
+    """Kernels compute each gradient from the weights that PyTorch's fused optimizer has just written."""
+    states = {}
+    for reducer in (LOCAL_REDUCER, ManyRanks()):
+        config = configuration("CartPole-v1", "ppo", "cuda:0", {}, engine="kernel", cuda_graph=False)
+        trainer = Trainer(config, tmp_path / type(reducer).__name__)
+        trainer.learners.set_reducer(reducer)
+        for _ in range(2):
+            trainer.iterate()
+        states[type(reducer)] = on_host(trainer.learners.state_dict())
+    for name, value in states[GradientReducer].items():
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            torch.testing.assert_close(states[ManyRanks][name], value, rtol=1e-4, atol=1e-5, msg=name)

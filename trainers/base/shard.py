@@ -18,7 +18,8 @@ priorities are stored on every rank.
 
 Where a gradient is zero except for rounding, Adam amplifies the rounding, and weights may differ from a single process.
 This concerns weights of a joint critic that cancel out, such as those on the action code of a policy's only agent. The
-critic's values stay equal. All GPUs must be of one kind, see `check_same_hardware`.
+critic's values stay equal. All GPUs must be of one kind, see `check_same_hardware`. A single process with
+`cuda_graph=True` on a GPU draws other minibatches, because captured updates keep rows without decisions.
 """
 
 from __future__ import annotations

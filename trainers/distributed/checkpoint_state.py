@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from gpu_envs.runtime.core import Core
     from trainers.base.state import State
 
-__all__ = ["NOT_OF_WORLDS", "PIECE", "axis_of_worlds", "gather_state", "scatter_state", "without_values"]
+__all__ = [
+    "NOT_OF_WORLDS",
+    "PIECE",
+    "axis_of_worlds",
+    "gather_state",
+    "scatter_state",
+    "select_state",
+    "without_values",
+]
 
 NOT_OF_WORLDS = ("core.io.num_choices", "core.io.low", "core.io.high")
 """Entries of a core's state that are equal in all worlds: bounds of actions."""
@@ -54,12 +62,27 @@ def scatter_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int
     """
     if shard.ranks == 1:
         return state
-    found = _of_worlds(state, core, axes)
-    for name, (value, axis) in found.items():
-        if value.numel() and value.shape[axis] != shard.num_envs_total:
-            raise CheckpointError(f"{name}: expected {shard.num_envs_total} worlds, got {value.shape[axis]}")
+    found = _of_all_worlds(shard, state, core, axes)
     common = shard.broadcast_from_rank0(lambda: {name: value for name, value in state.items() if name not in found})
     return common | {name: _dealt(shard, value, axis) for name, (value, axis) in found.items()}
+
+
+def select_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> State:
+    """Return this rank's share of the state of a single process that every rank holds; ranks exchange nothing.
+
+    Arguments are as in `gather_state`.
+
+    Raises:
+        CheckpointError: The state has another number of worlds.
+    """
+    if shard.ranks == 1:
+        return state
+    found = _of_all_worlds(shard, state, core, axes)
+    own = {
+        name: value.narrow(axis, shard.offset, shard.num_envs).clone() if value.shape[axis] else value
+        for name, (value, axis) in found.items()
+    }
+    return state | own
 
 
 def axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | None:
@@ -70,6 +93,15 @@ def axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | None
     if name.endswith(f".replay.{PRIORITY}"):  # every rank stores the priorities of all worlds
         return None
     return next((axis for begin, axis in axes.items() if name.startswith(begin)), None)
+
+
+def _of_all_worlds(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> dict[str, tuple[Tensor, int]]:
+    """Return the per-world entries of the state of all ranks; raise CheckpointError if it has other worlds."""
+    found = _of_worlds(state, core, axes)
+    for name, (value, axis) in found.items():
+        if value.numel() and value.shape[axis] != shard.num_envs_total:
+            raise CheckpointError(f"{name}: expected {shard.num_envs_total} worlds, got {value.shape[axis]}")
+    return found
 
 
 def _of_worlds(state: State, core: Core, axes: Mapping[str, int]) -> dict[str, tuple[Tensor, int]]:

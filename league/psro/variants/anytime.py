@@ -23,6 +23,7 @@ from league.psro.context import PSROContext
 from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
 from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
+from league.rollout.data_parallel import joined_shard
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.solvers import MetaStrategy
@@ -119,6 +120,7 @@ def train_against_regret_minimizer(
     size: int,
     spread: float,
     progress: Progress | None = None,
+    sharded: bool = False,
 ) -> LearnedResponse:
     """Train a response against opponents whose distribution minimizes regret.
 
@@ -137,13 +139,15 @@ def train_against_regret_minimizer(
         size: Number of opponents.
         spread: Difference between the largest and the smallest payoff.
         progress: Called after every iteration.
+        sharded: Train together with other processes, see `joined_shard`.
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
     rate = math.sqrt(8 * math.log(max(size, 2)) / config.iterations) / spread
     lost, average = torch.zeros(size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
     config.prepare()
     with config.in_force():
-        training = BestResponseTraining(game, draw, policies, config, None if start is None else {role: start})
+        shard, first = joined_shard(config, sharded), None if start is None else {role: start}
+        training = BestResponseTraining(game, draw, policies, config, first, shard=shard)
         while training.iteration < config.iterations:
             weights = torch.softmax(-rate * lost, 0)
             sampled = (1 - EXPLORED) * weights + EXPLORED / size
@@ -153,10 +157,10 @@ def train_against_regret_minimizer(
             lost += _advantages(training.tallies[-1], size, weights)
             if progress is not None:
                 progress(training.steps, progress_text(role, row))
-        tally, learner = training.tally(), training.learner(role)
+        tally, policy, state = training.tally(), training.learner(role).policy(), training.learner_state(role)
     seconds = time.perf_counter() - began
     record = {"opponents": (average / average.sum()).tolist()}
-    return LearnedResponse(learner.policy(), learner.state_dict(), tally, training.steps, seconds, record=record)
+    return LearnedResponse(policy, state, tally, training.steps, seconds, record=record)
 
 
 def _advantages(tally: EpisodeTally, size: int, weights: Tensor) -> Tensor:

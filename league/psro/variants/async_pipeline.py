@@ -167,7 +167,7 @@ class AsyncPipelineVariant(PipelineVariant):
             "state": LazyValue(lambda: context.store.state(learner_state(role, place))),
             "iterations": self.segment_iterations(context.train),
         }
-        task = RemoteTask(step, train_segment, pools, arguments, learns=True, device=self.config.device)
+        task = RemoteTask(step, train_segment, pools, arguments, True, self.config.device, train.num_envs)
         return ComputedUpdate(task, update, functools.partial(self._follow_up, role, place), lane=f"{role}/{place}")
 
     def _follow_up(self, role: str, place: int) -> list[ComputedUpdate]:

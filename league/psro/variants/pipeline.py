@@ -27,6 +27,7 @@ from league.psro.store_update import ComputedUpdate, NewPolicy, StoreUpdate, Tra
 from league.psro.variants.base import Work
 from league.psro.variants.standard import StandardVariant
 from league.rollout.best_response import BestResponseTraining
+from league.rollout.data_parallel import joined_shard
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.rollout.matchups import MatchupResults
@@ -196,7 +197,7 @@ class PipelineVariant(StandardVariant):
             "iterations": self.segment_iterations(train),
         }
         policies = {} if context.store.done(step) else self._pools(context, opponent_state, place)
-        task = RemoteTask(step, train_segment, policies, arguments, learns=True, device=self.config.device)
+        task = RemoteTask(step, train_segment, policies, arguments, True, self.config.device, train.num_envs)
         return ComputedUpdate(task, update)
 
     def segment_iterations(self, train: TrainConfig) -> int:
@@ -268,14 +269,15 @@ def train_segment(
     train: TrainConfig,
     state: LazyValue | State | None,
     iterations: int,
+    sharded: bool = False,
 ) -> PipelineSegment:
-    """Start or continue a training for a number of iterations.
+    """Start or continue a training for a number of iterations, with other processes if `sharded` (`joined_shard`).
 
     The training is rebuilt for every segment, so that a resumed run equals an uninterrupted one.
     """
     train.prepare()
     with train.in_force():
-        training = BestResponseTraining(game, draw, policies, train)
+        training = BestResponseTraining(game, draw, policies, train, shard=joined_shard(train, sharded))
         if (stored := state() if isinstance(state, LazyValue) else state) is not None:
             training.load_state_dict(to_device(stored, train.device))
             training.opponents.replace(draw)

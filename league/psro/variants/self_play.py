@@ -28,6 +28,7 @@ from league.psro.context import PSROContext
 from league.psro.variants.least_exploitable import LeastExploitable
 from league.psro.variants.standard import StandardVariant
 from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, progress_text
+from league.rollout.data_parallel import joined_shard
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.solvers import MetaStrategy
 from trainers.config.train_config import TrainConfig
@@ -111,6 +112,7 @@ def train_both_responses(
     other: str,
     num_segments: int,
     progress: Progress | None = None,
+    sharded: bool = False,
 ) -> LearnedResponse:
     """Train a best response and a new policy of another role against each other, in the same worlds.
 
@@ -128,6 +130,7 @@ def train_both_responses(
         num_segments: Number of segments of the training. The average is over the states of the new policy at their
             ends.
         progress: Called after every iteration.
+        sharded: Train together with other processes, see `joined_shard`.
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
     both = MatchupDistribution.self_play(game)
@@ -135,7 +138,8 @@ def train_both_responses(
     snapshots: list[PolicyProtocol] = []
     config.prepare()
     with config.in_force():
-        training = BestResponseTraining(game, first, policies, config, None if start is None else {role: start})
+        shard, weights = joined_shard(config, sharded), None if start is None else {role: start}
+        training = BestResponseTraining(game, first, policies, config, weights, shard=shard)
         while training.iteration < config.iterations:
             row = training.iterate()
             if training.iteration * num_segments >= config.iterations * (len(snapshots) + 1):
@@ -144,11 +148,9 @@ def train_both_responses(
                     training.opponents.replace(last)
             if progress is not None:
                 progress(training.steps, progress_text(role, row))
-        tally, learner = training.tally(), training.learner(role)
+        tally, policy, state = training.tally(), training.learner(role).policy(), training.learner_state(role)
     seconds, average = time.perf_counter() - began, MixturePolicy(snapshots)
-    return LearnedResponse(
-        learner.policy(), learner.state_dict(), tally, training.steps, seconds, extra_policies={other: average}
-    )
+    return LearnedResponse(policy, state, tally, training.steps, seconds, extra_policies={other: average})
 
 
 def _mixed(tabular: TabularGame, first: Sequence[Tensor], second: Sequence[Tensor], share: float) -> list[Tensor]:

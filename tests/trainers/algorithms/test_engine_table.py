@@ -18,6 +18,7 @@ from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.serialization import CheckpointError
+from trainers.base.shard import Shard
 
 
 @pytest.fixture
@@ -86,3 +87,15 @@ def test_table_with_other_fields_is_an_error(tmp_path):
     path.write_text(json.dumps({"devices": {"cpu": [{"inputs": 4, "width": 64, "rows": 64, "ratio": 2.0}]}}))
     with pytest.raises(CheckpointError, match=r"table\.json: cpu: expected a field 'layers'"):
         read_table(path)
+
+
+def test_auto_chooses_by_the_worlds_of_all_processes(monkeypatch):
+    """So that all ranks, and a single process, act with the noise of one engine."""
+    entries = (MeasuredUpdate(4, 2, 64, 512, 0.5), MeasuredUpdate(4, 2, 64, 4096, 2.0))
+    monkeypatch.setattr(engine_table, "_table", lambda: {"cpu": entries})
+    settings = PPOConfig(rollout_length=64, num_minibatches=1)
+    engines = []
+    for num_envs, shard in ((64, None), (8, Shard.split(1, 8, 64)), (8, None)):
+        spec = LearnerSpec(4, spaces.Discrete(2), num_envs, 1, 10**9, shard=shard)
+        engines.append(type(PPO(settings, spec).engine))
+    assert engines == [KernelEngine, KernelEngine, TorchEngine]

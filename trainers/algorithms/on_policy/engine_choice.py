@@ -41,13 +41,16 @@ def make_engine(agent: ActorCriticAgent, optimizer: torch.optim.Optimizer, spec:
 
 
 def _pays(agent: ActorCriticAgent, spec: LearnerSpec) -> bool:
-    """Return whether kernels make a training shorter: by the table of measurements, and the time to compile them."""
+    """Return whether kernels make a training shorter: by the table of measurements, and the time to compile them.
+
+    The rows of all ranks count, so that the engine, and with it the noise of actions, is that of a single process.
+    """
     parameters = sum(each.numel() for each in agent.net.parameters())
     epochs, minibatches = (getattr(agent.config, name, 1) for name in ("num_epochs", "num_minibatches"))
     operations = 6 * parameters * epochs * spec.num_agents * spec.total_steps * spec.num_trainings
     if operations < MIN_TRAINING_OPERATIONS:
         return False
-    rows = agent.config.rollout_length * spec.num_envs * spec.num_agents / minibatches
+    rows = agent.config.rollout_length * spec.num_envs_total * spec.num_agents / minibatches
     return kernels_are_faster(agent.device.type, spec.obs_width, agent.net.spec["hidden_sizes"], rows)
 
 

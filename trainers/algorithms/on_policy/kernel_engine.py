@@ -80,9 +80,14 @@ class KernelEngine:
         """Return the policy for rollouts in kernels, whose weights are those of the last `pack`."""
         return KernelPolicy(self.kind, self.buffers.weights[0, : self.kind.mlp.row_size], seed)
 
-    def pack(self) -> None:
-        """Copy weights, statistics of observations and moments from the networks and the optimizer."""
-        self.buffers.pack(self.agent.normalizer, self.optimizer if self.is_adam else None, always=self.captured)
+    def pack(self, always: bool = False) -> None:
+        """Copy weights, statistics of observations and moments from the networks and the optimizer.
+
+        Args:
+            always: Copy weights and moments even if their versions, which fused optimizers do not change, are the same.
+        """
+        adam = self.optimizer if self.is_adam else None
+        self.buffers.pack(self.agent.normalizer, adam, always or self.captured)
         self._is_packed = True
 
     def invalidate(self) -> None:
@@ -206,7 +211,7 @@ class KernelEngine:
         norm = reducer.step(self.optimizer, None, self.agent.config.max_grad_norm, active)
         b.norms += norm if active is None else torch.where(active, norm, 0.0)
         b.sums += b.total if active is None else torch.where(active, b.total, 0.0)
-        self.pack()
+        self.pack(always=True)
         self._is_packed = False
 
     def _set(self, settings: Mapping[str, float | Tensor | None]) -> None:

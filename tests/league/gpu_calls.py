@@ -1,0 +1,83 @@
+"""Task functions for tests of GPUs on Ray, in a module that workers can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+
+from gpu_envs.errors import ConfigError
+from trainers.base.shard import Shard
+
+
+def busy(pools: Any, seconds: float, sharded: bool = False) -> dict[str, Any]:
+    """Sleep in place of a device; return the times, the share of a GPU and its number."""
+    began = time.time()
+    time.sleep(seconds)
+    context = sys.modules["ray"].get_runtime_context()
+    return {
+        "began": began,
+        "ended": time.time(),
+        "resources": context.get_assigned_resources(),
+        "gpus": context.get_accelerator_ids().get("GPU", []),
+        "process": os.getpid(),
+    }
+
+
+def meet(pools: Any, folder: str, name: str, count: int, sharded: bool = False) -> dict[str, Any]:
+    """Return the resources of a task after so many tasks have written their names to a folder, this one included.
+
+    Tasks that run one after another raise an error.
+    """
+    Path(folder, name).touch()
+    deadline = time.monotonic() + 60
+    while len(list(Path(folder).iterdir())) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{name}: expected {count} tasks to begin, got {sorted(os.listdir(folder))}")
+        time.sleep(0.02)
+    return busy(pools, 0.0)
+
+
+def ranks(pools: Any, worlds: int, sharded: bool = False) -> list[list[Any]]:
+    """Return number, process and GPU of every rank; a task of one process returns one entry."""
+    shard = Shard.from_env(worlds)
+    assert sharded == (shard.ranks > 1)
+    gpus = sys.modules["ray"].get_runtime_context().get_accelerator_ids().get("GPU", [])
+    return shard.all_gather_json([shard.rank, shard.num_envs, os.getpid(), *gpus])
+
+
+def sum_of_ranks(pools: Any, worlds: int, marker: str, how: str, sharded: bool = False) -> float:
+    """Return a sum over worlds; once, the second rank dies before it adds its part, or always raises an error."""
+    shard = Shard.from_env(worlds)
+    first = not Path(marker).exists()
+    distributed.barrier()  # all ranks have looked
+    if shard.rank == 1 and (first or how != "dies once"):
+        Path(marker).write_text(f"{os.getpid()}")
+        if how.startswith("dies"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ConfigError("rank 1: expected a fish, got a bird")
+    own = torch.arange(float(worlds))[shard.offset : shard.offset + shard.num_envs]
+    return float(shard.sum(own.sum()))
+
+
+def wait(pools: Any, folder: str, sharded: bool = False) -> None:
+    """Write the process of each rank to a folder, and wait for a minute."""
+    shard = Shard.from_env(8)
+    Path(folder, f"{shard.rank}").write_text(f"{os.getpid()}")
+    time.sleep(60)
+
+
+def nodes(pools: Any, folder: str, sharded: bool = False) -> int:
+    """Write the node of each rank to a folder and wait for a lost node; return 1 if the process is alone."""
+    shard = Shard.from_env(8)
+    if shard.ranks == 1:
+        return 1
+    Path(folder, f"{shard.rank}").write_text(sys.modules["ray"].get_runtime_context().get_node_id())
+    time.sleep(120)
+    return shard.ranks

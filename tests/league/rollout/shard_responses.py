@@ -1,0 +1,205 @@
+"""League trainings as one of several processes: `python shard_responses.py OUT RANK RANKS PORT DEVICE CASE ...`.
+
+Rank 0 writes the results of each case in `CASES`, a training and its continuation, to OUT/CASE.pt. DEVICE "cuda:0" is a
+pretended GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from pretended_gpu import activate
+from torch import distributed
+
+from league.executors import pack, packed
+from league.game import Game
+from league.leagues.train_group import drop_trainings, train_group
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.psro.variants.anytime import train_against_regret_minimizer
+from league.psro.variants.pipeline import train_segment
+from league.psro.variants.self_play import train_both_responses
+from league.rollout.best_response import train_best_response
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from trainers.algorithms import registry
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.agent_group import make_agent_group
+from trainers.base.learner_spec import LearnerSpec
+from trainers.config.train_config import TrainConfig
+
+WORLDS = 7
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 3})
+LEDUC = Game.of("LeducPoker-v0")
+TAG = Game.of("SimpleTag-v0", {"max_cycles": 5})
+BOX = Game.of("SimpleTag-v0", {"max_cycles": 5, "continuous_actions": True})
+PPO_SMALL = {"rollout_length": 8, "hidden_sizes": (8,), "num_epochs": 2, "num_minibatches": 2, "learning_rate": 0.003}
+REPLAY = {"rollout_length": 8, "hidden_sizes": (8,), "updates": 2, "batch_size": 16, "learning_starts": 60}
+REPLAY |= {"prioritized": True, "n_step": 2, "learning_rate": 0.01, "replay_size": 400}
+
+
+def config(game: Game, algorithm: str = "ppo", engine: str = "torch", **learner: Any) -> TrainConfig:
+    settings = registry.find(algorithm).settings(**(learner or PPO_SMALL))
+    return TrainConfig(
+        game.env_id, dict(game.env), algorithm=algorithm, learner=settings, num_envs=WORLDS, seed=3, num_threads=1,
+        total_steps=WORLDS * 8 * 8, engine=engine,
+    )  # fmt: skip
+
+
+def network(game: Game, role: str, seed: int, body: str = "mlp") -> Any:
+    core = game.core(1)
+    agents = make_agent_group(core, game.seats[game.seats_of(role)[0]].members)
+    settings = PPOConfig(hidden_sizes=(8,), **({} if body == "mlp" else {"network": body}))
+    spec = LearnerSpec(
+        agents.obs_width, agents.space, 1, 1, 100, seed=seed, has_action_mask=core.action_mask is not None
+    )
+    learner = PPO(settings, spec)
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in learner.net.parameters():
+        parameter.data += torch.randn(parameter.shape, generator=generator)
+    return learner.policy()
+
+
+def pools(game: Game, kernels: bool, device: str) -> dict[str, list[Any]]:
+    """Return opponents by role; those that kernels do not support keep hidden states and own random streams."""
+    found: dict[str, list[Any]] = {}
+    for role in game.roles:
+        found[role] = [RandomPolicy.of(game, role), network(game, role, 1), network(game, role, 2)]
+        if not kernels:
+            members = [network(game, role, 5), RandomPolicy.of(game, role), network(game, role, 6, "gru")]
+            found[role] += [network(game, role, 3, "gru"), MixturePolicy(members, torch.tensor([0.2, 0.3, 0.5]))]
+    return {role: [pack(policy).load(device) for policy in pool] for role, pool in found.items()}
+
+
+def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
+    """Train a group twice: against the pool and itself, then with another draw."""
+    opponents = pools(game, kernels, train.device)
+    size = len(opponents[game.roles[0]])
+    rows = [[LEARNER, LEARNER], *([LEARNER, each] for each in range(size))]
+    if game.shared:
+        rows += [[each, LEARNER] for each in range(size)]
+    arguments: dict[str, Any] = {
+        "run": "shards",
+        "group": game.roles,
+        "game": game,
+        "config": train,
+        "draw_margin": 0.1,
+    }
+    state: Any = {}
+    found = []
+    for number, weight in enumerate((1.0, 3.0)):
+        draw = MatchupDistribution(torch.tensor(rows), torch.tensor([weight] + [1.0] * (len(rows) - 1)).double())
+        result = train_group(
+            opponents, before=f"{number - 1}" if number else None, task=f"{number}", draw=draw, state=state,
+            seed=10 + number, steps=WORLDS * 8 * 2, sharded=sharded, **arguments,
+        )  # fmt: skip
+        drop_trainings("shards")  # the next one begins from the state, as after a restart
+        state = relay(result["state"])
+        found.append({"state": result["state"], "tally": result["tally"], "steps": result["steps"]})
+    return found
+
+
+def response(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
+    """Train a best response, and resume it."""
+    opponents = pools(game, kernels, train.device)
+    draw = MatchupDistribution.against(game, game.roles[0], [torch.ones(len(opponents[role])) for role in _roles(game)])
+    found, start = [], None
+    for seed in (1, 2):
+        learned = train_best_response(
+            opponents, game=game, role=game.roles[0], draw=draw, train=train, start=start, seed=seed,
+            steps=WORLDS * 8 * 2, max_seconds=1e9, sharded=sharded,
+        )  # fmt: skip
+        start = relay(learned.state)
+        policy = {f"policy.{name}": value for name, value in learned.policy.net.state_dict().items()}
+        found.append({"state": {**learned.state, **policy}, "tally": learned.tally, "steps": learned.steps})
+    return found
+
+
+def segment(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
+    """Train two segments of a pipeline."""
+    opponents = pools(game, kernels, train.device)
+    draw = MatchupDistribution.against(game, game.roles[0], [torch.ones(len(opponents[role])) for role in _roles(game)])
+    found, state = [], None
+    for _ in range(2):
+        part = train_segment(
+            opponents, game=game, role=game.roles[0], draw=draw, train=train, state=state, iterations=3, sharded=sharded
+        )
+        state = relay(part.state)
+        found.append({"state": part.state, "tally": part.tally, "steps": part.steps})
+    return found
+
+
+def both(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
+    """Train a response in self-play with a new policy, then a response against regret minimizers."""
+    opponents = pools(game, kernels, train.device)
+    first, second = game.roles
+    size = len(opponents[second])
+    draw = MatchupDistribution.against(game, first, [torch.ones(size)] * 2)
+    short = dataclasses.replace(train, total_steps=WORLDS * 8 * 4)
+    arguments: dict[str, Any] = {"game": game, "role": first, "draw": draw, "train": short, "start": None, "seed": 1}
+    found = [
+        train_both_responses(opponents, other=second, num_segments=2, sharded=sharded, **arguments),
+        train_against_regret_minimizer(opponents, size=size, spread=10.0, sharded=sharded, **arguments),
+    ]
+    return [{"state": each.state, "tally": each.tally, "steps": each.steps} for each in found]
+
+
+def _roles(game: Game) -> list[str]:
+    return [seat.role for seat in game.seats]
+
+
+CASES = {
+    "group_kernels": (group, RPS, True, config(RPS, engine="kernel")),
+    "group_torch": (group, RPS, False, config(RPS)),
+    "response_kernels": (response, LEDUC, True, config(LEDUC, engine="kernel")),
+    "response_torch": (response, LEDUC, False, config(LEDUC)),
+    "response_box": (response, BOX, False, config(BOX)),
+    "both": (both, LEDUC, True, config(LEDUC)),
+    "segment": (segment, TAG, True, config(TAG, "dqn", **REPLAY)),
+}
+
+
+def play(out: Path, cases: list[str], rank: int, sharded: bool, device: str = "cpu") -> None:
+    """Write the results of all cases; every rank continues with the state of rank 0."""
+    for case in cases:
+        run, game, kernels, train = CASES[case]
+        train = dataclasses.replace(train, device=device, cuda_graph=False)
+
+        def relay(state: Any, case: str = case) -> Any:
+            if sharded:
+                if rank == 0:
+                    torch.save(packed(state), out / f"{case}-state.pt")
+                distributed.barrier()
+                state = torch.load(out / f"{case}-state.pt", weights_only=True)
+                distributed.barrier()
+            return state
+
+        found = packed(run(game, kernels, train, sharded, relay))
+        if rank == 0:
+            plain = [
+                {**each, "tally": {field: getattr(each["tally"], field) for field in _fields(each["tally"])}}
+                for each in found
+            ]
+            torch.save(plain, out / f"{case}.pt")
+
+
+def _fields(value: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(value)]
+
+
+if __name__ == "__main__":
+    out, rank, ranks, port, device = Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5]
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": f"{rank}", "WORLD_SIZE": f"{ranks}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}"}
+    with contextlib.nullcontext() if device == "cpu" else activate():
+        if ranks > 1:
+            distributed.init_process_group("gloo")  # else NCCL for a GPU
+        play(out, sys.argv[6:], rank, ranks > 1, device)
+    if ranks > 1:
+        distributed.barrier()  # gloo may abort a process whose peer closes its connections first
+        distributed.destroy_process_group()

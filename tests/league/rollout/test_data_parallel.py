@@ -1,0 +1,113 @@
+"""League trainings by several processes equal those of one process, except for the rounding of sums."""
+
+import functools
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from shard_responses import CASES, WORLDS, play
+
+from gpu_envs.errors import CheckpointError
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.data_parallel import joined_shard, select_training
+from league.rollout.matchup_distribution import MatchupDistribution
+from trainers.base.shard import Shard
+
+HERE = Path(__file__).parent
+OF_THREE = ("group_torch",)
+"""Cases that three processes play, too: with 3, 2 and 2 worlds."""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """Return folders of results by number of processes."""
+    outs = {ranks: tmp_path_factory.mktemp(f"ranks{ranks}") for ranks in (1, 2, 3)}
+    started = start(outs[2], 2, CASES)
+    play(outs[1], list(CASES), 0, sharded=False)
+    finish(started)
+    finish(start(outs[3], 3, OF_THREE))
+    return outs
+
+
+def start(out, ranks, cases, device="cpu"):
+    where = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, str(HERE / "shard_responses.py"), str(out)]
+    return [
+        subprocess.Popen(
+            [*command, f"{rank}", f"{ranks}", f"{port}", device, *cases], env=where, stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(ranks)
+    ]
+
+
+def finish(started):
+    said = [process.communicate(timeout=300)[1] for process in started]
+    for process, error in zip(started, said, strict=True):
+        assert process.returncode == 0, error[-3000:]
+
+
+def assert_equal_results(case, *outs):
+    one, many = (torch.load(out / f"{case}.pt", weights_only=True) for out in outs)
+    assert len(one) == len(many) == 2
+    for first, other in zip(one, many, strict=True):
+        assert first["steps"] == other["steps"]
+        assert first["tally"]["count"].sum() > WORLDS
+        for name in ("matchups", "learns", "begun", "count"):
+            assert torch.equal(first["tally"][name], other["tally"][name]), name
+        for name in ("total", "square", "score"):
+            torch.testing.assert_close(first["tally"][name], other["tally"][name], rtol=1e-4, atol=1e-4)
+        assert first["state"].keys() == other["state"].keys()
+        for name, value in first["state"].items():
+            found = other["state"][name]
+            if not isinstance(value, torch.Tensor):
+                assert value == pytest.approx(found), name
+            elif value.is_floating_point() and case != "response_box":  # its worlds amplify the rounding of actions
+                said = functools.partial("{}: {}".format, name)
+                torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=said)
+            else:
+                assert (value.shape, value.dtype) == (found.shape, found.dtype), name
+                assert value.is_floating_point() or torch.equal(value, found), name
+
+
+@pytest.mark.parametrize(("ranks", "case"), [*((2, case) for case in CASES), *((3, case) for case in OF_THREE)])
+def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
+    assert_equal_results(case, played[1], played[ranks])
+
+
+@pytest.mark.slow
+def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
+    """On a GPU opponents of all worlds act in blocks of fixed shapes, and kernels compute tiles of rows."""
+    outs = {ranks: tmp_path / f"{ranks}" for ranks in (1, 2)}
+    for ranks, out in outs.items():
+        out.mkdir()
+        finish(start(out, ranks, CASES, "cuda:0"))
+    for case in CASES:
+        assert_equal_results(case, *outs.values())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases_learn_from_opponents_that_were_sampled(played, case):
+    """So that equal results are not those of trainings without opponents, or without gradients."""
+    first, second = torch.load(played[1] / f"{case}.pt", weights_only=True)
+    assert (first["tally"]["count"] > 0).sum() >= 3
+    nets = [name for name in first["state"] if name.endswith("weight")]
+    assert max(float((first["state"][name] - second["state"][name]).abs().max()) for name in nets) > 1e-3
+
+
+def test_states_of_other_numbers_of_worlds_are_refused():
+    _, game, _, train = CASES["group_torch"]
+    training = BestResponseTraining(game, MatchupDistribution.self_play(game), {}, train)
+    shard = Shard.split(1, 2, WORLDS + 1)
+    with pytest.raises(CheckpointError, match="expected 8 worlds, got 7"):
+        select_training(shard, training.state_dict(), training.core, training.learners.env_axes)
+
+
+def test_training_alone_joins_no_group():
+    assert joined_shard(CASES["segment"][-1], sharded=False) is None
+    assert joined_shard(CASES["segment"][-1], sharded=True) == Shard.split(0, 1, WORLDS)

@@ -1,0 +1,241 @@
+"""Shares of GPUs on Ray, with GPUs that the cluster claims to have: no GPU is idle while there is work."""
+# ruff: noqa: E402
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+ray = pytest.importorskip("ray")
+LEAGUE = Path(__file__).parents[1] / "league"
+sys.path.insert(0, str(LEAGUE))
+
+import gpu_calls
+import psro_runs
+import small_league
+from ray_deaths import alive
+
+from gpu_envs.errors import ConfigError
+from league.cli.train import train_command
+from league.executors import LocalExecutor, RayExecutor, RemoteTask, ray_resources
+from league.game import Game
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
+from trainers.cluster.connect import connect
+
+SIMULATED = "simulated_gpu"
+GPUS = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), before) if path)
+    torch.set_num_threads(1)
+    connect(
+        "the tests", "local", num_cpus=GPUS, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000
+    )
+    yield
+    ray.shutdown()
+    os.environ.pop("PYTHONPATH")
+    if before is not None:
+        os.environ["PYTHONPATH"] = before
+
+
+def simulated(**options) -> RayExecutor:
+    return RayExecutor(gpu_resource=SIMULATED, **options)
+
+
+def training(key, function, device="cpu", max_shards=1, **arguments) -> RemoteTask:
+    return RemoteTask(key, function, {}, arguments, True, device, max_shards)
+
+
+def gathered(executor, tasks):
+    for task in tasks:
+        executor.submit(task)
+    found = {}
+    while executor.pending:
+        key, found[key] = executor.next()
+    return found
+
+
+def meeting(prefix, number, count, folder, device="cpu", learns=True) -> list[RemoteTask]:
+    """Return tasks that end when `count` of them, and of others with this folder, have begun."""
+    keys = [f"{prefix}{n}" for n in range(number)]
+    arguments = {"folder": str(folder), "count": count}
+    return [RemoteTask(key, gpu_calls.meet, {}, {**arguments, "name": key}, learns, device) for key in keys]
+
+
+def test_trainings_share_the_gpus_of_a_node_as_planned(tmp_path):
+    """Ray assigns the GPUs of a node by the shares: halves of one GPU, and the other one as a whole."""
+    found = gathered(RayExecutor(), meeting("", 3, 3, tmp_path, "cuda"))
+    assert [found[f"{n}"]["resources"]["GPU"] for n in range(3)] == [0.5, 0.5, 1.0]
+    assert found["0"]["gpus"] == found["1"]["gpus"] != found["2"]["gpus"]
+
+
+@pytest.mark.slow
+def test_trainings_with_several_gpus_run_in_as_many_processes():
+    (found,) = gathered(RayExecutor(), [training("one", gpu_calls.ranks, "cuda", 8, worlds=5)]).values()
+    assert [each[:2] for each in found] == [[0, 3], [1, 2]]
+    assert len({each[2] for each in found}) == 2
+    assert sorted(each[3] for each in found) == ["0", "1"]
+
+
+def test_trainings_take_no_more_gpus_than_they_have_worlds():
+    (found,) = gathered(simulated(), [training("one", gpu_calls.ranks, max_shards=1, worlds=1)]).values()
+    assert [each[:2] for each in found] == [[0, 1]]
+
+
+@pytest.mark.parametrize("how", ["dies once", pytest.param("dies always", marks=pytest.mark.slow), "raises"])
+def test_task_of_several_processes_is_retried_as_a_whole(how, tmp_path, monkeypatch):
+    monkeypatch.setattr("league.executors.ray.RETRIES", 1)
+    executor, marker = simulated(gpus_per_learner=2), tmp_path / "died"
+    arguments = {"worlds": 7, "marker": str(marker), "how": how}
+    executor.submit(training("1/train/red", gpu_calls.sum_of_ranks, max_shards=7, **arguments))
+    if how == "dies once":
+        assert executor.next() == ("1/train/red", 21.0)
+    elif how == "raises":
+        with pytest.raises(ConfigError, match=r"^rank 1: expected a fish, got a bird$"):
+            executor.next()
+    else:
+        with pytest.raises(Exception, match=r"1/train/red: no worker|[Cc]onnection|closed"):  # whichever comes first
+            executor.next()
+    assert marker.exists()
+    assert executor.pending == 0
+
+
+@pytest.mark.slow
+def test_cancelled_processes_are_killed_and_their_gpus_are_free(tmp_path):
+    executor = simulated()
+    executor.submit(training("waits", gpu_calls.wait, max_shards=4, folder=str(tmp_path)))
+    assert executor.next(within=0.1) is None
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < GPUS and time.monotonic() < deadline:
+        time.sleep(0.1)
+    executor.cancel()
+    (found,) = gathered(executor, [training("next", gpu_calls.busy, seconds=0.0)]).values()
+    assert found["resources"][SIMULATED] == 1.0
+    processes = [int(file.read_text()) for file in tmp_path.iterdir()]
+    assert len(processes) == GPUS
+    while any(map(alive, processes)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(alive, processes))
+
+
+def test_gpus_are_used_until_the_last_task_starts():
+    """Trainings of unequal length, more than fit; then payoffs fill what the last trainings leave free."""
+    executor = simulated(gpus_per_learner=1)
+    processes = set()
+    while len(processes) < GPUS:  # the measurement begins when all of them have started
+        warm = gathered(executor, [training(f"warm/{n}", gpu_calls.busy, seconds=1.0) for n in range(GPUS)])
+        processes = {each["process"] for each in warm.values()}
+    lengths = [0.75 + 0.375 * (n * 7 % 5) for n in range(16)]
+    payoffs = [RemoteTask(f"payoffs/{n}", gpu_calls.busy, {}, {"seconds": 0.5}) for n in range(4)]
+    trainings = [training(f"train/{n}", gpu_calls.busy, seconds=seconds) for n, seconds in enumerate(lengths)]
+    found = gathered(executor, [*payoffs, *trainings])
+    learned = [each for key, each in found.items() if key.startswith("train")]
+    assert use(learned, until=max(each["began"] for each in learned)) >= 0.9
+    last = max(each["ended"] for each in learned)
+    filled = [each for key, each in found.items() if key.startswith("payoffs")]
+    assert sum(each["began"] < last for each in filled) >= 2  # on the GPUs that are free already
+    assert all(each["resources"][SIMULATED] == 0.5 for each in filled)
+
+
+def use(found, until) -> float:
+    """Return the mean share of the simulated GPUs that tasks have used from the first start on."""
+    first = min(each["began"] for each in found)
+    seconds = sum(
+        each["resources"][SIMULATED] * (min(each["ended"], until) - each["began"])
+        for each in found
+        if each["began"] < until
+    )
+    return seconds / (until - first) / GPUS
+
+
+def test_payoffs_run_on_gpus_that_trainings_leave_free(tmp_path):
+    """The trainings end when all payoffs have begun, which are submitted first."""
+    executor, count = simulated(gpus_per_learner=1), 6 + GPUS - 1
+    payoffs = meeting("payoffs", 6, 0, tmp_path, learns=False)
+    found = gathered(executor, [*payoffs, *meeting("train", GPUS - 1, count, tmp_path)])
+    assert [found[f"train{n}"]["resources"][SIMULATED] for n in range(GPUS - 1)] == [1.0] * (GPUS - 1)
+    assert len(found) == count
+
+
+# ---------------------------------------------------------------- leagues
+
+
+def psro(path, executor):
+    config = PSROConfig(iterations=1, **psro_runs.QUICK)
+    with open_run(path, Game.of("LeducPoker-v0"), "psro", config) as store:
+        PSRO(store, config, executor=executor).run()
+
+
+def league(path, executor):
+    builder = small_league.builder("latest", shared_worlds=False)
+    running = small_league.league(path, builder, 2, Game.of("SimpleTag-v0"), executor=executor, episodes=4)
+    with running.store:
+        running.run()
+
+
+@pytest.mark.parametrize("run", [psro, pytest.param(league, marks=pytest.mark.slow)])
+def test_run_with_two_gpus_per_policy_equals_that_of_one_process(run, tmp_path):
+    """Two policies train on two GPUs each; tallies and weights are equal but for the rounding of sums."""
+    run(tmp_path / "local", LocalExecutor())
+    executor, sizes = simulated(), []
+    send = executor._watch
+    executor._watch = lambda running: (sizes.append(len(running.refs)), send(running))
+    run(tmp_path / "ray", executor)
+    assert [size for size in sizes if size > 1] == [2] * (2 if run is psro else 4)
+    one, other = (RunStore.open(tmp_path / name, write=False) for name in ("local", "ray"))
+    with one, other:
+        assert sorted(one.tasks()) == sorted(other.tasks())
+        for role, pool in one.populations.items():
+            pairs = list(zip(pool[:], other.populations[role][:], strict=True))
+            assert len(pairs) >= 2
+            for mine, others in pairs:
+                if hasattr(mine, "net"):
+                    nets = [dict(policy.net.state_dict()) for policy in (mine, others)]
+                    torch.testing.assert_close(nets[0], nets[1], rtol=1e-4, atol=1e-5)
+        steps = [[store.result(task).get("steps") for task in sorted(store.tasks())] for store in (one, other)]
+        assert steps[0] == steps[1]
+        matches = [[(each.iteration, each.role, each.count) for each in store.matches()] for store in (one, other)]
+        assert matches[0] == matches[1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPUs that the cluster claims")
+def test_command_prints_the_gpus_of_each_training_before_the_run(tmp_path, capsys):
+    argv = ["KuhnPoker-v0", "--algorithm", "psro", "--iterations", "1", "--executor", "ray", "--device", "cuda"]
+    with pytest.raises(Exception, match=r"CUDA|cuda"):  # of the first task, on a machine without a GPU
+        train_command([*argv, "--run-dir", str(tmp_path / "run")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("psro on KuhnPoker-v0")
+    assert lines[1:4] == ["2 GPUs on 1 node", "  GPUs each  trainings", "  1            2: player_0, player_1"]
+
+
+def test_memory_of_gpus_limits_the_trainings_on_them(monkeypatch):
+    monkeypatch.setattr(ray_resources, "_gpu_memory", lambda: 16.0)
+    executor = RayExecutor(memory_per_learner=10.0)
+    assert [node.memory for node in executor.nodes] == [16.0]
+    plan = executor.plan(3)
+    assert ([share.gpus for share in plan.shares], plan.waiting) == ([1.0, 1.0], 1)
+    assert executor.resources.least_share == 1.0
+    message = r"^memory_per_learner = 20: expected at most the 16 GiB of the cluster's largest GPU; use .*$"
+    with pytest.raises(ConfigError, match=message):
+        RayExecutor(memory_per_learner=20.0)
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ConfigError, match=r"^memory_per_learner: expected GiB above 0 or None, got"):
+            RayExecutor(memory_per_learner=wrong)
+
+
+def test_shares_that_the_cluster_cannot_give_are_refused_in_one_line():
+    with pytest.raises(ConfigError, match=r"^gpus_per_learner: expected a share .*, got 1.5$"):
+        simulated(gpus_per_learner=1.5)
+    message = r"^gpus_per_learner = 8: expected at most the 4 GPUs of one kind in the cluster.*; use fewer$"
+    with pytest.raises(ConfigError, match=message):
+        simulated(gpus_per_learner=8)
