@@ -40,6 +40,7 @@ from league.executors import Coordinator, LazyValue, RayExecutor, RemoteTask, pa
 from league.executors import ray as of_ray
 from league.game import Game
 from league.policies.random import RandomPolicy
+from league.policies.team import TeamPolicy
 from league.rollout.best_response import train_best_response
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.rollout.matchups import MAX_ENVS
@@ -169,7 +170,7 @@ def constants() -> dict[str, Any]:
     return {"env_id": GAME.env_id, "games": games, "calls": costs, "cells": CELLS, "policies": POLICIES}
 
 
-def _learned(game: Game) -> tuple[Policy, dict[str, Any], float]:
+def _learned(game: Game) -> tuple[Policy | TeamPolicy, dict[str, Any], float]:
     """Return a response, the state of its learner, and its duration [s]."""
     from league.rollout.best_response import BestResponseTraining
 
