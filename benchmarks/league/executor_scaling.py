@@ -40,7 +40,6 @@ from league.executors import Coordinator, LazyValue, RayExecutor, RemoteTask, pa
 from league.executors import ray as of_ray
 from league.game import Game
 from league.policies.random import RandomPolicy
-from league.policies.team import TeamPolicy
 from league.rollout.best_response import train_best_response
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.rollout.matchups import MAX_ENVS
@@ -170,7 +169,7 @@ def constants() -> dict[str, Any]:
     return {"env_id": GAME.env_id, "games": games, "calls": costs, "cells": CELLS, "policies": POLICIES}
 
 
-def _learned(game: Game) -> tuple[Policy | TeamPolicy, dict[str, Any], float]:
+def _learned(game: Game) -> tuple[Policy, dict[str, Any], float]:
     """Return a response, the state of its learner, and its duration [s]."""
     from league.rollout.best_response import BestResponseTraining
 
@@ -182,6 +181,7 @@ def _learned(game: Game) -> tuple[Policy | TeamPolicy, dict[str, Any], float]:
         pools, game=game, role=role, draw=draw, train=training(game, "cpu", {"total_steps": config.rollout_steps})
     )  # kernels are built
     response = train_best_response(pools, game=game, role=role, draw=draw, train=config)
+    assert isinstance(response.policy, Policy)  # no team: the games have one action space
     return response.policy, dict(learner.state_dict()), response.seconds
 
 
