@@ -182,6 +182,7 @@ def _learned(game: Game) -> tuple[Policy, dict[str, Any], float]:
         pools, game=game, role=role, draw=draw, train=training(game, "cpu", {"total_steps": config.rollout_steps})
     )  # kernels are built
     response = train_best_response(pools, game=game, role=role, draw=draw, train=config)
+    assert isinstance(response.policy, Policy)  # no team: the games have one action space
     return response.policy, dict(learner.state_dict()), response.seconds
 
 
