@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.game import Game
 
-__all__ = ["LEARNER", "NEGLIGIBLE", "MatchupDistribution", "filled", "narrow", "widen"]
+__all__ = ["LEARNER", "NEGLIGIBLE", "MatchupDistribution", "check_draw", "filled", "narrow", "widen"]
 
 LEARNER = -1
 """Index of the learner of the seat's role in a matchup."""
@@ -123,6 +123,42 @@ class MatchupDistribution:
             torch.cat([weight * filled(draw.probability) for weight, draw in parts]),
             torch.cat([filled(draw.learns) for _, draw in parts]),
         )
+
+
+def check_draw(
+    game: Game,
+    draw: MatchupDistribution,
+    pools: Mapping[str, Sequence[object]],
+    before: Mapping[str, Sequence[object]],
+    roles: Collection[str],
+) -> None:
+    """Check that a distribution fits a game and the pools of policies.
+
+    Args:
+        game: Game with the seats.
+        draw: Distribution over matchups.
+        pools: Policies by role.
+        before: Policies by role that the pools replace.
+        roles: Roles with a learner.
+
+    Raises:
+        ConfigError: It does not fit.
+    """
+    seats = game.seats
+    if draw.matchups.shape[1] != len(seats):
+        raise ConfigError(f"{game.env_id}: expected matchups of {len(seats)} seats, got {draw.matchups.shape[1]}")
+    for index, seat in enumerate(seats):
+        drawn, size, least = draw.matchups[:, index], len(pools[seat.role]), len(before[seat.role])
+        if seat.role not in roles and bool((drawn == LEARNER).any()):
+            raise ConfigError(
+                f"role {seat.role}: expected policies only, as it has no learner, got {LEARNER} in a matchup"
+            )
+        if int(drawn.max()) >= size:
+            raise ConfigError(
+                f"role {seat.role}: expected policies below {size}, the size of its pool, got {int(drawn.max())}"
+            )
+        if size < least:
+            raise ConfigError(f"role {seat.role}: expected a pool of at least {least} policies, got {size}")
 
 
 def narrow(game: Game, matchups: Tensor) -> tuple[dict[str, list[int]], Tensor]:

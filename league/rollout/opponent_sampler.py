@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.rollout.policy_rollout import MatchupDraw
 from gpu_envs.runtime.rollout.trace import RolloutTrace
@@ -16,7 +16,7 @@ from league.game import Game
 from league.rollout.deferred_seat_policies import DeferredSeatPolicies
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.kernel_opponents import opponent_table
-from league.rollout.matchup_distribution import LEARNER, MatchupDistribution, filled
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution, check_draw, filled
 from league.rollout.matchups import pair_scores, scores
 from league.rollout.seat_policies import SeatPolicies
 from trainers.base.agent_group import agent_rows_of
@@ -205,7 +205,7 @@ class OpponentSampler:
             ConfigError: The distribution does not fit the game or the pools; nothing has changed.
         """
         pools = {**self.pools, **{role: list(pool) for role, pool in (pools or {}).items()}}
-        self._check(draw, pools)
+        check_draw(self.game, draw, pools, self.pools, self.roles)
         keys = _keys(draw.matchups, filled(draw.learns))
         for key in keys:
             self.rows.setdefault(key, len(self.rows))
@@ -328,27 +328,6 @@ class OpponentSampler:
         elif needed:
             there, seed = self.game.seats[seat], derive_seed(self.seed, 1 + seat)
             self._seats[seat] = DeferredSeatPolicies(pool, self.acting_core, there, seed)
-
-    def _check(self, draw: MatchupDistribution, pools: Mapping[str, Sequence[PolicyProtocol]]) -> None:
-        """Raise ConfigError if a distribution does not fit the game or the pools."""
-        seats = self.game.seats
-        if draw.matchups.shape[1] != len(seats):
-            got = draw.matchups.shape[1]
-            raise ConfigError(f"{self.game.env_id}: expected matchups of {len(seats)} seats, got {got}")
-        for index, seat in enumerate(seats):
-            drawn, size = draw.matchups[:, index], len(pools[seat.role])
-            if seat.role not in self.roles and bool((drawn == LEARNER).any()):
-                raise ConfigError(
-                    f"role {seat.role}: expected policies only, as it has no learner, got {LEARNER} in a matchup"
-                )
-            if int(drawn.max()) >= size:
-                raise ConfigError(
-                    f"role {seat.role}: expected policies below {size}, the size of its pool, got {int(drawn.max())}"
-                )
-            if size < len(self.pools[seat.role]):
-                raise ConfigError(
-                    f"role {seat.role}: expected a pool of at least {len(self.pools[seat.role])} policies, got {size}"
-                )
 
 
 def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:
