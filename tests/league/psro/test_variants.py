@@ -362,7 +362,7 @@ def test_pipeline_of_one_level_equals_psro_in_segments(tmp_path):
 @pytest.mark.parametrize("variant", ["standard", "anytime", "self_play"])
 def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypatch, variant):
     """Otherwise a trained actor would learn from an untrained critic and get worse."""
-    iterate, begin_from, trainings, begun = BestResponseTraining.iterate, best_response.begin_from, [], []
+    iterate, begin_role_from, trainings, begun = BestResponseTraining.iterate, best_response.begin_role_from, [], []
 
     def learning(self):
         if not any(each is self for each in trainings):
@@ -370,11 +370,11 @@ def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypat
         return iterate(self)
 
     def beginning(learner, start, role):
-        begin_from(learner, start, role)
+        begin_role_from(learner, start, role)
         begun.append({name: value.clone() for name, value in learner.net.state_dict().items()})
 
     monkeypatch.setattr(BestResponseTraining, "iterate", learning)
-    monkeypatch.setattr(best_response, "begin_from", beginning)
+    monkeypatch.setattr(best_response, "begin_role_from", beginning)
     play(
         tmp_path,
         iterations=2,
