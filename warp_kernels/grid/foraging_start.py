@@ -65,44 +65,57 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
         return free
 
     @wp.func
+    def pick_free(state: State, env: int, high: int, wide: int, placed: int, word: wp.uint32):
+        """Return a random free cell, numbered row by row within the inner high x wide cells; -1 if none is free."""
+        count = int(0)
+        seen = int(0)
+        chosen = int(-1)
+        while seen < 2:  # see all cells to count the free ones, then again to find the one of a random rank
+            rank = philox.below(word, count)
+            cell = int(0)
+            while cell < high * wide and chosen < 0:
+                if is_free(state, env, 1 + cell // wide, 1 + cell % wide, placed):
+                    if seen == 0:
+                        count += 1
+                    else:
+                        chosen = wp.where(rank == 0, cell, -1)
+                        rank -= 1
+                cell += 1
+            seen += 1
+        return chosen
+
+    @wp.func
     def place_foods(params: Params, state: State, env: int, rng: philox.Stream):
         """Place foods on random cells while there is room; their levels become a random order. Return their number."""
-        high = params.rows - 1
-        wide = params.columns - 1
+        high = params.rows - 2
+        wide = params.columns - 2
         placed = int(0)
         index = int(0)
         while index < num_foods:
-            word = philox.bits(rng, index, philox.RESET, 1)
-            count = int(0)
-            row = int(1)
-            while row < high:
-                column = int(1)
-                while column < wide:
-                    count += int(is_free(state, env, row, column, placed))
-                    column += 1
-                row += 1
-            rank = philox.below(word[0], count)
-            chosen_row = int(0)
-            chosen_column = int(0)
-            row = int(1)
-            while row < high and rank >= 0:
-                column = int(1)
-                while column < wide and rank >= 0:
-                    if is_free(state, env, row, column, placed):
-                        if rank == 0:
-                            chosen_row = row
-                            chosen_column = column
-                        rank -= 1
-                    column += 1
-                row += 1
+            chosen = int(-1)
+            guess = philox.bits(rng, index, philox.RESET, 1)
+            attempt = int(0)
+            while attempt < 4 and chosen < 0:  # faster than to count the free cells, and as uniform
+                cell = philox.below(guess[attempt], high * wide)
+                if is_free(state, env, 1 + cell // wide, 1 + cell % wide, placed):
+                    chosen = cell
+                attempt += 1
+            word = philox.bits(rng, index, philox.RESET, 2)
+            if chosen < 0:
+                chosen = pick_free(state, env, high, wide, placed, word[0])
+            row = 1 + chosen // wide
+            column = 1 + chosen % wide
+            if chosen < 0:
+                row = 0
+                column = 0
             swap = philox.below(word[1], index + 1)
             order = index
             if swap < index:
                 there = state.food[env, swap]
                 order = there[2]
                 state.food[env, swap] = wp.vec3i(there[0], there[1], index)
-            state.food[env, index] = wp.vec3i(chosen_row, chosen_column, order)
-            if count > 0:
+            state.food[env, index] = wp.vec3i(row, column, order)
+            if chosen >= 0:
                 placed += 1
             index += 1
         return placed
@@ -133,7 +146,7 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
             levels = state.food_levels[env, food[2]]
             highest = wp.where(params.levels_of_players == 1, together, levels[1])
             lowest = wp.where(params.force_coop == 1, highest, levels[0])
-            word = philox.bits(rng, index, philox.RESET, 1)
+            word = philox.bits(rng, index, philox.RESET, 2)
             level = lowest + philox.below(word[2], wp.max(highest - lowest + 1, 1))
             if index >= placed:
                 level = 0

@@ -110,7 +110,8 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
                 wanted += wp.where(there[0] == target[0] and there[1] == target[1], 1, 0)
             if wanted == 1:
                 state.player[env, agent] = wp.vec3i(target[0], target[1], state.player[env, agent][2])
-        for agent in range(num_players):
+        agent = int(0)
+        while agent < num_players:  # compiles faster than an unrolled loop
             index = state.target[env, agent][2] - 1
             if index >= 0:  # players with lower rows do not load this food, or this player would have loaded with them
                 food = state.food[env, index]
@@ -119,19 +120,19 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
                     there = state.target[env, other]
                     if there[2] > 0 and adjacent(there[0], there[1], food):
                         total += state.player[env, other][2]
+                share = -params.penalty
+                if total >= food[2]:
+                    share = float(food[2])
+                    if params.normalize_reward == 1:
+                        share = share / (float(total) * float(state.spawned[env]))
+                    state.food[env, index] = wp.vec3i(food[0], food[1], 0)
                 for other in range(num_players):
                     there = state.target[env, other]
                     if there[2] > 0 and adjacent(there[0], there[1], food):
                         state.target[env, other] = wp.vec3i(there[0], there[1], 0)
-                        if total < food[2]:
-                            io.reward[env, other] = -params.penalty
-                        else:
-                            reward = float(state.player[env, other][2]) * float(food[2])
-                            if params.normalize_reward == 1:
-                                reward = reward / (float(total) * float(state.spawned[env]))
-                            io.reward[env, other] = reward
-                if total >= food[2]:
-                    state.food[env, index] = wp.vec3i(food[0], food[1], 0)
+                        level = float(state.player[env, other][2])
+                        io.reward[env, other] = wp.where(total >= food[2], level * share, share)
+            agent += 1
         left = int(0)
         for index in range(num_foods):
             left += state.food[env, index][2]
@@ -194,7 +195,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
             io.obs[env, agent, 3 * slot + 2] = 0.0
             slot += 1
         observe_player(state, io, env, agent, 0, own, top, left)
-        slot = 1
+        slot = int(1)
         for index in range(num_players):
             player = state.player[env, index]
             near = wp.min(player[0] - top, player[1] - left)
@@ -272,5 +273,5 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
         masked=masked,
         illegal_noop=masked,
         num_choices=NUM_ACTIONS,
-        max_unroll=16 if num_players <= 4 and num_foods <= 4 else 1,
+        max_unroll=1,  # unrolled, four players and foods compile for 19 s instead of 10, and step no faster
     )

@@ -65,7 +65,11 @@ class Config:
     """Report which actions have an effect, as lbforaging's valid actions; the other actions are no-ops in any case."""
 
     def __post_init__(self) -> None:
-        """Check the levels, and conditions that involve several fields."""
+        """Convert lists of levels to tuples, and check them and conditions that involve several fields."""
+        for name in ("min_player_level", "max_player_level", "min_food_level", "max_food_level"):
+            value = getattr(self, name)
+            value = value.tolist() if hasattr(value, "tolist") else value
+            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
         if len(self.field_size) != 2:
             raise ConfigError(f"field_size: expected 2 ints (rows, columns), got {shown(self.field_size)}")
         for thing, count in (("player", self.players), ("food", self.max_num_food)):
