@@ -92,11 +92,13 @@ SMALL = {
     # grids
     "LevelBasedForaging-v0": {
         "players": 3,
-        "field_size": (5, 6),
-        "sight": 2,
+        "field_size": (4, 5),
+        "sight": 1,
         "max_episode_steps": 9,
+        "time_limit": "truncation",
         "min_player_level": (1, 1, 3),
         "max_player_level": (1, 2, 3),
+        "max_food_level": 2,
         "penalty": 0.1,
     },
     # classic control
@@ -173,7 +175,7 @@ SPECIAL = (
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
     ("TagGridworld-v0", {"use_full_observation": False}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
-    ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "truncation", "observe_agent_levels": False}),
+    ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
 )
 
 

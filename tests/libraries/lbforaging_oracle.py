@@ -109,8 +109,7 @@ def choose(env, rng):
 def record(settings, steps, seed):
     """Play an original; return the arrays of its transitions, with a leading number of steps, by name."""
     env, rng = make(**settings), np.random.default_rng(seed)
-    kept = {name: [] for name in "player food spawned step action obs mask reward done after_player after_food".split()}
-    kept["start"] = []
+    kept = {}
     env.reset(seed=seed)
     start = True
     for _ in range(steps):
@@ -125,7 +124,7 @@ def record(settings, steps, seed):
             after_food=after_food, start=start,
         )  # fmt: skip
         for name, value in values.items():
-            kept[name].append(value)
+            kept.setdefault(name, []).append(value)
         start = done
         if done:
             env.reset()

@@ -6,10 +6,10 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-
-from gpu_envs.runtime.factory import make_core
 from libraries import lbforaging_oracle as oracle
 from parity.grid.foraging_replay import core_at, replay
+
+from gpu_envs.runtime.factory import make_core
 
 SETTINGS, STEPS = 28, 900
 

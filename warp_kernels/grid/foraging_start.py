@@ -70,7 +70,7 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
         count = int(0)
         seen = int(0)
         chosen = int(-1)
-        while seen < 2:  # see all cells to count the free ones, then again to find the one of a random rank
+        while seen < 2 and (seen == 0 or count > 0):  # count the free cells, then find the one of a random rank
             rank = philox.below(word, count)
             cell = int(0)
             while cell < high * wide and chosen < 0:

@@ -8,7 +8,6 @@ from functools import cache
 
 import warp as wp
 
-from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.grid import foraging_start
 from warp_kernels.rules import Rules, agent_phase, world_phase

@@ -60,7 +60,8 @@ class Config:
     penalty: float = setting(0.0, ge=0.0)
     """Penalty of players who load a food whose level exceeds theirs together."""
     time_limit: str = setting("termination", choices=("termination", "truncation"))
-    """Kind of the end at max_episode_steps: a termination (as in lbforaging) or a truncation."""
+    """Kind of the end at max_episode_steps: a termination (as in lbforaging) or a truncation. As everywhere in this
+    library, an argument max_episode_steps without an argument time_limit truncates."""
     action_mask: bool = setting(True)
     """Report which actions have an effect, as lbforaging's valid actions; the other actions are no-ops in any case."""
 

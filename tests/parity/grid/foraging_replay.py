@@ -5,13 +5,11 @@ import torch
 
 from gpu_envs.runtime.factory import make_core
 
-TOLERANCE = 1e-5
-
 
 def core_at(settings, trace, **more):
     """Return a core with a world per transition of a trace, in the state before it."""
-    worlds = len(trace["step"])
-    core = make_core("LevelBasedForaging-v0", worlds, "cpu", seed=0, autoreset="disabled", **settings, **more)
+    worlds, settings = len(trace["step"]), {"time_limit": "termination", **settings, **more}
+    core = make_core("LevelBasedForaging-v0", worlds, "cpu", seed=0, autoreset="disabled", **settings)
     core.reset()
     state = core.get_state()
     for name in ("player", "food", "spawned"):
@@ -21,7 +19,7 @@ def core_at(settings, trace, **more):
     return core
 
 
-def replay(settings, trace, **more):
+def replay(settings, trace, tolerance=1e-5, **more):
     """Take every transition of a trace, compare all results, and count the cases that matter."""
     core = core_at(settings, trace, **more)
     action = torch.from_numpy(trace["action"]).long()
@@ -30,7 +28,7 @@ def replay(settings, trace, **more):
     there = trace["after_food"][..., 2].sum(1)
     np.testing.assert_array_equal(core.world_state["food"][..., 2].sum(1).numpy(), there)
     np.testing.assert_array_equal(obs.numpy(), trace["obs"])
-    np.testing.assert_allclose(reward.numpy(), trace["reward"], atol=TOLERANCE, rtol=TOLERANCE)
+    np.testing.assert_allclose(reward.numpy(), trace["reward"], atol=tolerance, rtol=tolerance)
     done = trace["done"][:, None]
     np.testing.assert_array_equal((terminated | truncated).numpy(), np.broadcast_to(done, reward.shape))
     limit = (there > 0)[:, None] & done  # the time limit, with food left
