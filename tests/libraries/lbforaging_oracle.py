@@ -83,6 +83,19 @@ def state_of(env):
     return players, foods, int(env._food_spawned), env.current_step
 
 
+def put(env, trace, index):
+    """Put an original into the state before a transition of a trace."""
+    if env.players[0].position is None:
+        env.reset(seed=0)
+    env.field[:] = 0
+    for row, column, level in trace["food"][index]:
+        env.field[row, column] += level
+    for player, (row, column, level) in zip(env.players, trace["player"][index], strict=True):
+        player.setup((int(row), int(column)), int(level), env.field_size)
+    env._food_spawned, env.current_step = int(trace["spawned"][index]), int(trace["step"][index])
+    env._gen_valid_moves()
+
+
 def mask_of(env):
     """Return the valid actions of all players, (A, 6)."""
     return np.array([[action in env._valid_actions[player] for action in Action] for player in env.players])

@@ -1,6 +1,10 @@
 """LevelBasedForaging-v0 against lbforaging 2.0.0, transition by transition."""
 
+import importlib
 import json
+import sys
+import types
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -10,6 +14,7 @@ from libraries import lbforaging_oracle as oracle
 from parity.grid.foraging_replay import core_at, replay
 
 from gpu_envs.runtime.factory import make_core
+from trainers.evaluation.foraging_policies import ForagingPolicy
 
 SETTINGS, STEPS = 28, 900
 
@@ -56,25 +61,17 @@ def test_load_of_one_of_two_adjacent_foods_is_an_outcome_of_the_original():
 
     Player 1 is beside both foods and loads the northern one. Player 0 loads it, too, and player 2 the southern one.
     """
-    cells, levels = [(2, 2), (3, 3), (4, 4)], [1, 1, 3]
-    field = {(2, 3): 2, (4, 3): 4}
+    players, foods = [(2, 2, 1), (3, 3, 1), (4, 4, 3)], [(2, 3, 2), (4, 3, 4)]
+    state = dict(player=[players], food=[foods], spawned=[6], step=[0])
+    state = {name: np.array(value) for name, value in state.items()}
     outcomes = set()
     for _ in range(200):
         env = oracle.make(players=3, field_size=(7, 7), max_player_level=3, max_food_level=4, sight=7)
-        env.reset(seed=0)
-        for player, cell, level in zip(env.players, cells, levels, strict=True):
-            player.setup(cell, level, env.field_size)
-        env.field[:] = 0
-        for cell, level in field.items():
-            env.field[cell] = level
-        env._food_spawned = env.field.sum()
-        env._gen_valid_moves()
-        before = oracle.state_of(env)
+        oracle.put(env, state, 0)
         rewards = env.step([5, 5, 5])[1]
         outcomes.add(tuple(np.round(rewards, 5)))
     assert len(outcomes) > 1
-    trace = {name: np.array([value]) for name, value in zip(("player", "food", "spawned", "step"), before, strict=True)}
-    core = core_at(dict(players=3, field_size=(7, 7), max_player_level=3, max_food_level=4), trace)
+    core = core_at(dict(players=3, field_size=(7, 7), max_player_level=3, max_food_level=4), state)
     ours = core.step(torch.full((1, 3), 5))[1]
     assert tuple(np.round(ours[0].double().numpy(), 5)) in outcomes
 
@@ -107,3 +104,44 @@ def test_starts_are_distributed_as_in_the_original():
                 assert square < degrees + 5.0 * np.sqrt(2.0 * degrees) + 5.0, (kind, index, square, degrees)
                 compared += 1
     assert compared == 10
+
+
+@pytest.mark.parametrize("heuristic", ["H1", "H2", "H3", "H4"])
+def test_heuristics_choose_as_the_original(heuristic, monkeypatch):
+    """Where the original acts at random, the action has an effect; else it is the same."""
+    import lbforaging.foraging as foraging
+
+    agents = types.ModuleType("lbforaging.agents")  # the original's own imports pandas for other agents
+    agents.__path__ = [str(Path(foraging.__file__).parents[1] / "agents")]
+    named = {"lbforaging.agents": agents, "foraging": foraging, "foraging.environment": foraging.environment}
+    for name, module in named.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    heuristic_agent = importlib.import_module("lbforaging.agents.heuristic_agent")
+    same = at_random = 0
+    monkeypatch.setattr(heuristic_agent.random, "choice", lambda actions: None)
+    for seed, sight in enumerate((2, 9)):
+        settings = dict(players=3, max_num_food=3, field_size=(9, 9), sight=sight, max_player_level=3)
+        env = oracle.make(**settings)
+        trace = oracle.record(settings, 400, seed)
+        core = core_at(settings, trace)
+        policy = ForagingPolicy(core, "player", heuristic)
+        ours = policy.act(core.obs)
+        allowed = core_mask(policy)
+        for index in range(400):
+            oracle.put(env, trace, index)
+            for row, player in enumerate(env.players):
+                action = getattr(heuristic_agent, heuristic)(player)._step(env._make_obs(player))
+                mine = int(ours[index, row])
+                if action is None:
+                    assert allowed[index, row, mine]
+                    at_random += 1
+                else:
+                    assert mine == action.value
+                    same += 1
+    assert min(same, at_random) > 50
+
+
+def core_mask(policy):
+    """Return the actions with an effect in the states of a policy's core."""
+    food, player = (policy.core.world_state[name].long() for name in ("food", "player"))
+    return policy._allowed(player, food[:, None, :, :2] - player[:, :, None, :2], food)
