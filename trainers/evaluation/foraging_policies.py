@@ -43,7 +43,7 @@ class ForagingPolicy(Summarized):
     Without such a food, or if no step leads closer to it, the action is random among those with an effect.
     """
 
-    def __init__(self, core: Core, member: str, heuristic: str = "H1") -> None:
+    def __init__(self, core: Core, member: str, heuristic: str = "H4") -> None:
         """Control a group or an agent of a core.
 
         Args:

@@ -41,7 +41,7 @@ def test_food_out_of_sight_is_no_target_and_random_actions_have_an_effect():
     assert act("H1", ((0, 0, 1),), ((4, 4, 1),), sight=4) == [SOUTH]
     core = make_core("LevelBasedForaging-v0", 256, "cpu", seed=0, sight=0, field_size=(4, 4))
     core.reset()
-    choice = ForagingPolicy(core, "player").act(core.obs)
+    choice = ForagingPolicy(core, "player", "H1").act(core.obs)
     assert core.action_mask.gather(2, choice[..., None]).all()
     assert set(choice.flatten().tolist()) == set(range(6))
 
@@ -74,7 +74,7 @@ def test_scripted_policy_of_foraging_is_a_heuristic():
     assert not has_script("SimpleSpread-v0")
     policy = scripted_policy(core, "player_1")
     assert repr(policy) == (
-        "<ForagingPolicy LevelBasedForaging-v0: plays=player_1, script=go to the nearest food, device=cpu>"
+        f"<ForagingPolicy LevelBasedForaging-v0: plays=player_1, script=go to {HEURISTICS['H4'].words}, device=cpu>"
     )
     assert policy.act(core.reset()[0]).shape == (1, 1)
     with pytest.raises(ConfigError, match="LevelBasedForaging-v0: there are scripted policies for SimpleTag-v0"):
