@@ -212,13 +212,13 @@ TASKS: Sequence[TrainingTask] = (
     *(
         TrainingTask(
             f"foraging-{name}",
-            f"{_FORAGE} --algorithm {name} {_NO_TABLE}",
+            f"{_FORAGE} --algorithm {name} --total-steps {steps} {_NO_TABLE}",
             (Goal("return player", 0.99, greedy=False), Goal("return player", "scripted", greedy=False)),
             "published",
             _PAPOUDAKIS,
             zoo=name == "ippo",
         )
-        for name in ("ippo", "mappo")
+        for name, steps in (("ippo", 1_000_000), ("mappo", 2_000_000))
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(
