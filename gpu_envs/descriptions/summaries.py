@@ -5,7 +5,7 @@ __all__ = ["FAMILIES", "SUMMARIES"]
 FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
     "tag": "WarpDrive's Tag",
-    "grid": "grids",
+    "grid": "games on grids",
     "classic": "classic control",
     "games": "games for populations and leagues",
 }

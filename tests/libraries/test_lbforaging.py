@@ -108,7 +108,7 @@ def test_starts_are_distributed_as_in_the_original():
 
 @pytest.mark.parametrize("heuristic", ["H1", "H2", "H3", "H4"])
 def test_heuristics_choose_as_the_original(heuristic, monkeypatch):
-    """Where the original acts at random, the action has an effect; else it is the same."""
+    """The actions are the same, except that where the original acts at random, they only have an effect."""
     import lbforaging.foraging as foraging
 
     agents = types.ModuleType("lbforaging.agents")  # the original's own imports pandas for other agents

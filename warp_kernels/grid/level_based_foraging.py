@@ -15,11 +15,17 @@ from warp_kernels.rules import Rules, agent_phase, world_phase
 __all__ = ["EAST", "LOAD", "NORTH", "NUM_ACTIONS", "SOUTH", "WEST", "Params", "State", "observation_width", "rules"]
 
 NORTH: int = wp.constant(1)
+"""Action to the row above."""
 SOUTH: int = wp.constant(2)
+"""Action to the row below."""
 WEST: int = wp.constant(3)
+"""Action to the column on the left."""
 EAST: int = wp.constant(4)
+"""Action to the column on the right."""
 LOAD: int = wp.constant(5)
+"""Action that loads the adjacent food."""
 NUM_ACTIONS = 6
+"""Number of actions; 0 stays."""
 
 
 @wp.struct
@@ -55,7 +61,7 @@ def observation_width(num_players: int, num_foods: int, grid_sight: int, observe
 
 
 @wp.func(inline=True)
-def adjacent(row: int, column: int, thing: wp.vec3i):
+def _adjacent(row: int, column: int, thing: wp.vec3i):
     """Return whether a player or food is north, south, west or east of a cell."""
     return wp.abs(thing[0] - row) + wp.abs(thing[1] - column) == 1
 
@@ -90,7 +96,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
             food = state.food[env, index]
             if food[2] > 0:
                 free = free and (food[0] != row or food[1] != column)
-                if choice == LOAD and adjacent(own[0], own[1], food):
+                if choice == LOAD and _adjacent(own[0], own[1], food):
                     side = wp.where(food[1] == own[1], wp.where(food[0] < own[0], NORTH, SOUTH), WEST)
                     side = wp.where(food[1] > own[1], EAST, side)
                     if side < best:
@@ -117,7 +123,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
                 total = int(0)
                 for other in range(num_players):
                     there = state.target[env, other]
-                    if there[2] > 0 and adjacent(there[0], there[1], food):
+                    if there[2] > 0 and _adjacent(there[0], there[1], food):
                         total += state.player[env, other][2]
                 share = -params.penalty
                 if total >= food[2]:
@@ -127,7 +133,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
                     state.food[env, index] = wp.vec3i(food[0], food[1], 0)
                 for other in range(num_players):
                     there = state.target[env, other]
-                    if there[2] > 0 and adjacent(there[0], there[1], food):
+                    if there[2] > 0 and _adjacent(there[0], there[1], food):
                         state.target[env, other] = wp.vec3i(there[0], there[1], 0)
                         level = float(state.player[env, other][2])
                         io.reward[env, other] = wp.where(total >= food[2], level * share, share)
@@ -152,7 +158,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
         load = bool(False)
         for index in range(num_foods):
             food = state.food[env, index]
-            if food[2] > 0 and adjacent(row, column, food):
+            if food[2] > 0 and _adjacent(row, column, food):
                 load = True
                 north = north and food[0] >= row
                 south = south and food[0] <= row

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["MAX_LEVEL", "MAX_SIDE", "Config", "build", "draw", "original_settings"]
+__all__ = ["MAX_LEVEL", "MAX_SIDE", "Config", "build", "draw", "observation_space", "original_settings"]
 
 MAX_SIDE = 1000
 """Largest number of rows or columns."""
@@ -242,7 +242,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         circles(shift(here, -0.1, 0.02), 0.28, RED, there),
         circles(shift(here, 0.1, 0.02), 0.28, RED, there),
         circles(shift(here, 0.0, -0.12), 0.26, RED, there),
-        numbers(shift(here, 0.0, -0.02), foods[..., 2], 0.34, 0.3, PAPER, there),
+        numbers(shift(here, 0.0, -0.02), foods[..., 2], 0.42, 0.36, PAPER, there),
     )
     place = centers(players)
     together = (players[:, :, None, :2] == players[:, None, :, :2]).all(-1)  # several players may share a cell
@@ -256,7 +256,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         rings(shift(place, 0.0, 0.24), 0.2, DARK, 0.035),
         circles(shift(place, -0.07, 0.27), 0.03, DARK),
         circles(shift(place, 0.07, 0.27), 0.03, DARK),
-        numbers(shift(place, 0.0, -0.16), players[..., 2], 0.4, 0.32, PAPER),
+        numbers(shift(place, 0.0, -0.16), players[..., 2], 0.44, 0.36, PAPER),
     ]
     return Scene(
         join(grid, apples, *figures),
