@@ -3,6 +3,7 @@
 ``make test-parity`` plays the original itself with random settings, see tests/libraries/test_lbforaging.py.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+import gpu_envs
+from gpu_envs.definition.registry import find
 from gpu_envs.envs.grid.level_based_foraging import original_settings
 from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from parity.grid.foraging_replay import replay
 
@@ -112,6 +116,24 @@ def test_action_without_effect_is_the_no_op_with_and_without_masks():
     cores[0].reset()
     with pytest.raises(ActionError, match="out of range"):
         cores[0].step(torch.full((64, 2), 6))
+
+
+def test_single_world_accepts_actions_without_effect():
+    env = gpu_envs.parallel_env("LevelBasedForaging-v0", field_size=(3, 3), max_num_food=1)
+    seen, info = env.reset(seed=0)
+    illegal = {agent: int((~info[agent]["action_mask"].astype(bool)).nonzero()[0][0]) for agent in seen}
+    after, rewards, *_ = env.step(illegal)
+    assert set(rewards.values()) == {0.0}
+    for agent in seen:
+        assert (after[agent] == seen[agent]).all()
+
+
+def test_no_op_for_illegal_actions_needs_masks():
+    kind, build = find("LevelBasedForaging-v0").load()
+    definition = build(kind(action_mask=False))
+    wrong = dataclasses.replace(definition, rules=dataclasses.replace(definition.rules, illegal_noop=True))
+    with pytest.raises(ConfigError, match="illegal_noop: expected False without masks or with turns"):
+        Core(wrong, env_id="LevelBasedForaging-v0", config=kind(), num_envs=1, device=torch.device("cpu"))
 
 
 # ---------------------------------------------------------------- starts and ends
