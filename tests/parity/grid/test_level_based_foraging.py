@@ -125,7 +125,7 @@ def test_single_world_accepts_actions_without_effect():
     after, rewards, *_ = env.step(illegal)
     assert set(rewards.values()) == {0.0}
     for agent in seen:
-        assert (after[agent] == seen[agent]).all()
+        assert (after[agent]["observation"] == seen[agent]["observation"]).all()
 
 
 def test_no_op_for_illegal_actions_needs_masks():
