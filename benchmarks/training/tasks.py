@@ -83,8 +83,8 @@ _JAX = "IPPO in JAX on JaxMARL 0.2.0 with the settings that JaxMARL publishes fo
 _FORAGE = "LevelBasedForaging-v0 --env-arg force_coop=True"
 _PAPOUDAKIS = (
     "Papoudakis et al. 2021, table of maximum returns: IPPO and MAPPO reach 1.00 ± 0.00, the maximum, on "
-    "Foraging-8x8-2p-2f-coop after 20 million steps, without masks. The other threshold, the heuristic H4 of lbforaging, "
-    "is chosen"
+    "Foraging-8x8-2p-2f-coop after 20 million steps, without masks. The other threshold, the heuristic H4 of "
+    "lbforaging, is chosen"
 )
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
