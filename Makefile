@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-libraries test-pythons test-wheel test-gpu docs lint format bench bench-quick bench-peers kernels gpu-report build clean
+.PHONY: help install train test test-slow test-libraries test-parity test-pythons test-wheel test-gpu docs lint format bench bench-quick bench-peers kernels gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -36,6 +36,9 @@ test-libraries: $(READY)  ## the tests with other RL libraries, in separate envi
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
 
 # pyenv starts only the versions that PYENV_VERSION lists, here and in bench-peers.
+test-parity: $(READY)  ## environments against their originals, in separate environments
+	JOBS=$(JOBS) $(BIN)/python -m nox -t parity $(ARGS)
+
 test-pythons: $(READY)  ## part of the quick tests, and the wheel, in newer installed versions of Python
 	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
 	JOBS=$(JOBS) $(BIN)/python -m nox -s pythons $(ARGS)

@@ -27,7 +27,10 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib")
+ORACLES = ("lbforaging",)
+"""Originals of environments, which `make test-parity` plays."""
+
+ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
 
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
@@ -95,6 +98,12 @@ def recipes(session: nox.Session) -> None:
 @nox.session
 def rllib(session: nox.Session) -> None:
     """RLlib, which needs an older Gymnasium."""
+    test(session)
+
+
+@nox.session(default=False, tags=["parity"])
+def lbforaging(session: nox.Session) -> None:
+    """LevelBasedForaging-v0 against its original."""
     test(session)
 
 

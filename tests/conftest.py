@@ -89,6 +89,18 @@ SMALL = {
     "SimpleReference-v0": {"max_cycles": 7},
     "SimpleSpeakerListener-v0": {"max_cycles": 7},
     "SimpleWorldComm-v0": {"max_cycles": 7},
+    # grids
+    "LevelBasedForaging-v0": {
+        "players": 3,
+        "field_size": (4, 5),
+        "sight": 1,
+        "max_episode_steps": 9,
+        "time_limit": "truncation",
+        "min_player_level": (1, 1, 3),
+        "max_player_level": (1, 2, 3),
+        "max_food_level": 2,
+        "penalty": 0.1,
+    },
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
     "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
@@ -132,6 +144,8 @@ GROUP = {
     "SimpleReference-v0": "agent",
     "SimpleSpeakerListener-v0": "listener",
     "SimpleWorldComm-v0": "adversary",
+    # grids
+    "LevelBasedForaging-v0": "player",
     # classic control
     **dict.fromkeys(
         ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
@@ -160,6 +174,8 @@ SPECIAL = (
     ("TagContinuous-v0", {"use_full_observation": True}),
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
     ("TagGridworld-v0", {"use_full_observation": False}),
+    ("LevelBasedForaging-v0", {"grid_observation": True}),
+    ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
 )
 
 

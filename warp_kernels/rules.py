@@ -68,6 +68,7 @@ class Rules:
     build_grid: tuple[Phase, ...] = ()  # build lookup structures of observe; run after reset_agent, and among phases
     global_state: Any = None  # agent phase that writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
+    illegal_noop: bool = False  # the rules treat a masked choice as the no-op, as their original: it is no error
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
     relayout: Any = None  # f(state, n) -> state with dense arrays of constant sizes; EnvDefinition.dense names them
     stake: Any = None  # f(params, state, env, agent): loss of an agent that forfeits by an illegal action; default 1

@@ -112,6 +112,15 @@ def _tag_gridworld(worlds: int) -> Round:
     return Round(world_count(worlds), (*core_contenders(Case("TagGridworld-v0", worlds)), warpdrive))
 
 
+def _foraging(worlds: int) -> Round:
+    original = "lbforaging"
+    theirs = peer(original, "lbforaging", "Foraging-8x8-2p-2f-v3")
+    goals = {original: ">= 1000"} if worlds == 4096 else {}
+    return Round(
+        world_count(worlds), (*core_contenders(Case("LevelBasedForaging-v0", worlds)), theirs), goals, quick=bool(goals)
+    )
+
+
 def _game(env_id: str) -> tuple[Round, Round]:
     """Return two rounds: steps with observations, and random games without them."""
 
@@ -163,6 +172,13 @@ COMPARISONS = (
         "TagGridworld-v0 compared with WarpDrive's NumPy environment",
         "TagGridworld-v0",
         tuple(map(_tag_gridworld, (1, 64, 4096))),
+        along="worlds",
+    ),
+    ComparisonGroup(
+        "peers-foraging",
+        "LevelBasedForaging-v0 compared with lbforaging",
+        "LevelBasedForaging-v0",
+        tuple(map(_foraging, (1, 4096))),
         along="worlds",
     ),
     ComparisonGroup(

@@ -7,7 +7,7 @@ from benchmarks.training.tasks import Goal
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
 from trainers.evaluation.policy_evaluation import EvaluationResult, evaluate_policies
-from trainers.evaluation.scripted_policies import SCRIPTED, SCRIPTS, DeafListener, ScriptedPolicy
+from trainers.evaluation.scripted_policies import SCRIPTED, DeafListener, has_script, scripted_policy
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.storage import checkpoint, model_zoo
 from trainers.storage.checkpoint import Checkpoint
@@ -92,8 +92,8 @@ def _trained(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyP
 def _scripted(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
     """Return scripted policies; agents without a script are random."""
     members = matches.sides[name]
-    if matches.core.id in SCRIPTS:
-        return {member: ScriptedPolicy(matches.core, member) for member in members}
+    if has_script(matches.core.id):
+        return {member: scripted_policy(matches.core, member) for member in members}
     return {member: DeafListener() if member == "listener" else None for member in members}
 
 

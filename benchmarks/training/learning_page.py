@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +91,19 @@ def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
     PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 
+def _digits(reached: Iterable[dict[str, Any]]) -> int:
+    """Return the number of decimals of results: 3 if none is above 1 in size, else 1."""
+    numbers = [abs(number) for each in reached for name in ("values", "ends") for number in each[name]]
+    return 3 if max(numbers) <= 1 else 1
+
+
 def _row(task: TrainingTask, goal: Goal, reached: dict[str, Any], page: str) -> str:
-    worst = (max if goal.below else min)(reached["ends"])
-    values = ", ".join(f"{value:.1f}" for value in reached["values"])
+    worst, digits = (max if goal.below else min)(reached["ends"]), _digits([reached])
+    values = ", ".join(f"{value:.{digits}f}" for value in reached["values"])
     bound, origin = "none", "" if goal.bound is None else goal.origin or task.origin
     if goal.bound is not None:
         least = (min if goal.below else max)(reached["bounds"])
-        bound = f"{'≤' if goal.below else '≥'} {least:.1f}" + (
+        bound = f"{'≤' if goal.below else '≥'} {least:.{digits}f}" + (
             f" ({goal.bound})" if isinstance(goal.bound, str) else ""
         )
     met = {True: "yes", False: "**no**", None: "-"}[reached["met"]]
@@ -105,7 +111,9 @@ def _row(task: TrainingTask, goal: Goal, reached: dict[str, Any], page: str) -> 
     judged = f"{goal.of}, {playing} trained" if goal.against != "random" else f"{goal.of}, only {playing} trained"
     judged = (judged + f" against {goal.against}" * (goal.against != "random")) if playing else goal.of
     anchor = title(task).lower().replace(" ", "-")
-    return f"| [{title(task)}]({page}#{anchor}) | {judged} | {bound} | {origin} | {values} | {worst:.1f} | {met} |"
+    return (
+        f"| [{title(task)}]({page}#{anchor}) | {judged} | {bound} | {origin} | {values} | {worst:.{digits}f} | {met} |"
+    )
 
 
 def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) -> list[str]:
@@ -113,8 +121,9 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     steps = ", ".join(f"{run['steps']:,}" for run in runs)
     seeds = ", ".join(str(run["seed"]) for run in runs)
     seconds = ", ".join(f"{run['wall']:.1f}" for run in runs)
+    digits = _digits(result["goals"])
     chance = ", ".join(
-        f"{name} {mean:.1f} ± {half:.1f}"
+        f"{name} {mean:.{digits}f} ± {half:.{digits}f}"
         for name, (mean, half) in runs[0]["others"]["random"].items()
         if name in runs[0]["curve"] or any(name == goal.of for goal in task.goals)
     )

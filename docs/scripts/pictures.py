@@ -67,6 +67,7 @@ SHOWS = {
     "classic/mountain_car_continuous": MovingPicture(every=3),
     "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2),
     "games/connect_four": MovingPicture(frames=30),
+    "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
     "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),

@@ -74,7 +74,7 @@ def number(value: float) -> str:
     for power, word in ((0.5**0.5, "1/√2"), (-(0.5**0.5), "-1/√2")):
         if abs(value - power) < 1e-9:
             return word
-    return f"{value:g}"
+    return f"{value + 0.0:g}"  # -0 is 0
 
 
 def counted(number: int, noun: str) -> str:

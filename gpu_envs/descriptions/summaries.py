@@ -5,6 +5,7 @@ __all__ = ["FAMILIES", "SUMMARIES"]
 FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
     "tag": "WarpDrive's Tag",
+    "grid": "games on grids",
     "classic": "classic control",
     "games": "games for populations and leagues",
 }
@@ -21,6 +22,7 @@ SUMMARIES = {
     "SimpleWorldComm-v0": (6, "Tag with food, forests and a leader's words"),
     "TagContinuous-v0": (105, "Taggers chase many runners on a square"),
     "TagGridworld-v0": (11, "Taggers chase one runner on a grid"),
+    "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),
     "MountainCar-v0": (1, "Drive a weak car up a hill"),

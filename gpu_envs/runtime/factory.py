@@ -84,7 +84,8 @@ def configured_definition(
     kind, build = entry.load()
     limit_name = next((field.name for field in fields(kind) if field.name in LIMIT_NAMES), None)
     # Gymnasium's TimeLimit truncates, whatever the reference environment does at a limit of another name.
-    truncates = max_episode_steps is not None
+    # An environment whose own limit has that name may have a setting for the kind of its end.
+    truncates = max_episode_steps is not None and not (limit_name == "max_episode_steps" and "time_limit" in config)
     if max_episode_steps is not None and limit_name is not None:
         if limit_name in config:
             raise ConfigError(

@@ -239,7 +239,7 @@ def check_refusals(subject: Subject) -> None:
         action[1, row] = bad
         refused(action, d.agents[row], "out of range or not finite")
         core.reset()
-    if d.rules.masked:
+    if d.rules.masked and not d.rules.illegal_noop:
         for _ in range(STEPS):
             action = core.sample_actions()
             assert core.action_mask is not None

@@ -63,6 +63,7 @@ class SingleEnv:
             agent: copy.deepcopy(core.action_spaces[agent]) for agent in core.possible_agents
         }
         self.masked: bool = core.action_mask is not None
+        self._refuses = self.masked and core.illegal_actions != "loss" and not core.definition.rules.illegal_noop
         self.saturates: bool = core.definition.saturates and core.illegal_actions == "saturate"
         self.metadata: dict[str, Any] = {
             "name": core.id,
@@ -158,7 +159,7 @@ class SingleEnv:
                 raise ActionError(f"{subject} is not finite; expected {space}")
         elif not space.contains(value):
             raise ActionError(f"{subject} is out of range; expected {space}")
-        if self.masked and self.core.illegal_actions != "loss" and not self.action_mask(agent)[value].all():
+        if self._refuses and not self.action_mask(agent)[value].all():
             raise ActionError(f"{subject} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:

@@ -95,7 +95,8 @@ class SkrlEnv(BatchedEnv):
             raise ConfigError(f"{core.id}: skrl keeps observations over a step; leave reuse_buffers=False")
         if core.autoreset != "same_step":
             raise ConfigError(f"{core.id}: skrl needs autoreset='same_step', got {core.autoreset!r}")
-        if core.action_mask is not None and core.illegal_actions != "loss":
+        accepts = core.illegal_actions == "loss" or core.definition.rules.illegal_noop
+        if core.action_mask is not None and not accepts:
             raise ConfigError(
                 f"{core.id}: expected an environment without illegal actions, as skrl's policies know no masks; "
                 "choose illegal_actions='loss' in turn-based environments, or another library"

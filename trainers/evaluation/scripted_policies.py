@@ -18,6 +18,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.evaluation.foraging_policies import ForagingPolicy
 from warp_kernels.mpe import particles
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "DeafListener",
     "Script",
     "ScriptedPolicy",
+    "has_script",
+    "scripted_policy",
     "simple_tag",
     "tag_continuous",
     "tag_gridworld",
@@ -143,7 +146,7 @@ class ScriptedPolicy(Summarized):
             ConfigError: There is no script for the environment.
         """
         if core.id not in SCRIPTS:
-            raise ConfigError(f"{core.id}: there are scripted policies for {', '.join(SCRIPTS)} only")
+            raise ConfigError(f"{core.id}: there are scripted policies for {', '.join([*SCRIPTS, *_HEURISTICS])} only")
         script, own = SCRIPTS[core.id], agent_rows_of(core, [member])
         self.member = member
         self.core: Core = core
@@ -188,6 +191,24 @@ class ScriptedPolicy(Summarized):
 
     def seed(self, seed: int) -> None:
         """Do nothing: the policy is deterministic."""
+
+
+_HEURISTICS: dict[str, Callable[[Core, str], ForagingPolicy]] = {"LevelBasedForaging-v0": ForagingPolicy}
+"""Policies by environment id that neither hunt nor flee."""
+
+
+def has_script(env_id: str) -> bool:
+    """Return whether there are scripted policies for an environment."""
+    return env_id in SCRIPTS or env_id in _HEURISTICS
+
+
+def scripted_policy(core: Core, member: str) -> ScriptedPolicy | ForagingPolicy:
+    """Return the scripted policy of a group or an agent.
+
+    Raises:
+        ConfigError: There is no script for the environment.
+    """
+    return _HEURISTICS.get(core.id, ScriptedPolicy)(core, member)
 
 
 class DeafListener:

@@ -39,7 +39,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     if rules.continuous:
         check, clear = episode.continuous_check(rules.action_size)
     else:
-        check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based, rules.num_choices)
+        refuses = rules.masked and not rules.illegal_noop
+        check, clear = episode.discrete_check(rules.action_size, refuses, rules.turn_based, rules.num_choices)
     num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
     allow_illegal = turn_based and not without_observation  # illegal actions can occur
     advance = episode.advance_clock_in_turns if allow_illegal else episode.advance_clock

@@ -1,4 +1,4 @@
-"""Presets reach their thresholds: Tag on both sides, CartPole, Pendulum, and a speaker with its listener."""
+"""Presets reach their thresholds: Tag on both sides, foraging, CartPole, Pendulum, a speaker with its listener."""
 
 import dataclasses
 
@@ -51,6 +51,21 @@ def test_both_sides_of_gridworld_tag_beat_random_play(tmp_path):
     )
     assert hunted.mean + hunted.half < chance.mean - chance.half, f"{hunted} steps with trained taggers, {chance}"
     assert fled.mean - fled.half > chance.mean + chance.half, f"{fled} steps with a trained runner, {chance}"
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("settings", [{}, {"force_coop": True, "action_mask": False}])
+def test_foraging_collects_all_food(settings, tmp_path):
+    """The maximum of the return is 1. The heuristics of lbforaging reach 0.6, and 0.4 with force_coop."""
+    config = dataclasses.replace(
+        preset("LevelBasedForaging-v0", "cpu"), env=settings, seed=0, eval_episodes=0, algorithm="ippo"
+    )
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    core = make_eval_core(config, EPISODES, seed=1234)
+    policies = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    returns = evaluate_policies(core, policies, seed=1).returns["player"]
+    assert returns.mean - returns.half > 0.9, str(returns)
 
 
 @pytest.mark.learning

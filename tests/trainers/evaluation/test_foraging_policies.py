@@ -1,0 +1,83 @@
+"""Heuristics of LevelBasedForaging-v0: their targets in states set by hand, and returns above those of random play.
+
+``make test-parity`` compares them with those of lbforaging.
+"""
+
+import pytest
+import torch
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.factory import make_core
+from trainers.evaluation.foraging_policies import HEURISTICS, ForagingPolicy
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.scripted_policies import ScriptedPolicy, has_script, scripted_policy
+
+NONE, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
+
+
+def act(heuristic, players, foods, **settings):
+    """Return the actions of all players of a world in this state."""
+    core = make_core(
+        "LevelBasedForaging-v0", 1, "cpu", players=len(players), max_num_food=len(foods), field_size=(9, 9), **settings
+    )
+    core.reset()
+    core.world_state["player"][0] = torch.tensor(players)
+    core.world_state["food"][0] = torch.tensor(foods)
+    return ForagingPolicy(core, "player", heuristic).act(core.obs)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("heuristic", "actions"), [("H1", [WEST, WEST]), ("H2", [EAST, WEST]), ("H3", [EAST, WEST]), ("H4", [EAST, WEST])]
+)
+def test_targets_differ_by_heuristic(heuristic, actions):
+    """A food of level 9 is next to the first player's left, one of level 1 between both players."""
+    players, foods = ((4, 2, 1), (4, 8, 1)), ((4, 0, 9), (4, 5, 1))
+    assert act(heuristic, players, foods) == actions
+
+
+def test_food_out_of_sight_is_no_target_and_random_actions_have_an_effect():
+    seen = {act("H1", ((0, 0, 1),), ((4, 4, 1),), sight=size)[0] for size in (4, 3)}
+    assert seen <= {NONE, SOUTH, EAST}
+    assert act("H1", ((0, 0, 1),), ((4, 4, 1),), sight=4) == [SOUTH]
+    core = make_core("LevelBasedForaging-v0", 256, "cpu", seed=0, sight=0, field_size=(4, 4))
+    core.reset()
+    choice = ForagingPolicy(core, "player", "H1").act(core.obs)
+    assert core.action_mask.gather(2, choice[..., None]).all()
+    assert set(choice.flatten().tolist()) == set(range(6))
+
+
+def test_player_beside_its_target_loads():
+    assert act("H1", ((3, 4, 1), (4, 5, 1)), ((4, 4, 2), (7, 7, 1))) == [LOAD, LOAD]
+
+
+def test_masks_of_the_policy_are_those_of_the_core():
+    core = make_core("LevelBasedForaging-v0", 256, "cpu", seed=0, players=3, max_num_food=3, field_size=(6, 5))
+    core.reset()
+    for _ in range(10):
+        food, player = (core.world_state[name].long() for name in ("food", "player"))
+        gap = food[:, None, :, :2] - player[:, :, None, :2]
+        assert torch.equal(ForagingPolicy(core, "player")._allowed(player, gap, food), core.action_mask)
+        core.step(core.sample_actions())
+
+
+@pytest.mark.parametrize("heuristic", HEURISTICS)
+def test_heuristics_beat_random(heuristic):
+    core = make_core("LevelBasedForaging-v0", 256, "cpu", seed=0, reuse_buffers=True)
+    chance = evaluate_policies(core, {"player": None}, seed=1).returns["player"]
+    ours = evaluate_policies(core, {"player": ForagingPolicy(core, "player", heuristic)}, seed=1).returns["player"]
+    assert ours.mean - ours.half > chance.mean + chance.half, f"{ours} against {chance}"
+
+
+def test_scripted_policy_of_foraging_is_a_heuristic():
+    core = make_core("LevelBasedForaging-v0", 1, "cpu")
+    assert has_script(core.id)
+    assert not has_script("SimpleSpread-v0")
+    policy = scripted_policy(core, "player_1")
+    assert repr(policy) == (
+        f"<ForagingPolicy LevelBasedForaging-v0: plays=player_1, script=go to {HEURISTICS['H4'].words}, device=cpu>"
+    )
+    assert policy.act(core.reset()[0]).shape == (1, 1)
+    with pytest.raises(ConfigError, match="LevelBasedForaging-v0: there are scripted policies for SimpleTag-v0"):
+        ScriptedPolicy(core, "player")
+    with pytest.raises(ConfigError, match="heuristic: expected one of H1, H2, H3, H4, got 'H5'"):
+        ForagingPolicy(core, "player", "H5")

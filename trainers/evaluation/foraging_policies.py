@@ -1,0 +1,135 @@
+"""Scripted policies of LevelBasedForaging-v0: the heuristics H1 to H4 of lbforaging (Albrecht and Ramamoorthy 2013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+from gpu_envs.utils.summaries import Summarized, Summary
+from trainers.base.agent_group import agent_rows_of
+from warp_kernels.grid.level_based_foraging import EAST, LOAD, NORTH, NUM_ACTIONS, SOUTH, WEST
+
+__all__ = ["HEURISTICS", "ForagingPolicy"]
+
+
+@dataclass(frozen=True)
+class _Heuristic:
+    """Choice of the food that a player goes to: the nearest of some foods in its sight."""
+
+    words: str
+    from_center: bool = False  # nearest to the center of the players in sight, not to the own cell
+    levels: str = "any"  # foods up to this level: "any", "own", or "all" players in sight together
+
+
+HEURISTICS = {
+    "H1": _Heuristic("the nearest food"),
+    "H2": _Heuristic("the food nearest to the center of the players", from_center=True),
+    "H3": _Heuristic("the nearest food of at most the own level", levels="own"),
+    "H4": _Heuristic(
+        "the food nearest to the center of the players that they can load together", from_center=True, levels="all"
+    ),
+}
+"""Heuristics by name."""
+
+
+class ForagingPolicy(Summarized):
+    """Go to a food in sight and load it; has the interface of `trainers.models.policy.Policy`.
+
+    Without such a food, or if no step leads closer to it, the action is random among those with an effect.
+    """
+
+    def __init__(self, core: Core, member: str, heuristic: str = "H4") -> None:
+        """Control a group or an agent of a core.
+
+        Args:
+            core: Core of LevelBasedForaging-v0, whose state the policy reads.
+            member: Name of a group or an agent.
+            heuristic: Name in `HEURISTICS`.
+
+        Raises:
+            ConfigError: There is no such heuristic.
+        """
+        if heuristic not in HEURISTICS:
+            raise ConfigError(f"heuristic: expected one of {', '.join(HEURISTICS)}, got {heuristic!r}")
+        self.core: Core = core
+        self.member = member
+        self.heuristic = heuristic
+        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
+        self._generator = torch.Generator(core.device)
+        self.seed(0)
+
+    def _summary(self) -> Summary:
+        script = f"go to {HEURISTICS[self.heuristic].words}"
+        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
+    ) -> Tensor:
+        """Return actions (E, n) for the current state of the core; the arguments of a `Policy` are unused."""
+        kind, state, params = HEURISTICS[self.heuristic], self.core.world_state, self.core.get_params()
+        food, player = state["food"].long(), state["player"].long()
+        own, sight = player[:, self.rows], params["sight"].long()[:, None, None]
+        corner = (own[..., :2] - sight).clamp(min=0)  # of the cells in sight, which numbers them
+        here = own[..., :2] - corner
+        there = food[:, None, :, :2] - corner[:, :, None]  # (E, n, F, 2)
+        gap = food[:, None, :, :2] - own[:, :, None, :2]
+        seen = (food[:, None, :, 2] > 0) & (gap.abs().amax(-1) <= sight)
+        places = player[:, None, :, :2] - corner[:, :, None]  # (E, n, A, 2)
+        company = (places.amin(-1) >= 0) & (places.amax(-1) <= 2 * sight)
+        start = here.double()
+        if kind.from_center:
+            start = ((places * company[..., None]).sum(2) / company.sum(2, keepdim=True).double()).round()
+        wanted = seen
+        if kind.levels != "any":
+            level = own[..., 2] if kind.levels == "own" else (player[:, None, :, 2] * company).sum(-1)
+            wanted = seen & (food[:, None, :, 2] <= level[..., None])
+        distance = (there - start[:, :, None]).square().sum(-1).masked_fill(~wanted, torch.inf)
+        nearest = distance.argmin(-1)  # the first in row order among ties
+        way = gap.gather(2, nearest[..., None, None].expand(-1, -1, 1, 2)).squeeze(2)
+        allowed = self._allowed(own, gap, food)
+        choice = self._random(allowed)
+        for action, leads in (
+            (WEST, way[..., 1] < 0),
+            (EAST, way[..., 1] > 0),
+            (SOUTH, way[..., 0] > 0),
+            (NORTH, way[..., 0] < 0),
+        ):  # later ones take precedence
+            choice = torch.where(wanted.any(-1) & leads & allowed[..., int(action)], int(action), choice)
+        return torch.where(wanted.any(-1) & (way.abs().sum(-1) == 1), int(LOAD), choice)
+
+    def _allowed(self, own: Tensor, gap: Tensor, food: Tensor) -> Tensor:
+        """Return the actions with an effect, (E, n, 6) bool, which the core reports only with `action_mask=True`."""
+        params, there = self.core.get_params(), food[:, None, :, 2] > 0
+        allowed = torch.ones((*own.shape[:2], NUM_ACTIONS), dtype=torch.bool, device=own.device)
+        row, column = own[..., 0], own[..., 1]
+        inside = {
+            NORTH: row > 0,
+            SOUTH: row < params["rows"][:, None] - 1,
+            WEST: column > 0,
+            EAST: column < params["columns"][:, None] - 1,
+        }
+        steps = {NORTH: (-1, 0), SOUTH: (1, 0), WEST: (0, -1), EAST: (0, 1)}
+        allowed[..., int(LOAD)] = (there & (gap.abs().sum(-1) == 1)).any(-1)
+        for action, (down, right) in steps.items():
+            blocked = (there & (gap[..., 0] == down) & (gap[..., 1] == right)).any(-1)
+            allowed[..., int(action)] = inside[action] & ~blocked
+        return allowed
+
+    def _random(self, allowed: Tensor) -> Tensor:
+        """Return a random action (E, n) among the allowed ones."""
+        chances = torch.rand(allowed.shape, generator=self._generator, device=allowed.device)
+        return chances.masked_fill(~allowed, -1.0).argmax(-1)
+
+    def initial_hidden_state(self, *shape: int) -> None:
+        """Return None: the policy is not recurrent."""
+        return
+
+    def seed(self, seed: int) -> None:
+        """Restart the random stream of actions that lead to no food."""
+        self._generator.manual_seed(seed)
