@@ -19,6 +19,8 @@ from pretended_gpu.runs import DEVICES
 
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_episode_steps": 5})
+THREE = Game.of("KuhnPoker-v0", {"num_players": 3})
+TEAMS = Game.of("SimpleWorldComm-v0", {"max_cycles": 2})
 SMALL = {
     "iterations": 2,
     "steps": small_league.STEPS,
@@ -123,3 +125,10 @@ def test_psro_variant_equals_the_cpu(variant, tmp_path):
 @pytest.mark.parametrize("name", ["psro", "alphastar"])
 def test_league_of_many_agents_equals_the_cpu(name, tmp_path):
     assert_equal_on_all_devices(name, TAG, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("game", [THREE, TEAMS], ids=["three seats", "teams"])
+def test_league_of_many_seats_or_teams_equals_the_cpu(game, tmp_path):
+    assert_equal_on_all_devices("self_play", game, tmp_path)
