@@ -19,6 +19,8 @@ from pretended_gpu.runs import DEVICES
 
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_episode_steps": 5})
+THREE = Game.of("KuhnPoker-v0", {"num_players": 3})
+TEAMS = Game.of("SimpleWorldComm-v0", {"max_cycles": 2})
 SMALL = {
     "iterations": 2,
     "steps": small_league.STEPS,
@@ -134,3 +136,10 @@ def test_asynchronous_league_equals_the_cpu(name, settings, tmp_path):
     """In one process tasks finish in the order of their submission, so the results are equal."""
     game = KUHN if name == "psro" else small_league.RPS
     assert_equal_on_all_devices(name, game, tmp_path, asynchronous=True, iterations=1, **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures(\"gpu\")
+@pytest.mark.parametrize("game", [THREE, TEAMS], ids=["three seats", "teams"])
+def test_league_of_many_seats_or_teams_equals_the_cpu(game, tmp_path):
+    assert_equal_on_all_devices("self_play", game, tmp_path)
