@@ -139,7 +139,7 @@ def test_asynchronous_league_equals_the_cpu(name, settings, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures(\"gpu\")
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("game", [THREE, TEAMS], ids=["three seats", "teams"])
 def test_league_of_many_seats_or_teams_equals_the_cpu(game, tmp_path):
     assert_equal_on_all_devices("self_play", game, tmp_path)
