@@ -205,11 +205,13 @@ def _seats(env_id: str, roles: Mapping[str, Sequence[Any]]) -> list[Seat]:
     """Return the seats of roles: one with the name of its role, or several with numbers."""
     seats: list[Seat] = []
     for role, members in roles.items():
+        if not members:
+            raise ConfigError(f"{env_id}: role {role}: expected groups or agents, got none")
         if all(isinstance(member, str) for member in members):
             seats.append(Seat(role, role, tuple(members)))
             continue
         for number, own in enumerate(members):
-            if isinstance(own, str) or not own:
+            if isinstance(own, str) or not own or not all(isinstance(member, str) for member in own):
                 raise ConfigError(
                     f"{env_id}: role {role}: expected groups or agents of one seat, or a list of them for every seat, "
                     f"got {own!r:.80} among {len(members)}"
@@ -262,11 +264,10 @@ def _check_role(env_id: str, role: str, seats: Sequence[Seat], core: Core) -> No
         make_agent_group(core, [member for seat in seats for member in seat.members])
         return
     spaces = [[make_agent_group(core, part.members).space for part in parts] for parts in every]
-    if any(own != spaces[0] for own in spaces) or any(
-        [len(part.places) for part in parts] != [len(part.places) for part in every[0]] for parts in every
-    ):
+    places = [[part.places for part in parts] for parts in every]
+    if any(own != spaces[0] for own in spaces) or any(own != places[0] for own in places):
         raise ConfigError(
-            f"{env_id}: role {role}: expected seats with equally many agents of each action space, got different ones; "
+            f"{env_id}: role {role}: expected seats with equal action spaces in the same order, got different ones; "
             "give each seat a role of its own"
         )
 

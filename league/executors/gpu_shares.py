@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.terminal import shorten
@@ -161,8 +161,13 @@ def free_shares(nodes: Sequence[GpuNode], plan: SharePlan, running: Sequence[Gpu
     for share in running:
         if share.node in on_node:
             on_node[share.node] -= share.gpus
+    kinds = {node.name: node.kind for node in nodes}
     found = []
     for share in left:
+        if share.gpus > 1 and share.node is None:  # fewer GPUs now are better than more later
+            of_kind = [left for name, left in on_node.items() if kinds[name] == share.kind or not share.kind]
+            whole = int(min(free, sum(of_kind)) + ROUNDING)
+            share = replace(share, gpus=float(min(share.gpus, max(whole, 1))))
         if share.gpus > free + ROUNDING or share.gpus > on_node.get(share.node or "", math.inf) + ROUNDING:
             continue
         found.append(share)

@@ -19,7 +19,7 @@ __all__ = ["RayGroup"]
 class RayGroup:
     """Processes of one task, in a placement group: all of them have their resources, or none has.
 
-    They are actors of this task only. If one of them dies, the others cannot go on without it, and the caller ends the
+    They are actors of this task only. If one of them dies, the other processes cannot continue, and the caller ends the
     group and starts another one.
     """
 

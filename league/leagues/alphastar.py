@@ -280,6 +280,7 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
         if steps < rules.min_steps:
             return False
         facing = roster.facing(player)
+        facing = tuple(role for role in facing if role != player.role) or facing  # partners may share the reward
         opponents = roster.learning(facing, MAIN) if player.kind == MAIN_EXPLOITER else roster.frozen(facing)
         against = roster.win_rates.against(player.name, opponents)
         return steps >= rules.timeout or (len(against) > 0 and float(against.min()) > rules.win_rate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gpu_envs.errors import ConfigError
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
 from league.executors import Coordinator, RemoteTask, gather
 from league.leagues.league_state import LeagueState
@@ -39,7 +40,12 @@ class DrawMargins:
             given: Draw margin of the configuration; None: 0, or measured.
             episodes: Number of episodes of a measurement.
             sampling: Settings of the simulation.
+
+        Raises:
+            ConfigError: A margin is given in a game with more than two seats.
         """
+        if given is not None and len(state.game.seats) > 2:
+            raise ConfigError(f"draw_margin = {given}: expected None in a game of more than two seats; leave it out")
         self.state: LeagueState = state
         self.coordinator: Coordinator = coordinator
         self.given: float | None = given

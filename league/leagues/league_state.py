@@ -89,9 +89,8 @@ class LeagueState:
         self.seed: int = seed
         self.device: str | torch.device = device
         self.trained: dict[str, dict[str, Any]] = {}  # weights of players that trained in this iteration
-        self.live: dict[
-            str, Policy | TeamPolicy
-        ] = {}  # learning players with their weights from the start of the iteration
+        # learning players with their weights from the start of the iteration, or, if asynchronous, the newest ones
+        self.live: dict[str, Policy | TeamPolicy] = {}
         where = f"{store.file}: kv"
         self.draw_margin: float = store.get("draw_margin", 0.0, float)  # first one, see `LeagueConfig.draw_margin`
         self.learning: dict[str, LearningPlayer] = {}

@@ -238,7 +238,7 @@ class OpponentSampler:
         sums = self._total(self.sums[: len(self.rows)]).to("cpu", copy=True)
         self.sums.zero_()
         seen = sums[:, :2].any(1)
-        matchups, learns = self._table()
+        matchups, learns = self._table
         (begun, count), seats = sums[seen, :2].long().T, len(self.game.seats)
         by_seat = sums[seen, 2:].split([seats, seats, seats, sums.shape[1] - 2 - 3 * seats], 1)
         return EpisodeTally(matchups[seen], learns[seen], begun, count, *by_seat)
@@ -252,7 +252,7 @@ class OpponentSampler:
 
         The names are those of stored states: "kept" are the sums, "ensemble" the policies of a seat.
         """
-        count, (matchups, learns) = len(self.rows), self._table()
+        count, (matchups, learns) = len(self.rows), self._table
         state: State = {"matchups": matchups, "learns": learns, "drawn": self.drawn.clone()}
         state |= {"cumulative": self.cumulative[:count].clone(), "kept": self.sums[:count].clone()}
         state["generator"] = self.generator.get_state()
@@ -300,11 +300,6 @@ class OpponentSampler:
         for seat, policies in self._seats.items():
             policies.load_state_dict(select_prefix(state, f"ensemble.{seat}."))
 
-    def _table(self) -> tuple[Tensor, Tensor]:
-        """Return all matchups that were ever in the distribution (R, S), and their learning seats (R, S) bool."""
-        matchups, learns = zip(*self.rows, strict=True)
-        return torch.tensor(matchups), torch.tensor(learns)
-
     def _update_tables(self) -> None:
         """Update the tables on the device from `rows`; enlarge them if necessary."""
         device, seats, capacity = self.core.device, len(self.game.seats), len(self.cumulative)
@@ -317,7 +312,8 @@ class OpponentSampler:
             self.sums[: len(before)].copy_(before)
             self.draw: MatchupDraw = MatchupDraw(self.cumulative, self._draw_seed)
             self.version += 1
-        matchups, learns = self._table()
+        matchups, learns = (torch.tensor(each) for each in zip(*self.rows, strict=True))
+        self._table: tuple[Tensor, Tensor] = matchups, learns  # all that were ever in the distribution, (R, S)
         self.matchups[: len(matchups)].copy_(matchups)
         self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 

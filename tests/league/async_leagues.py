@@ -13,6 +13,7 @@ from league.executors import unpacked
 from league.leagues.builder import LeagueBuilder, players_per_role, uniform_matches
 from league.leagues.player import Match
 from league.leagues.transitions import Reset
+from league.rollout.payoff_table import num_cells
 from league.storage.run_store import RunStore
 
 EPISODES = 20
@@ -34,6 +35,8 @@ def trainings(path):
 def check_counts(path, iterations, groups):
     """Check that every training, its steps and its matches are counted once, and every payoff cell is complete."""
     tasks, found = trainings(path), records(path)
+    with RunStore.open(path, write=False) as store:
+        seats = len(store.game.seats)
     assert len(tasks) == iterations * groups
     numbers = {}
     for name in tasks:
@@ -46,7 +49,8 @@ def check_counts(path, iterations, groups):
         for player, result in task["players"].items():
             steps[player] += task["steps"]
             episodes[player] += result["episodes"]
-            assert result["episodes"] == sum(games for _, games, *_ in result["matches"])
+            pairs = sum(games for _, games, *_ in result["matches"])  # of seats
+            assert result["episodes"] <= pairs <= seats * (seats - 1) // 2 * result["episodes"]
             matches.update({(player, opponent): games for opponent, games, *_ in result["matches"]})
     rows = [row for number, row in found["iterations"] if number]
     assert len(rows) == iterations
@@ -62,10 +66,13 @@ def check_counts(path, iterations, groups):
     with RunStore.open(path, write=False) as store:
         learning = store.get("learning")
         assert {name: each["total_steps"] for name, each in learning.items()} == steps
-        cells, sizes = store.cells(), [len(store.populations[seat.role]) for seat in store.game.seats]
+        roles = [seat.role for seat in store.game.seats]
+        cells, sizes = store.cells(), [len(store.populations[role]) for role in roles]
         assert set(cells.count.tolist()) == {EPISODES}
-        pairs = sizes[0] * (sizes[0] - 1) // 2  # in a symmetric zero-sum game
-        assert len(cells.matchups) == (pairs if store.game.shared else sizes[0] * sizes[1])
+        expected = num_cells(store.game, dict(zip(roles, sizes, strict=True)))
+        if store.game.shared and store.game.zero_sum:
+            expected -= sizes[0]  # a policy against itself earns 0
+        assert len(cells.matchups) == expected
         for each in learning.values():
             assert each["steps"] == 0  # every player is frozen at the end
     return numbers

@@ -55,6 +55,8 @@ def test_role_with_several_seats_has_one_population(tmp_path, capsys):
         (["even=agent_0"], "expected every agent in exactly one role"),
         (['even=["agent_0", ["agent_2"]]'], "role even: expected groups or agents of one seat, or a list of them for"),
         (["even=agent_0/agent_2", "even_1=agent_1,agent_3"], "expected different names of seats"),
+        (["even=agent_0,agent_2", "odd=agent_1,agent_3", "none=[]"], "role none: expected groups or agents, got none"),
+        (['even=[[["agent_0"]]]'], "role even: expected groups or agents of one seat, or a list of them for"),
     ],
 )
 def test_wrong_roles_are_one_line(tmp_path, capsys, roles, said):

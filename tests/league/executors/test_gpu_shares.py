@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -182,3 +183,16 @@ def test_free_shares_never_exceed_the_gpus(nodes, before, begun, more):
     assert sum(share.gpus for share in (*running, *found)) <= sum(node.gpus for node in nodes) + 1e-6
     if not running:
         assert found == list(plan.shares)
+
+
+def test_no_gpu_is_idle_while_trainings_wait_after_their_number_has_changed():
+    """Trainings that begin later take fewer whole GPUs if their share is not free."""
+    for gpus, before, now in product(range(1, 9), repeat=3):
+        nodes = [GpuNode(gpus, 64, name="a")]
+        earlier, plan = plan_shares(nodes, before).shares, plan_shares(nodes, now)
+        for running in (list(earlier[:count]) for count in range(len(earlier))):
+            waiting = now - len(running)
+            found = free_shares(nodes, plan, running) if waiting > 0 else []
+            idle = gpus - sum(share.gpus for share in [*running, *found])
+            assert idle > -1e-6
+            assert idle < 1 or len(found) >= waiting, (gpus, before, now, running)

@@ -28,6 +28,14 @@ from trainers.base.state import select_prefix
 SCRIPT = Path(__file__).parents[1] / "small_league.py"
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
+THREE = Game.of("KuhnPoker-v0", {"num_players": 3})
+FREE_FOR_ALL = Game.of("KuhnPoker-v0", {"num_players": 3}, shared=True)
+HUNT = Game.of(
+    "SimpleTag-v0",
+    {"max_cycles": 2},
+    roles={"hunter": (("adversary_0",), ("adversary_1", "adversary_2")), "prey": ("agent",)},
+)
+TEAMS = Game.of("SimpleWorldComm-v0", {"max_cycles": 5})
 
 
 class Watched(LeagueBuilder):
@@ -51,7 +59,10 @@ class Watched(LeagueBuilder):
 
     def matches(self, roster, player, role):
         found = self.inner.matches(roster, player, role)
-        self.named.setdefault(player.name, []).append({match.opponent for match in found if match.probability})
+        trainings = self.named.setdefault(player.name, [])
+        if role == roster.facing(player)[0]:
+            trainings.append(set())
+        trainings[-1].update(match.opponent for match in found if match.probability)
         return found
 
     def build_league(self, result):
@@ -59,7 +70,19 @@ class Watched(LeagueBuilder):
         return self.inner.build_league(result)
 
 
-@pytest.mark.parametrize(("game", "which"), [(RPS, "alphastar"), (KUHN, "alphastar"), (TAG, "pbt"), (KUHN, "uniform")])
+@pytest.mark.parametrize(
+    ("game", "which"),
+    [
+        (RPS, "alphastar"),
+        (KUHN, "alphastar"),
+        (TAG, "pbt"),
+        (KUHN, "uniform"),
+        (THREE, "alphastar"),
+        (FREE_FOR_ALL, "uniform"),
+        (HUNT, "pfsp"),
+        (TEAMS, "latest"),
+    ],
+)
 def test_order_of_completion_keeps_counts_and_pairings(game, which, tmp_path):
     watched = Watched(builder(which))
     running, _ = run(tmp_path / "run", watched, Shuffled(workers=4, seed=1), game=game, iterations=4)

@@ -2,22 +2,27 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from small_league import equal, league, records, trained, training
 
+from gpu_envs.errors import ConfigError
 from league.analysis.report import read_report
 from league.analysis.report_tables import format_report
 from league.game import Game
 from league.leagues import builder_validation
-from league.leagues.builder import NoLeagueBuilder, Roster
+from league.leagues.alphastar import AlphaStarLeagueBuilder, alphastar_preset
+from league.leagues.builder import LeagueResult, NoLeagueBuilder, Roster
 from league.leagues.iteration_summary import matches_by_opponent
+from league.leagues.league import League, LeagueConfig
 from league.leagues.matchmaking import WinRates
 from league.leagues.player import Player
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER
 from league.rollout.payoff_table import kept_policies, num_cells
+from league.storage.open_run import open_run
 
 THREE = Game.of("KuhnPoker-v0", {"num_players": 3})
 SHARED = Game.of("KuhnPoker-v0", {"num_players": 3}, shared=True)
@@ -38,6 +43,30 @@ def test_facing_roles_are_those_of_all_other_seats():
         roster = Roster(game, WinRates())
         for role, facing in expected.items():
             assert roster.facing(Player("a", role, "main")) == facing
+
+
+def test_partners_do_not_keep_a_player_from_being_ready():
+    """Partners with a shared reward always have a win rate of 1/2."""
+    builder = AlphaStarLeagueBuilder(alphastar_preset(min_steps=100))
+    roster = Roster(HUNT, WinRates(1.0))
+    for player in builder.players(HUNT):
+        roster.add(player)
+    for role in HUNT.roles:
+        roster.add(Player(f"main_{role}_0:1", role, "main", f"main_{role}_0"))
+    steps = dict.fromkeys(roster.learning(), 150)
+    for games in (0, 100):
+        roster.win_rates.add("main_hunter_0", "main_prey_0:1", games, games)
+        result = LeagueResult(1, roster, steps, steps, {}, np.random.default_rng(0), roster.learning())
+        assert builder.ready(result, roster.players["main_hunter_0"]) == (games > 0)
+
+
+def test_draw_margin_of_three_seats_is_refused(tmp_path):
+    config, message = LeagueConfig(draw_margin=0.5), "draw_margin = 0.5: expected None in a game of more than two seats"
+    with (
+        open_run(tmp_path / "run", THREE, "independent", config) as store,
+        pytest.raises(ConfigError, match=message),
+    ):
+        League(store, config, NoLeagueBuilder())
 
 
 @GAMES

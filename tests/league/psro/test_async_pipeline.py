@@ -21,6 +21,8 @@ from league.storage.run_store import RunStore
 
 SCRIPT = Path(__file__).parents[1] / "async_pipeline_runs.py"
 KUHN = Game.of("KuhnPoker-v0")
+TEAMS = Game.of("SimpleWorldComm-v0", {"max_cycles": 3})
+FREE_FOR_ALL = Game.of("KuhnPoker-v0", {"num_players": 3}, shared=True)
 
 
 def run(path, game=KUHN, executor=None, **settings):
@@ -62,13 +64,15 @@ def check(path, game, iterations):
         assert set(store.cells().count.tolist()) == {QUICK["episodes_per_matchup"]}
         rows = store.iterations()
         assert [set(row["policies"].values()) for row in rows.values()] == [{n + 1} for n in range(iterations + 1)]
-        assert all(row["nash_conv"] is not None for row in rows.values())
+        assert all((row["nash_conv"] is not None) == (game is not TEAMS) for row in rows.values())
         matches = [(each.iteration, each.role) for each in store.matches()]
         assert set(matches) >= {(1, role) for role in game.roles}
     return numbers
 
 
-@pytest.mark.parametrize(("game", "seed", "iterations"), [(KUHN, 0, 1), (RPS, 1, 2), (RPS, 2, 2)])
+@pytest.mark.parametrize(
+    ("game", "seed", "iterations"), [(KUHN, 0, 1), (RPS, 1, 2), (RPS, 2, 2), (TEAMS, 3, 1), (FREE_FOR_ALL, 4, 1)]
+)
 def test_order_of_completion_keeps_the_rules(game, seed, iterations, tmp_path):
     run(tmp_path / "run", game, Shuffled(workers=4, seed=seed), iterations=iterations)
     check(tmp_path / "run", game, iterations)
