@@ -83,7 +83,7 @@ _JAX = "IPPO in JAX on JaxMARL 0.2.0 with the settings that JaxMARL publishes fo
 _FORAGE = "LevelBasedForaging-v0 --env-arg force_coop=True"
 _LBF = (
     "all players together earn 1, the maximum, if they load all food (Foraging-8x8-2p-2f-coop); the other threshold is "
-    "the heuristic H4 of lbforaging, its best"
+    "the heuristic H4 of lbforaging, the best with H2"
 )
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (

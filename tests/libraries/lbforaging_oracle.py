@@ -14,7 +14,6 @@ import numpy as np
 from lbforaging.foraging.environment import Action, ForagingEnv
 
 TRACE = Path(__file__).parents[1] / "parity" / "grid" / "level_based_foraging.npz"
-UNLIMITED = 10_000
 DEFAULTS = dict(
     players=2, min_player_level=1, max_player_level=2, field_size=(8, 8), min_food_level=1, max_food_level=None,
     max_num_food=2, sight=8, max_episode_steps=50, force_coop=False,
@@ -50,7 +49,8 @@ def random_settings(rng):
     columns = rows if rng.random() < 0.6 else int(rng.integers(3, 12))
     low, spread = (int(number) for number in rng.integers([1, 0], [3, 3]))
     settings = dict(
-        players=players, max_num_food=foods, field_size=(rows, columns), sight=int(rng.integers(1, max(rows, columns))),
+        players=players, max_num_food=foods, field_size=(rows, columns),
+        sight=int(rng.integers(0, max(rows, columns) + 2)),
         max_episode_steps=int(rng.integers(10, 60)), force_coop=bool(rng.random() < 0.5),
         normalize_reward=bool(rng.random() < 0.7), grid_observation=bool(rng.random() < 0.3),
         observe_agent_levels=bool(rng.random() < 0.7), penalty=float(rng.choice([0.0, 0.1, 0.5])),

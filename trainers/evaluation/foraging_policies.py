@@ -40,7 +40,7 @@ HEURISTICS = {
 class ForagingPolicy(Summarized):
     """Go to a food in sight and load it; has the interface of `trainers.models.policy.Policy`.
 
-    Without such a food, or if no step leads closer to it, the action is random among those with an effect.
+    Without such a food, or if no step is_closer closer to it, the action is random among those with an effect.
     """
 
     def __init__(self, core: Core, member: str, heuristic: str = "H4") -> None:
@@ -52,9 +52,11 @@ class ForagingPolicy(Summarized):
             heuristic: Name in `HEURISTICS`.
 
         Raises:
-            ConfigError: There is no such heuristic.
+            ConfigError: There is no such heuristic, or the core is another environment.
         """
-        if heuristic not in HEURISTICS:
+        if core.id != "LevelBasedForaging-v0":
+            raise ConfigError(f"heuristics of level-based foraging: expected LevelBasedForaging-v0, got {core.id}")
+        if heuristic not in tuple(HEURISTICS):
             raise ConfigError(f"heuristic: expected one of {', '.join(HEURISTICS)}, got {heuristic!r}")
         self.core: Core = core
         self.member = member
@@ -81,27 +83,29 @@ class ForagingPolicy(Summarized):
         gap = food[:, None, :, :2] - own[:, :, None, :2]
         seen = (food[:, None, :, 2] > 0) & (gap.abs().amax(-1) <= sight)
         places = player[:, None, :, :2] - corner[:, :, None]  # (E, n, A, 2)
-        company = (places.amin(-1) >= 0) & (places.amax(-1) <= 2 * sight)
+        visible_players = (places.amin(-1) >= 0) & (places.amax(-1) <= 2 * sight)
         start = here.double()
         if kind.from_center:
-            start = ((places * company[..., None]).sum(2) / company.sum(2, keepdim=True).double()).round()
+            start = (
+                (places * visible_players[..., None]).sum(2) / visible_players.sum(2, keepdim=True).double()
+            ).round()
         wanted = seen
         if kind.levels != "any":
-            level = own[..., 2] if kind.levels == "own" else (player[:, None, :, 2] * company).sum(-1)
+            level = own[..., 2] if kind.levels == "own" else (player[:, None, :, 2] * visible_players).sum(-1)
             wanted = seen & (food[:, None, :, 2] <= level[..., None])
         distance = (there - start[:, :, None]).square().sum(-1).masked_fill(~wanted, torch.inf)
         nearest = distance.argmin(-1)  # the first in row order among ties
-        way = gap.gather(2, nearest[..., None, None].expand(-1, -1, 1, 2)).squeeze(2)
+        offset = gap.gather(2, nearest[..., None, None].expand(-1, -1, 1, 2)).squeeze(2)
         allowed = self._allowed(own, gap, food)
         choice = self._random(allowed)
-        for action, leads in (
-            (WEST, way[..., 1] < 0),
-            (EAST, way[..., 1] > 0),
-            (SOUTH, way[..., 0] > 0),
-            (NORTH, way[..., 0] < 0),
+        for action, is_closer in (
+            (WEST, offset[..., 1] < 0),
+            (EAST, offset[..., 1] > 0),
+            (SOUTH, offset[..., 0] > 0),
+            (NORTH, offset[..., 0] < 0),
         ):  # later ones take precedence
-            choice = torch.where(wanted.any(-1) & leads & allowed[..., int(action)], int(action), choice)
-        return torch.where(wanted.any(-1) & (way.abs().sum(-1) == 1), int(LOAD), choice)
+            choice = torch.where(wanted.any(-1) & is_closer & allowed[..., int(action)], int(action), choice)
+        return torch.where(wanted.any(-1) & (offset.abs().sum(-1) == 1), int(LOAD), choice)
 
     def _allowed(self, own: Tensor, gap: Tensor, food: Tensor) -> Tensor:
         """Return the actions with an effect, (E, n, 6) bool, which the core reports only with `action_mask=True`."""

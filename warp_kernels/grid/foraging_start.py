@@ -145,9 +145,9 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
             food = state.food[env, index]
             levels = state.food_levels[env, food[2]]
             highest = wp.where(params.levels_of_players == 1, together, levels[1])
-            lowest = wp.where(params.force_coop == 1, highest, levels[0])
+            lowest = wp.where(params.force_coop == 1, highest, wp.min(levels[0], highest))
             word = philox.bits(rng, index, philox.RESET, 2)
-            level = lowest + philox.below(word[2], wp.max(highest - lowest + 1, 1))
+            level = lowest + philox.below(word[2], highest - lowest + 1)
             if index >= placed:
                 level = 0
             state.food[env, index] = wp.vec3i(food[0], food[1], level)

@@ -38,7 +38,7 @@ class Params:
     force_coop: int  # 1: every food has its highest possible level
     levels_of_players: int  # 1: the highest level of food is the sum of the three lowest levels of players
     normalize_reward: int  # 1: the rewards of an episode in which all food is loaded add up to 1
-    penalty: float  # subtracted from the reward of players who load in vain
+    penalty: float  # subtracted from the reward of players who fail to load
 
 
 @wp.struct

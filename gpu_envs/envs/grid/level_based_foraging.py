@@ -46,13 +46,15 @@ class Config:
     max_num_food: int = setting(2, ge=1)
     """Number of foods; a field without room starts with fewer."""
     sight: int | None = setting(None, ge=0, le=MAX_SIDE)
-    """Distance along an axis at which cells are observed; None: the longer side of the field, all cells."""
+    """Distance along an axis at which cells are observed; None: the longer side of the field, all cells. Lists have
+    players of the rows and columns up to 2 * sight from the upper left cell in sight, which is farther at the edge."""
     max_episode_steps: int = setting(50, ge=1, le=MAX_INT)
     """Time limit [steps]."""
     force_coop: bool = setting(False)
-    """Give every food its highest level; with max_food_level=None, up to three players must load it together."""
+    """Give every food its highest level; with max_food_level=None and several players, one of those with the three
+    lowest levels is not enough to load it."""
     normalize_reward: bool = setting(True)
-    """Scale rewards so that those of all players add up to 1 when all food is loaded."""
+    """Scale rewards so that those of all players add up to 1 when all food is loaded, penalties left out."""
     grid_observation: bool = setting(False)
     """Observe layers of the cells around the player, instead of a list of foods and players."""
     observe_agent_levels: bool = setting(True)
@@ -130,7 +132,7 @@ def original_settings(name: str) -> dict[str, int | tuple[int, int] | bool]:
     """Return the settings of an environment id of lbforaging, such as "Foraging-2s-8x8-2p-2f-coop-v3".
 
     Raises:
-        ConfigError: The id is not one of lbforaging's.
+        ConfigError: The id does not have the form of lbforaging's ids.
     """
     import re
 
@@ -138,7 +140,7 @@ def original_settings(name: str) -> dict[str, int | tuple[int, int] | bool]:
     found = re.fullmatch(words, str(name))
     if found is None:
         raise ConfigError(f"name: expected an id of lbforaging such as 'Foraging-2s-8x8-2p-2f-coop-v3', got {name!r}")
-    grid, sight, rows, columns, players, foods, coop, single, penalty = found.groups()
+    grid, sight, rows, columns, players, foods, coop, individual, penalty = found.groups()
     settings: dict[str, int | tuple[int, int] | bool] = {
         "field_size": (int(rows), int(columns)),
         "players": int(players),
@@ -147,7 +149,7 @@ def original_settings(name: str) -> dict[str, int | tuple[int, int] | bool]:
         "grid_observation": grid is not None,
     }
     settings |= {} if sight is None else {"sight": int(sight)}
-    settings |= {} if single is None else {"max_food_level": 1}
+    settings |= {} if individual is None else {"max_food_level": 1}
     return settings | ({} if penalty is None else {"penalty": 0.1})  # type: ignore[operator]
 
 
@@ -176,7 +178,7 @@ def build(config: Config) -> EnvDefinition:
         },
         state={
             "player": integers((players,), 0, side),
-            "food": integers((foods,), 0, side),
+            "food": integers((foods,), 0, max(side, 3 * MAX_LEVEL)),
             "spawned": integers((), 0, MAX_INT),
             "target": integers((players,), 0, max(side, foods)),
             "player_levels": integers((players,), 1, level),
@@ -256,7 +258,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         rings(shift(place, 0.0, 0.24), 0.2, DARK, 0.035),
         circles(shift(place, -0.07, 0.27), 0.03, DARK),
         circles(shift(place, 0.07, 0.27), 0.03, DARK),
-        numbers(shift(place, 0.0, -0.16), players[..., 2], 0.44, 0.36, PAPER),
+        circles(shift(place, 0.0, -0.17), 0.2, PAPER),
+        numbers(shift(place, 0.0, -0.17), players[..., 2], 0.28, 0.26, DARK),
     ]
     return Scene(
         join(grid, apples, *figures),

@@ -246,3 +246,19 @@ def test_names_of_the_original_become_settings():
     assert (grid["grid_observation"], grid["max_food_level"], grid["penalty"]) == (True, 1, 0.1)
     with pytest.raises(ConfigError, match="expected an id of lbforaging"):
         original_settings("Foraging-8x8-v3")
+
+
+def test_state_of_high_levels_is_restored():
+    """A food has up to the sum of three levels."""
+    core = make_core("LevelBasedForaging-v0", 64, "cpu", players=4, min_player_level=400, max_player_level=400)
+    core.reset()
+    assert core.world_state["food"][..., 2].max() > 1000
+    core.set_state(core.get_state())
+
+
+def test_levels_stay_within_the_highest_when_parameters_change():
+    core = make_core("LevelBasedForaging-v0", 64, "cpu", seed=0, force_coop=True, min_food_level=50)
+    core.set_params(force_coop=0)
+    core.reset()
+    levels, players = core.world_state["food"][..., 2], core.world_state["player"][..., 2].sum(1)
+    assert (levels <= players[:, None]).all()

@@ -30,15 +30,29 @@ def act(heuristic, players, foods, **settings):
     ("heuristic", "actions"), [("H1", [WEST, WEST]), ("H2", [EAST, WEST]), ("H3", [EAST, WEST]), ("H4", [EAST, WEST])]
 )
 def test_targets_differ_by_heuristic(heuristic, actions):
-    """A food of level 9 is next to the first player's left, one of level 1 between both players."""
+    """A food of level 9 is two cells to the left of the first player, one of level 1 between both players."""
     players, foods = ((4, 2, 1), (4, 8, 1)), ((4, 0, 9), (4, 5, 1))
     assert act(heuristic, players, foods) == actions
 
 
+@pytest.mark.parametrize(("heuristic", "action"), [("H2", EAST), ("H3", WEST), ("H4", SOUTH)])
+def test_levels_of_targets_differ_by_heuristic(heuristic, action):
+    """Near the center of two players of level 2 are foods of level 9 and 4, and a food of level 2 is far away."""
+    players, foods = ((4, 3, 2), (4, 7, 2)), ((4, 0, 2), (4, 5, 9), (7, 3, 4))
+    assert act(heuristic, players, foods)[0] == action
+
+
+def chosen_actions(sight):
+    """Return the actions that a player in a corner takes whose food is four cells to the right."""
+    core = make_core("LevelBasedForaging-v0", 64, "cpu", players=1, max_num_food=1, field_size=(9, 9), sight=sight)
+    core.reset()
+    core.world_state["player"][:] = torch.tensor([0, 0, 1])
+    core.world_state["food"][:] = torch.tensor([0, 4, 1])
+    return set(ForagingPolicy(core, "player", "H1").act(core.obs).flatten().tolist())
+
+
 def test_food_out_of_sight_is_no_target_and_random_actions_have_an_effect():
-    seen = {act("H1", ((0, 0, 1),), ((4, 4, 1),), sight=size)[0] for size in (4, 3)}
-    assert seen <= {NONE, SOUTH, EAST}
-    assert act("H1", ((0, 0, 1),), ((4, 4, 1),), sight=4) == [SOUTH]
+    assert [chosen_actions(sight) for sight in (4, 3)] == [{EAST}, {NONE, SOUTH, EAST}]
     core = make_core("LevelBasedForaging-v0", 256, "cpu", seed=0, sight=0, field_size=(4, 4))
     core.reset()
     choice = ForagingPolicy(core, "player", "H1").act(core.obs)
@@ -81,3 +95,5 @@ def test_scripted_policy_of_foraging_is_a_heuristic():
         ScriptedPolicy(core, "player")
     with pytest.raises(ConfigError, match="heuristic: expected one of H1, H2, H3, H4, got 'H5'"):
         ForagingPolicy(core, "player", "H5")
+    with pytest.raises(ConfigError, match="expected LevelBasedForaging-v0, got SimpleSpread-v0"):
+        ForagingPolicy(make_core("SimpleSpread-v0", 1, "cpu"), "agent")
