@@ -7,6 +7,7 @@ option measures one part again and keeps the other recorded parts:
 - `--constants`: the cost and the size of a call.
 - `--faults 30`: this number of runs with faults.
 - `--leagues`: utilization of devices by leagues with a barrier and without.
+- `--actors`: actors of a training as threads and as processes.
 - `--write`: nothing; it writes the page from the recorded results.
 """
 
@@ -35,6 +36,7 @@ import torch
 from benchmarks.hardware import provenance
 from benchmarks.league import async_utilization, sleeping_device
 from benchmarks.pages import scaling_page
+from benchmarks.training import actor_processes
 from league.evaluation.payoff_filler import PayoffSamplingConfig
 from league.evaluation.payoff_filler import payoff_task as cells_of
 from league.executors import Coordinator, LazyValue, RayExecutor, RemoteTask, pack, worker
@@ -252,10 +254,11 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--constants", action="store_true", help="measure cost and size of a task")
     parser.add_argument("--faults", type=int, default=0, help="number of small runs with one fault each")
     parser.add_argument("--leagues", action="store_true", help="measure leagues with a barrier and without")
+    parser.add_argument("--actors", action="store_true", help="measure actors as threads and as processes")
     parser.add_argument("--write", action="store_true", help="write only the page, from recorded results")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    everything = args.workers is None and not (args.constants or args.faults or args.leagues or args.write)
+    everything = args.workers is None and not any((args.constants, args.faults, args.leagues, args.actors, args.write))
     for workers in WORKERS if everything else args.workers or ():
         row = {**dispatch(workers), **_origin()}
         print(json.dumps(row), flush=True)
@@ -265,13 +268,15 @@ def main(argv: Sequence[str]) -> None:
         found = {**constants(), **_origin()}
         print(json.dumps(found), flush=True)
         record({"constants": found})
-    if everything or args.leagues:
-        found = {**async_utilization.measure(), **_origin()}
-        print(json.dumps(found), flush=True)
-        record({"leagues": found})
+    parts = {"leagues": (args.leagues, async_utilization), "actors": (args.actors, actor_processes)}
+    for name, (chosen, module) in parts.items():
+        if everything or chosen:
+            found = {**module.measure(), **_origin()}
+            print(json.dumps(found), flush=True)
+            record({name: found})
     if args.faults:
         record({"faults": {"runs": faults(args.faults), **_origin()}})
-    if {"dispatch", "constants", "faults", "leagues"} <= recorded().keys():
+    if {"dispatch", "constants", "faults", "leagues", "actors"} <= recorded().keys():
         scaling_page.write(recorded())
 
 

@@ -62,7 +62,7 @@ def write(results: Mapping[str, Any]) -> None:
     """Write the page.
 
     Args:
-        results: Recorded results: "dispatch", "leagues", "faults" and "constants".
+        results: Recorded results: "dispatch", "leagues", "actors", "faults" and "constants".
     """
     PAGE.write_text(
         HEAD + "\n".join(line for part in PARTS for line in part(results)),
@@ -133,6 +133,29 @@ def _leagues(results: Mapping[str, Any]) -> list[str]:
         )
     met = all(row["asynchronous"] >= EFFICIENCY for row in found["rows"])
     return [*lines, "", f"At least {100 * EFFICIENCY:.0f} % without a barrier: {_yes(met)}.", "", _where(found), ""]
+
+
+def _actors(results: Mapping[str, Any]) -> list[str]:
+    """Return the speed of actors as threads and as processes."""
+    found = results["actors"]
+    return [
+        "## Actors as threads or processes",
+        "",
+        "    python -m benchmarks.league.executor_scaling --actors",
+        "",
+        f"Trainings with `--algorithm appo --num-actors {found['actors']}`, without and with `--ray-address`, in turn: "
+        f"medians of {found['pairs']} runs each. Actors of one machine are threads by default.",
+        "",
+        "| environment | threads [env-steps/s] | processes [env-steps/s] | threads over processes |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {row['env_id']} | {row['threads']:,.0f} | {row['processes']:,.0f} | {row['ratio']:.2f} |"
+            for row in found["rows"]
+        ),
+        "",
+        _where(found),
+        "",
+    ]
 
 
 def _faults(results: Mapping[str, Any]) -> list[str]:
@@ -317,7 +340,7 @@ def _where(result: Mapping[str, Any]) -> str:
     )
 
 
-PARTS = (_dispatch, _leagues, _faults, _constants, _estimate)
+PARTS = (_dispatch, _leagues, _actors, _faults, _constants, _estimate)
 """Sections of the page."""
 
 

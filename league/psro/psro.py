@@ -197,12 +197,12 @@ class PSRO(Summarized):
     def _add_responses(self, context: PSROContext) -> None:
         """Execute the work of the variant, one batch after the other."""
         for batch in self.variant.advance(context):
-            for work in batch:
+            for work in batch or ():
                 self._start(context, work)
-            if batch:
-                self.coordinator.wait(LANE)
-            else:
+            if batch is None:
                 self.coordinator.wait(once=True)
+            else:
+                self.coordinator.wait(LANE)
 
     def _start(self, context: PSROContext, work: Work) -> None:
         """Submit work, or do it at once if it needs no task."""

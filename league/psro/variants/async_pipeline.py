@@ -77,15 +77,14 @@ class AsyncPipelineVariant(PipelineVariant):
         self._newest: dict[tuple[int, ...], tuple[int, MatchupResults]] = {}  # versions and results with levels
         self._in_flight: dict[str, set[tuple[int, ...]]] = {}  # matchups by task
 
-    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work] | None]:
         """Yield the first segments; then no work, until the lowest levels are finished; then the fixed policies."""
         if self._context is None:
             self._read(context.store)
         self._context = context
-        if works := [work for role in self.game.roles for work in self._next_segments(role)]:
-            yield works
+        yield [work for role in self.game.roles for work in self._next_segments(role)]
         while not self._all_closed(context):
-            yield []
+            yield None
         tasks = self.tasks(context)
         yield [self._fixed(context, task.name, task.role, self._place(context, task.role)) for task in tasks]
 

@@ -25,10 +25,10 @@ class Variant(Protocol):
         """Return the best responses of an iteration."""
         ...
 
-    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work] | None]:
         """Yield the work of an iteration in batches. The loop commits a batch before it requests the next one.
 
-        After an empty batch it waits for the next result of the work in other lanes, see `ComputedUpdate.lane`.
+        None waits for the next result of the work in other lanes, see `ComputedUpdate.lane`.
         """
         ...
 

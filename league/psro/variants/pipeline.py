@@ -70,7 +70,7 @@ class PipelineVariant(StandardVariant):
             )
         self.depth: int = config.pipeline_depth
 
-    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work] | None]:
         """Yield the segments of all levels in turn; then the update that fixes the lowest level of every role."""
         segment, places = 0, {role: self._place(context, role) for role in self.game.roles}
         while True:

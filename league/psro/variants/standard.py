@@ -38,7 +38,7 @@ class StandardVariant:
             return jpsro_tasks(context)
         return [BestResponseTask(context.iteration, role, 0, context.opponents) for role in self.game.roles]
 
-    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work] | None]:
         """Yield all best responses at once."""
         yield self.tasks(context)
 

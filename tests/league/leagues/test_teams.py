@@ -57,7 +57,7 @@ def test_learner_of_a_part_has_another_name_than_a_role():
 
 def test_seats_of_one_role_must_have_equal_parts():
     seats = (("leadadversary", "agent_0"), ("adversary", "agent_1"))
-    with pytest.raises(ConfigError, match="role side: expected seats with equally many agents of each action space"):
+    with pytest.raises(ConfigError, match="role side: expected seats with equal action spaces in the same order"):
         Game.of("SimpleWorldComm-v0", roles={"side": seats})
 
 
