@@ -128,7 +128,7 @@ def _length(key: str, names: list[str]) -> float:
     return 1.0 + names.index(key.partition("/train/")[2]) if "/train/" in key else 0.01
 
 
-@pytest.mark.parametrize("points", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("points", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_league_resumes_with_exact_counts(points, tmp_path):
     command = [sys.executable, str(SCRIPT), "async-alphastar", str(tmp_path), str(points)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)

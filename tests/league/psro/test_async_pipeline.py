@@ -139,6 +139,7 @@ def test_levels_respond_to_all_levels_below(lengths, tmp_path):
     assert max(size for _, size, _ in seen) >= 3
 
 
+@pytest.mark.slow
 def test_levels_do_not_wait_for_a_slow_one(tmp_path):
     """With segments of 1 to 8 times the length on 8 devices, utilization is at least 90 %."""
 
@@ -156,7 +157,8 @@ def test_levels_do_not_wait_for_a_slow_one(tmp_path):
     assert found[True] >= 0.9, found
 
 
-@pytest.mark.parametrize("points", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("points", [20])
 def test_killed_run_keeps_the_rules(points, tmp_path):
     """A run that is killed at any point is resumed with what was committed."""
     command = [sys.executable, str(SCRIPT), str(tmp_path), str(points)]
