@@ -144,8 +144,8 @@ def _actors(results: Mapping[str, Any]) -> list[str]:
         "    python -m benchmarks.league.executor_scaling --actors",
         "",
         f"Trainings with `--algorithm appo --num-actors {found['actors']}`, without and with `--ray-address`, in turn: "
-        f"medians of {found['pairs']} runs each. Threads are the default, because they need no Ray. Where processes are "
-        "faster, `--ray-address local` starts them on this machine.",
+        f"medians of {found['pairs']} runs each. Threads are the default, because they need no Ray. Where processes "
+        "are faster, `--ray-address local` starts them on this machine.",
         "",
         "| environment | threads [env-steps/s] | processes [env-steps/s] | threads over processes |",
         "| --- | --- | --- | --- |",
