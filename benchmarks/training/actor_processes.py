@@ -42,7 +42,7 @@ def steps_per_second(config: TrainConfig, processes: bool) -> float:
         Trainer(
             config,
             Path(folder) / "run",
-            progress=lambda *_: times.append(time.perf_counter()),
+            progress=lambda done, text: times.append(time.perf_counter()),
             actors=ray_actors() if processes else None,
         ).run()
     measured = times[WARM_UP:]
