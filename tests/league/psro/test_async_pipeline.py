@@ -158,7 +158,7 @@ def test_levels_do_not_wait_for_a_slow_one(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [20])
+@pytest.mark.parametrize("points", [8])
 def test_killed_run_keeps_the_rules(points, tmp_path):
     """A run that is killed at any point is resumed with what was committed."""
     command = [sys.executable, str(SCRIPT), str(tmp_path), str(points)]
