@@ -33,6 +33,7 @@ from league.leagues import builder_validation
 from league.leagues.apply_transitions import apply_transitions
 from league.leagues.iteration_summary import change_text, iteration_summary, merge_results, read_result
 from league.leagues.league import LANE, TRAIN, League, training_task_name
+from league.leagues.league_state import SCHEDULE
 from league.leagues.train_group import drop_trainings
 from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze, Retire
@@ -41,7 +42,6 @@ from trainers.base.serialization import check_fields
 
 __all__ = ["AsyncLeague", "AsyncSchedule"]
 
-KEY = "asynchronous"  # key of the schedule in the store
 MARGINS = "margins"  # lane of the coordinator for draw margins
 
 
@@ -73,12 +73,14 @@ class AsyncSchedule:
     @classmethod
     def read(cls, store: RunStore) -> AsyncSchedule:
         """Read the schedule of a run, a new one if there is none; raise CheckpointError if it is damaged."""
-        data = store.get(KEY, None, dict[str, Any])
+        data = store.get(SCHEDULE, None, dict[str, Any])
         if data is None:
             return cls()
-        found = cls(**check_fields(f"{store.file}: kv: {KEY}", data, get_type_hints(cls)))
+        found = cls(**check_fields(f"{store.file}: kv: {SCHEDULE}", data, get_type_hints(cls)))
         if lost := [task for task in found.tasks if not store.done(task)]:
-            raise CheckpointError(f"{store.file}: kv: {KEY}: tasks: expected a completed task, got {lost[0]!r:.80}")
+            raise CheckpointError(
+                f"{store.file}: kv: {SCHEDULE}: tasks: expected a completed task, got {lost[0]!r:.80}"
+            )
         return found
 
 
@@ -179,7 +181,7 @@ class AsyncLeague(League):
             if ends:
                 self._put_row()
                 self._begin_iteration(schedule.iteration + 1)
-            self.store.put(KEY, dataclasses.asdict(schedule))
+            self.store.put(SCHEDULE, dataclasses.asdict(schedule))
             self.state.save()
         self._report(found["steps"], results)
 

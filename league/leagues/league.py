@@ -34,7 +34,7 @@ from league.leagues.apply_transitions import apply_transitions
 from league.leagues.builder import LeagueBuilder, LeagueResult
 from league.leagues.draw_margin import DrawMargins
 from league.leagues.iteration_summary import change_text, iteration_summary, read_result, training_result
-from league.leagues.league_state import LEARNER_STATE, LeagueState
+from league.leagues.league_state import LEARNER_STATE, LeagueState, check_schedule
 from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
 from league.leagues.training_group import TrainingGroup, group_key
 from league.leagues.transitions import Change, Enter, Freeze
@@ -311,6 +311,7 @@ class League(Summarized):
         drop_trainings(self.id)
         self.finished: int = max(self.store.iterations(SUMMARY_FIELDS, ("return", "score", "nash_conv")), default=-1)
         trainings = [task for task in self.store.tasks() if TRAIN in task]
+        check_schedule(self.store, self.asynchronous and bool(trainings))
         self.steps: int = sum(self.store.result(task, {"steps": int})["steps"] for task in trainings)
         self.payoff_filler: PayoffFiller | None = None
         description, c = builder_validation.describe_builder(self.builder), self.config

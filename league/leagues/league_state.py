@@ -27,8 +27,10 @@ from trainers.models.policy import Policy, PolicyProtocol
 __all__ = [
     "LEARNER_STATE",
     "POLICY_KEYS",
+    "SCHEDULE",
     "LeagueState",
     "LearningPlayer",
+    "check_schedule",
     "policy_weights",
     "read_players",
 ]
@@ -37,6 +39,8 @@ RANDOM = 0
 """Index of the random policy in every population."""
 LEARNER_STATE = "learner."
 """Prefix of the names of stored trainings."""
+SCHEDULE = "asynchronous"
+"""Key under which an asynchronous league stores its schedule, see `league.leagues.async_league.AsyncSchedule`."""
 POLICY_KEYS = ("net.normalizer.", "net.actor.", "net.head.", "spec")
 """Prefixes of the keys of a learner's state that belong to its policy, not to critics or target networks."""
 
@@ -219,6 +223,15 @@ class LeagueState:
 
     def _policy(self, weights: Mapping[str, Any]) -> Policy | TeamPolicy:
         return policy_from_state(weights, self.device, POLICY_KEYS)
+
+
+def check_schedule(store: RunStore, expected: bool) -> None:
+    """Raise CheckpointError unless a run has the schedule of an asynchronous league, or none if none is expected."""
+    if (store.get(SCHEDULE) is not None) != expected:
+        wanted, got = ("a schedule", "none") if expected else ("none", "one")
+        raise CheckpointError(
+            f"{store.file}: kv: {SCHEDULE}: expected {wanted} by the configuration, got {got} (damaged)"
+        )
 
 
 def read_players(store: RunStore) -> list[Player]:

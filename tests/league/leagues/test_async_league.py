@@ -238,6 +238,22 @@ def test_damaged_schedule_is_refused(data, message, tmp_path):
         league(tmp_path / "run", iterations=2, asynchronous=True)
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_run_of_the_other_mode_is_refused(asynchronous, tmp_path):
+    """The recorded configuration may be damaged."""
+    running = league(tmp_path / "run", "latest", iterations=1, asynchronous=asynchronous)
+    running.run()
+    running.store.close()
+    with sqlite3.connect(tmp_path / "run" / "league.db") as db:
+        db.execute(
+            "UPDATE meta SET value = json_set(value, '$.asynchronous', json(?)) WHERE key = 'config'",
+            (json.dumps(not asynchronous),),
+        )
+    wanted = "none by the configuration, got one" if asynchronous else "a schedule by the configuration, got none"
+    with pytest.raises(CheckpointError, match=f"kv: asynchronous: expected {wanted}"):
+        league(tmp_path / "run", "latest", iterations=2, asynchronous=not asynchronous)
+
+
 def test_one_worker_gives_equal_results_twice(tmp_path):
     torch.set_num_threads(1)
     for name in ("one", "two"):
