@@ -29,7 +29,7 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m gpu --pretended-gpu $(ARGS) || [ $$? -eq 5 ]
-	$(BIN)/python -m pytest -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
 # Environments stay in .nox/. ARGS="-s rllib" runs one session. The exit code is that of the sessions.
 test-libraries: $(READY)  ## the tests with other RL libraries, in separate environments
