@@ -21,18 +21,15 @@ import torch
 from torch import Tensor
 
 from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
-from league.executors import LazyValue, RemoteTask
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
 from league.psro.store_update import ComputedUpdate, StoreUpdate
 from league.psro.variants.base import Work
-from league.psro.variants.pipeline import PipelineSegment, PipelineVariant, learner_state, policy_state, train_segment
-from league.rollout.matchup_distribution import MatchupDistribution
+from league.psro.variants.pipeline import PipelineSegment, PipelineVariant, policy_state
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage.run_config import table_of
-from league.storage.run_store import derive_named_seed
 from league.storage.store_reader import StoreReader
 
 __all__ = ["AsyncPipelineVariant", "LevelProgress"]
@@ -146,9 +143,7 @@ class AsyncPipelineVariant(PipelineVariant):
 
     def _segment_of(self, context: PSROContext, role: str, place: int, lowest: bool) -> ComputedUpdate:
         """Return the next segment of a level, against the newest policies of the levels below."""
-        assert context.train is not None
         step = f"{SEGMENT}/{role}/{place}/{self._progress(role, place).segments + 1}"
-        train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
         fixed = torch.tensor([len(context.opponents.marginals[seat]) for seat in range(len(self.game.seats))])
 
         def update(learned: PipelineSegment) -> StoreUpdate:
@@ -158,15 +153,7 @@ class AsyncPipelineVariant(PipelineVariant):
 
         marginals = context.opponents.marginals if lowest else self._opponents_of(context, place)
         pools = self._pools(context, policy_state, place)
-        arguments = {
-            "game": self.game,
-            "role": role,
-            "draw": MatchupDistribution.against(self.game, role, marginals),
-            "train": train,
-            "state": LazyValue(lambda: context.store.state(learner_state(role, place))),
-            "iterations": self.segment_iterations(context.train),
-        }
-        task = RemoteTask(step, train_segment, pools, arguments, True, self.config.device, train.num_envs)
+        task = self.segment_task(context, step, role, place, marginals, pools)
         return ComputedUpdate(task, update, functools.partial(self._follow_up, role, place), lane=f"{role}/{place}")
 
     def _follow_up(self, role: str, place: int) -> list[ComputedUpdate]:

@@ -179,30 +179,46 @@ class PipelineVariant(StandardVariant):
         self, context: PSROContext, segment: int, role: str, place: int, opponents: list[list[float]]
     ) -> ComputedUpdate:
         """Return a segment of the training for a place, against the levels below as they were at its start."""
-        assert context.train is not None
         step = _segment_step(context.iteration, segment, role, place)
-        train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
         fixed = torch.tensor([len(context.populations[seat.role]) for seat in self.game.seats])
 
         def update(learned: PipelineSegment) -> StoreUpdate:
             return self.segment_update(step, role, place, learned, fixed)
 
         marginals = [torch.tensor(each, dtype=torch.float64) for each in opponents]
+        policies = {} if context.store.done(step) else self._pools(context, opponent_state, place)
+        return ComputedUpdate(self.segment_task(context, step, role, place, marginals, policies), update)
+
+    def segment_task(
+        self,
+        context: PSROContext,
+        step: str,
+        role: str,
+        place: int,
+        marginals: Sequence[Tensor],
+        policies: Mapping[str, Sequence[PolicyProtocol]],
+    ) -> RemoteTask:
+        """Return the task of a segment of a level.
+
+        Args:
+            context: Context of the iteration.
+            step: Name of the step.
+            role: Role of the level.
+            place: Place of the level.
+            marginals: Distribution of the opponents of every seat (N_s,).
+            policies: Policies by role.
+        """
+        assert context.train is not None
+        train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
         arguments = {
             "game": self.game,
             "role": role,
             "draw": MatchupDistribution.against(self.game, role, marginals),
             "train": train,
             "state": LazyValue(lambda: context.store.state(learner_state(role, place))),
-            "iterations": self.segment_iterations(train),
+            "iterations": -(-train.iterations // (self.depth * self.config.num_segments)),
         }
-        policies = {} if context.store.done(step) else self._pools(context, opponent_state, place)
-        task = RemoteTask(step, train_segment, policies, arguments, True, self.config.device, train.num_envs)
-        return ComputedUpdate(task, update)
-
-    def segment_iterations(self, train: TrainConfig) -> int:
-        """Return the number of iterations of a segment."""
-        return -(-train.iterations // (self.depth * self.config.num_segments))
+        return RemoteTask(step, train_segment, policies, arguments, True, self.config.device, train.num_envs)
 
     def segment_update(
         self, step: str, role: str, place: int, learned: PipelineSegment, fixed: Tensor, **result: Any
