@@ -128,7 +128,7 @@ class Config:
         return max(self._levels("max_food_level", self.max_num_food))
 
 
-def original_settings(name: str) -> dict[str, int | tuple[int, int] | bool]:
+def original_settings(name: str) -> dict[str, int | float | tuple[int, int]]:
     """Return the settings of an environment id of lbforaging, such as "Foraging-2s-8x8-2p-2f-coop-v3".
 
     Raises:
@@ -141,16 +141,20 @@ def original_settings(name: str) -> dict[str, int | tuple[int, int] | bool]:
     if found is None:
         raise ConfigError(f"name: expected an id of lbforaging such as 'Foraging-2s-8x8-2p-2f-coop-v3', got {name!r}")
     grid, sight, rows, columns, players, foods, coop, individual, penalty = found.groups()
-    settings: dict[str, int | tuple[int, int] | bool] = {
+    settings: dict[str, int | float | tuple[int, int]] = {
         "field_size": (int(rows), int(columns)),
         "players": int(players),
         "max_num_food": int(foods),
         "force_coop": coop is not None,
         "grid_observation": grid is not None,
     }
-    settings |= {} if sight is None else {"sight": int(sight)}
-    settings |= {} if individual is None else {"max_food_level": 1}
-    return settings | ({} if penalty is None else {"penalty": 0.1})  # type: ignore[operator]
+    if sight is not None:
+        settings["sight"] = int(sight)
+    if individual is not None:
+        settings["max_food_level"] = 1
+    if penalty is not None:
+        settings["penalty"] = 0.1
+    return settings
 
 
 def build(config: Config) -> EnvDefinition:
