@@ -129,13 +129,18 @@ class AsyncLeague(League):
         self._row_began = time.perf_counter()
 
     def _start_idle_groups(self) -> None:
-        """Submit a training of every group without one, unless the last iteration needs no more."""
+        """Submit a training of every group without one, unless the last iteration needs no more.
+
+        Groups with the fewest trainings come first. Otherwise, an interrupt in the last iteration could leave a group
+        without any training.
+        """
         if self._schedule.iteration > self.config.iterations:
             return
         if not (groups := builder_validation.training_groups(self.builder, self.state)):
             raise ConfigError("asynchronous = True: expected a learning player at any time, got none; use False")
         busy = {name for group in self._running for name in group}
         idle = [group for group in groups if busy.isdisjoint(group)]
+        idle.sort(key=lambda group: self._schedule.trainings.get(group_key(group), 0))
         if self._schedule.iteration == self.config.iterations:
             idle = idle[: max(self._schedule.remaining - len(self._running), 0)]
         pools = self.state.pools() if idle else {}

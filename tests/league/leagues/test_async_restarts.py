@@ -115,3 +115,25 @@ def test_training_lost_by_an_interrupt_is_not_continued(tmp_path):
     running.run()
     check_counts(tmp_path / "run", 2, 8)
     running.store.close()
+
+
+def test_interrupt_in_the_last_iteration_leaves_no_player_untrained(tmp_path):
+    """After an interrupt, players with the fewest trainings train first."""
+    order = iter([f"{number}/train/main_{each}" for number in (1, 2, 3) for each in range(7)][:15])
+    running = league(tmp_path / "run", EightPlayers(), iterations=2, executor=Ordered(order), asynchronous=True)
+    report, done = running._report, []
+
+    def interrupting(steps, results):
+        report(steps, results)
+        done.append(steps)
+        if len(done) == 15:
+            raise KeyboardInterrupt
+
+    running._report = interrupting
+    with pytest.raises(KeyboardInterrupt):
+        running.run()
+    assert all("main_7" not in name for name in trainings(tmp_path / "run"))
+    running.run()
+    check_counts(tmp_path / "run", 2, 8)
+    assert "1/train/main_7" in trainings(tmp_path / "run")
+    running.store.close()
