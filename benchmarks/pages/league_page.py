@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.pages import correlated_curves_section, population_curves_section, self_play_section, study_section
 
@@ -182,4 +183,4 @@ def _draw(results: Mapping[str, Any]) -> None:
     figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
     figure.supxlabel("seconds", fontsize=8)
     figure.supylabel("NashConv", fontsize=8)
-    figure.savefig(PICTURE, dpi=80)
+    save_figure(figure, PICTURE, 80)

@@ -5,6 +5,7 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.pages.standing import number
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
         axes.set_title(title, fontsize=12, loc="left")
         axes.grid(which="major", alpha=0.3)
         canvas.legend(loc="outside right upper", frameon=False)
-        canvas.savefig(path, dpi=110, metadata={"Software": None})
+        save_figure(canvas, path, 110)
         plt.close(canvas)
 
 
@@ -64,7 +65,7 @@ def draw_ratios(pairs: Sequence["Pair"], path: Path) -> None:
         axes.minorticks_off()
         axes.set_xlabel("steps per second of gpu-envs over the fastest other library, same processor")
         axes.set_title("Blue: gpu-envs is faster; red: the other library is faster", fontsize=12, loc="left")
-        canvas.savefig(path, dpi=110, metadata={"Software": None})
+        save_figure(canvas, path, 110)
         plt.close(canvas)
 
 

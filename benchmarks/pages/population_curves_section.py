@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 
 PICTURE = ROOT / "docs" / "league_population_curves.png"
@@ -94,7 +95,7 @@ def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
             axes.grid(alpha=0.3)
     figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
     figure.supylabel("NashConv", fontsize=8)
-    figure.savefig(PICTURE, dpi=80)
+    save_figure(figure, PICTURE, 80)
 
 
 def first_below(curve: Sequence[Sequence[float]], below: float) -> int | None:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 
 PICTURE = ROOT / "docs" / "league_self_play_curves.png"
@@ -59,4 +60,4 @@ def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
     figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
     figure.supxlabel("environment steps [million]", fontsize=8)
     figure.supylabel("NashConv", fontsize=8)
-    figure.savefig(PICTURE, dpi=80)
+    save_figure(figure, PICTURE, 80)

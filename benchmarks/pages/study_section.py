@@ -11,6 +11,7 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 from trainers.storage.seed_metrics import mean_and_interval
 
@@ -155,7 +156,7 @@ def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
     figure.supxlabel(
         "NashConv (SimpleTag, TagContinuous: lower bound); dots are seeds, lines 95 % intervals", fontsize=8
     )
-    figure.savefig(PICTURE, dpi=80)
+    save_figure(figure, PICTURE, 80)
 
 
 def _exploitability(result: Mapping[str, Any], attempts: bool) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.training import tag_cross_play_section
 from benchmarks.training.tasks import Goal, TrainingTask
@@ -206,4 +207,4 @@ def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int 
             axes.legend(fontsize=7)
     figure.supxlabel("environment steps", fontsize=8)
     figure.supylabel("return per agent", fontsize=8)
-    figure.savefig(path, dpi=80 if columns > 3 else 110)
+    save_figure(figure, path, 80 if columns > 3 else 110)

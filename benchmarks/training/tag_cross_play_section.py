@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
+from benchmarks.hardware.figure_file import save_figure
 from benchmarks.training.goals import RANDOM, TRAINED
 from trainers.evaluation.scripted_policies import SCRIPTED
 
@@ -119,4 +120,4 @@ def draw(results: Mapping[str, Any], path: Path) -> None:
             axes.grid(alpha=0.3)
     figure.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=4, fontsize=8)
     figure.supxlabel("environment steps", fontsize=8)
-    figure.savefig(path, dpi=80)
+    save_figure(figure, path, 80)
