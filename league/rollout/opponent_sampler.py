@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -27,6 +27,8 @@ from trainers.runner.opponents import OpponentTable
 
 __all__ = ["OpponentSampler"]
 
+MAX_UNUSED_ROWS = 4096
+"""Number of matchups in the tables that the distribution no longer has, from which unused ones are removed."""
 DRAW_STREAM = 1007
 """Index of the random stream of matchups in kernels, see `derive_seed`; those of seats have the first indices."""
 
@@ -207,6 +209,8 @@ class OpponentSampler:
         pools = {**self.pools, **{role: list(pool) for role, pool in (pools or {}).items()}}
         check_draw(self.game, draw, pools, self.pools, self.roles)
         keys = _keys(draw.matchups, filled(draw.learns))
+        if len(self.rows) >= MAX_UNUSED_ROWS + len(keys):
+            self._remove_unused_rows(keys)
         for key in keys:
             self.rows.setdefault(key, len(self.rows))
         self._update_tables()
@@ -300,6 +304,21 @@ class OpponentSampler:
         for seat, policies in self._seats.items():
             policies.load_state_dict(select_prefix(state, f"ensemble.{seat}."))
 
+    def _remove_unused_rows(self, keys: Iterable[tuple[tuple[int, ...], tuple[bool, ...]]]) -> None:
+        """Remove rows that are not among the keys, that no world plays, and that have no sums.
+
+        With many seats a distribution has thousands of rows, and a league would collect those of all its iterations.
+        """
+        used = torch.zeros_like(self.cumulative).index_fill_(0, self.drawn, 1.0)
+        used += self.sums[:, :2].any(1)
+        unused = set(self._total(used).eq(0).nonzero().flatten().tolist()) - {self.rows.get(key) for key in keys}
+        kept = torch.tensor([row for row in self.rows.values() if row not in unused], device=self.core.device)
+        self.rows = {key: row for row, key in enumerate(key for key, row in self.rows.items() if row not in unused)}
+        self.drawn.copy_(torch.searchsorted(kept, self.drawn))
+        sums = self.sums[kept]
+        self.sums.zero_()[: len(kept)].copy_(sums)
+        self.matchups.fill_(LEARNER)  # so that kernels do not keep the policies of removed rows
+
     def _update_tables(self) -> None:
         """Update the tables on the device from `rows`; enlarge them if necessary."""
         device, seats, capacity = self.core.device, len(self.game.seats), len(self.cumulative)
@@ -313,7 +332,7 @@ class OpponentSampler:
             self.draw: MatchupDraw = MatchupDraw(self.cumulative, self._draw_seed)
             self.version += 1
         matchups, learns = (torch.tensor(each) for each in zip(*self.rows, strict=True))
-        self._table: tuple[Tensor, Tensor] = matchups, learns  # all that were ever in the distribution, (R, S)
+        self._table: tuple[Tensor, Tensor] = matchups, learns  # of all rows, (R, S)
         self.matchups[: len(matchups)].copy_(matchups)
         self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 

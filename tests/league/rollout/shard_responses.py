@@ -25,6 +25,7 @@ from league.policies.random import RandomPolicy
 from league.psro.variants.anytime import train_against_regret_minimizer
 from league.psro.variants.pipeline import train_segment
 from league.psro.variants.self_play import train_both_responses
+from league.rollout import opponent_sampler
 from league.rollout.best_response import train_best_response
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from trainers.algorithms import registry
@@ -34,6 +35,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig
 
 WORLDS = 7
+opponent_sampler.MAX_UNUSED_ROWS = 0  # processes remove the same matchups
 RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 3})
 LEDUC = Game.of("LeducPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 5})
@@ -93,6 +95,7 @@ def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: A
     state: Any = {}
     found = []
     for number, weight in enumerate((1.0, 3.0)):
+        rows = rows[:1] + rows[1 + number :]  # the second draw has fewer matchups
         draw = MatchupDistribution(torch.tensor(rows), torch.tensor([weight] + [1.0] * (len(rows) - 1)).double())
         result = train_group(
             opponents, before=f"{number - 1}" if number else None, task=f"{number}", draw=draw, state=state,
