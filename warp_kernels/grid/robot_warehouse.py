@@ -100,21 +100,11 @@ class State:
 
 
 @cache
-def rules(
-    num_robots: int,
-    num_goals: int,
-    num_shelves: int,
-    num_requests: int,
-    message_bits: int,
-    view: warehouse_observations.View,
-) -> Rules:
+def rules(num_robots: int, message_bits: int, view: warehouse_observations.View) -> Rules:
     """Build the rules.
 
     Args:
         num_robots: Number of robots A.
-        num_goals: Number of goals G.
-        num_shelves: Number of shelves N.
-        num_requests: Number of shelves that are requested at a time.
         message_bits: Number of bits that a robot sends with its action.
         view: Content of observations.
     """
@@ -262,7 +252,7 @@ def rules(
         """Deliver the requested shelves that are on goals, and request others; return how many are delivered."""
         delivered = int(0)
         index = int(0)
-        while index < num_goals:
+        while index < state.goal.shape[1]:
             goal = state.goal[env, index]
             if state.shelf[env, goal[0], goal[1]] == wp.int8(2):
                 delivered += 1
@@ -297,7 +287,7 @@ def rules(
                 agent += 1
 
     return Rules(
-        key=f"robot_warehouse {num_robots} {num_goals} {num_shelves} {num_requests} {message_bits} {view}",
+        key=f"robot_warehouse {num_robots} {message_bits} {view}",
         params=Params,
         state=State,
         num_agents=num_robots,
@@ -305,7 +295,7 @@ def rules(
         continuous=False,
         phases=(agent_phase(aim), world_phase(work)),
         observe=warehouse_observations.observe(Params, State, num_robots, message_bits, view),
-        reset=warehouse_start.start(Params, State, num_robots, num_shelves, num_requests),
+        reset=warehouse_start.start(Params, State, num_robots),
         global_state=warehouse_observations.global_state(Params, State, num_robots, message_bits),
         num_choices=0 if message_bits else NUM_ACTIONS,
     )

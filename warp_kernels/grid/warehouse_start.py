@@ -9,7 +9,7 @@ from warp_kernels import philox
 __all__ = ["start"]
 
 
-def start(params: type, state: type, num_robots: int, num_shelves: int, num_requests: int) -> Any:
+def start(params: type, state: type, num_robots: int) -> Any:
     """Build the reset of a world.
 
     Args:
@@ -17,8 +17,6 @@ def start(params: type, state: type, num_robots: int, num_shelves: int, num_requ
         state: Warp struct with ``row``, ``column``, ``direction``, ``load``, ``message``, ``shelf``, ``inactive``,
             ``floor`` and ``place``.
         num_robots: Number of robots A.
-        num_shelves: Number of shelves N.
-        num_requests: Number of shelves that are requested at a time.
     """
     Params, State = params, state
 
@@ -33,8 +31,8 @@ def start(params: type, state: type, num_robots: int, num_shelves: int, num_requ
                 state.shelf[env, row, column] = wp.int8(shelf)
                 column += 1
             row += 1
-        last = int(num_shelves - num_requests)
-        while last < num_shelves:
+        last = int(params.unrequested)
+        while last < state.place.shape[1]:
             word = philox.bits(rng, last, philox.RESET, 1)
             cell = state.place[env, philox.below(word[0], last + 1)]
             if state.shelf[env, cell[0], cell[1]] == wp.int8(2):

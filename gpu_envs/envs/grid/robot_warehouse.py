@@ -45,7 +45,7 @@ class Config:
     max_inactivity_steps: int | None = setting(None, ge=0, le=MAX_INT)
     """Steps without a delivery after which the episode terminates; None or 0: no such end."""
     max_steps: int | None = setting(500, ge=0, le=MAX_INT)
-    """Time limit [steps]; None or 0: no limit. As everywhere in this library, an argument max_episode_steps truncates."""
+    """Time limit [steps]; None or 0: no limit. An argument max_episode_steps instead of it truncates."""
     reward_type: str = setting("individual", choices=REWARD_TYPES)
     """Reward of a delivery: 1 to every robot, 1 to the robot that delivers, or 0.5 to that robot and 0.5 when it puts
     the shelf down."""
@@ -158,7 +158,7 @@ def build(config: Config) -> EnvDefinition:
     side = max(rows, columns)
     return EnvDefinition(
         **named,
-        rules=robot_warehouse.rules(robots, len(goals), len(places), config.request_queue_size, bits, config.view),
+        rules=robot_warehouse.rules(robots, bits, config.view),
         params={
             "rows": rows,
             "columns": columns,
