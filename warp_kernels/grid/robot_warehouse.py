@@ -148,7 +148,7 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
                 bit += 1
             state.message[env, agent] = message
 
-    @wp.func
+    @wp.func(inline=True)
     def rank_queues(state: State, env: int):
         """Write the longest queue behind every robot, and who is first of those who want the same cell.
 
@@ -193,7 +193,7 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
             length += 1
         return (ahead == agent + 1 and length > 2) or (ahead == 0 and first)
 
-    @wp.func
+    @wp.func(inline=True)
     def lift(state: State, env: int):
         """Take the shelves of robots that move off the grid; write rank."""
         agent = int(0)
@@ -209,7 +209,7 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
             state.rank[env, agent] = moving
             agent += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def place(params: Params, state: State, io: IO, env: int):
         """Put robots and their shelves on the cells where they move; pick up and put down shelves."""
         agent = int(0)
@@ -232,7 +232,7 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
                     io.reward[env, agent] = wp.where(load == 2, 0.5, 0.0)
             agent += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def request(params: Params, state: State, env: int, word: wp.uint32):
         """Request a random shelf among those that are not requested."""
         left = philox.below(word, params.unrequested)
@@ -247,7 +247,7 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
                 column += 1
             row += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def deliver(params: Params, state: State, io: IO, env: int):
         """Deliver the requested shelves that are on goals, and request others; return how many are delivered."""
         delivered = int(0)
@@ -298,4 +298,5 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
         reset=warehouse_start.start(Params, State, num_robots),
         global_state=warehouse_observations.global_state(Params, State, num_robots, message_bits),
         num_choices=0 if message_bits else NUM_ACTIONS,
+        max_unroll=1,  # unrolled, eight robots compile three times as long, and step no faster
     )

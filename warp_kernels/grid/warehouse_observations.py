@@ -89,7 +89,7 @@ def _flattened(params: type, state: type, num_robots: int, message_bits: int, vi
         io.obs[env, agent, 6] = wp.where(way == 3, 1.0, 0.0)
         io.obs[env, agent, 7] = wp.where(state.floor[env, row, column] == wp.int8(0), 0.0, 1.0)
 
-    @wp.func
+    @wp.func(inline=True)
     def observe_shelves(params: Params, state: State, io: IO, env: int, agent: int, top: int, left: int):
         """Write the shelves of all cells in sight, and no robot."""
         at = int(8)
@@ -116,7 +116,7 @@ def _flattened(params: type, state: type, num_robots: int, message_bits: int, vi
                 column += 1
             row += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def observe_robots(state: State, io: IO, env: int, agent: int, top: int, left: int):
         """Write the robots in sight, the own one, too."""
         other = int(0)
@@ -172,7 +172,7 @@ def _image(params: type, state: type, num_robots: int, view: View) -> Any:
                 at = (last - right) * across + down
         return at
 
-    @wp.func
+    @wp.func(inline=True)
     def observe_floor(params: Params, state: State, io: IO, env: int, agent: int, top: int, left: int, way: int):
         """Write all layers without robots."""
         down = int(0)
@@ -204,7 +204,7 @@ def _image(params: type, state: type, num_robots: int, view: View) -> Any:
                 right += 1
             down += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def observe_robots(state: State, io: IO, env: int, agent: int, top: int, left: int, way: int):
         """Write the robots in sight, the own one, too."""
         other = int(0)
