@@ -101,6 +101,16 @@ SMALL = {
         "max_food_level": 2,
         "penalty": 0.1,
     },
+    "RobotWarehouse-v0": {
+        "layout": "xx.\n.g.\nx.x",
+        "n_agents": 3,
+        "msg_bits": 1,
+        "request_queue_size": 3,
+        "reward_type": "two_stage",
+        "max_inactivity_steps": 8,
+        "max_steps": 9,
+        "time_limit": "truncation",
+    },
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
     "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
@@ -146,6 +156,7 @@ GROUP = {
     "SimpleWorldComm-v0": "adversary",
     # grids
     "LevelBasedForaging-v0": "player",
+    "RobotWarehouse-v0": "robot",
     # classic control
     **dict.fromkeys(
         ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
@@ -176,6 +187,8 @@ SPECIAL = (
     ("TagGridworld-v0", {"use_full_observation": False}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
+    ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
+    ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
 )
 
 

@@ -121,6 +121,15 @@ def _foraging(worlds: int) -> Round:
     )
 
 
+def _warehouse(worlds: int) -> Round:
+    original = "rware"
+    theirs = peer(original, "rware", "rware-tiny-2ag-v2")
+    goals = {original: ">= 1000"} if worlds == 4096 else {}
+    return Round(
+        world_count(worlds), (*core_contenders(Case("RobotWarehouse-v0", worlds)), theirs), goals, quick=bool(goals)
+    )
+
+
 def _game(env_id: str) -> tuple[Round, Round]:
     """Return two rounds: steps with observations, and random games without them."""
 
@@ -179,6 +188,13 @@ COMPARISONS = (
         "LevelBasedForaging-v0 compared with lbforaging",
         "LevelBasedForaging-v0",
         tuple(map(_foraging, (1, 4096))),
+        along="worlds",
+    ),
+    ComparisonGroup(
+        "peers-warehouse",
+        "RobotWarehouse-v0 compared with rware",
+        "RobotWarehouse-v0",
+        tuple(map(_warehouse, (1, 4096))),
         along="worlds",
     ),
     ComparisonGroup(

@@ -85,6 +85,10 @@ _LBF = (
     "all players together earn 1, the maximum, if they load all food (Foraging-8x8-2p-2f-coop); the other threshold is "
     "the heuristic H4 of lbforaging, the best with H2"
 )
+_RWARE = (
+    "both robots together (rware-tiny-2ag) make at least 18 deliveries. Random robots make nearly none, and the "
+    "scripted ones, which see the whole warehouse and not only the cells around them, 29"
+)
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
@@ -219,6 +223,13 @@ TASKS: Sequence[TrainingTask] = (
             zoo=name == "ippo",
         )
         for name, steps in (("ippo", 1_000_000), ("mappo", 2_000_000))
+    ),
+    TrainingTask(
+        "warehouse-ippo",
+        f"RobotWarehouse-v0 --algorithm ippo {_NO_TABLE}",
+        (Goal("return robot", 18.0, greedy=False), Goal("return robot", "random", greedy=False)),
+        "chosen",
+        _RWARE,
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(

@@ -33,8 +33,8 @@ __all__ = [
     "takes_turns",
 ]
 
-LIMIT_NAMES = ("max_episode_steps", "max_cycles", "episode_length", "num_repetitions")
-"""Names of the time limit in settings: the common one, and those of mpe2, WarpDrive and OpenSpiel's repeated games."""
+LIMIT_NAMES = ("max_episode_steps", "max_cycles", "max_steps", "episode_length", "num_repetitions")
+"""Names of the time limit in settings: the common one, and those of mpe2, rware, WarpDrive and repeated games."""
 PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}
@@ -142,8 +142,8 @@ def make_core(
     :class:`gpu_envs.runtime.multi_device.MultiDeviceCore`.
 
     ``max_episode_steps`` truncates longer episodes [steps]. The reference environments have other names for the limit:
-    ``max_cycles`` (MPE), ``episode_length`` (Tag) and ``num_repetitions`` (matrix games). With these names the limit
-    does what it does there.
+    ``max_cycles`` (MPE), ``max_steps`` (RWARE), ``episode_length`` (Tag) and ``num_repetitions`` (matrix games). With
+    these names the limit does what it does there.
 
     Raises:
         UnknownEnvironmentError: The id is unknown.

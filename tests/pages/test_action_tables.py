@@ -159,6 +159,30 @@ def level_based_foraging_actions():
         assert (after["food"][1, 2] == 0) == ("load the adjacent food" in meaning)
 
 
+def robot_warehouse_actions():
+    """A robot below a shelf drives, turns, or picks the shelf up; one with a shelf puts it down."""
+
+    def prepare(state):
+        state["row"].copy_(torch.tensor([2, 0, 0]))
+        state["column"].copy_(torch.tensor([2, 0, 1]))
+        state["direction"].zero_()
+        state["shelf"].zero_()[..., 2, 2] = 1
+
+    def loaded(state):
+        prepare(state)
+        state["load"].copy_(torch.tensor([1, 0, 0]))
+
+    ways = {"turn left": 2, "turn right": 3}
+    (table,) = tables.description("grid/robot_warehouse").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("grid/robot_warehouse", prepare, [index, 0])
+        assert (after["row"][0] == 1) == ("to the cell ahead" in meaning)
+        assert after["direction"][0] == next((ways[words] for words in ways if words in meaning), 0)
+        assert (after["load"][0] == 1) == ("pick up the shelf" in meaning)
+        after = one_step("grid/robot_warehouse", loaded, [index, 0])
+        assert (after["load"][0] == 0) == ("put down the own one" in meaning)
+
+
 def multi_cartpole_actions():
     (table,) = tables.description("classic/multi_cartpole").action_tables()
     for index, push in table.rows:
@@ -299,6 +323,7 @@ ACTIONS = {
     "mpe/simple_world_comm": simple_world_comm_actions,
     # grids
     "grid/level_based_foraging": level_based_foraging_actions,
+    "grid/robot_warehouse": robot_warehouse_actions,
     # classic control
     "classic/cartpole": cartpole_actions,
     "classic/multi_cartpole": multi_cartpole_actions,

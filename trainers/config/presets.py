@@ -158,6 +158,13 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=25, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
     },
+    # Ten deliveries a robot in 500 steps; the scripted robots, which see the whole warehouse, make fifteen.
+    ("RobotWarehouse-v0", "cpu", "ppo"): {
+        "num_envs": 256,
+        "total_steps": 8_000_000,
+        "num_threads": 1,
+        "learner": dict(rollout_length=32, learning_rate=1e-3, gamma=0.99, entropy_coef=0.03),
+    },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,

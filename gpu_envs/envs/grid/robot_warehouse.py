@@ -1,0 +1,244 @@
+"""Host module of RobotWarehouse-v0: settings, agents, spaces. The picture is in ``warehouse_drawing``.
+
+The rules are in ``warp_kernels/grid/robot_warehouse.py``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.envs.grid.warehouse_drawing import draw
+from gpu_envs.envs.grid.warehouse_floor import MAX_SIDE, floor_from_sizes, floor_from_text
+from gpu_envs.errors import ConfigError, shown
+from gpu_envs.utils.settings import MAX_INT, setting
+from warp_kernels.grid import robot_warehouse, warehouse_observations
+from warp_kernels.grid.warehouse_observations import LAYERS, View
+
+__all__ = ["MAX_BITS", "REWARD_TYPES", "Config", "build", "nested_space", "observation_space", "original_settings"]
+
+REWARD_TYPES = ("global", "individual", "two_stage")
+"""Values of ``reward_type``, in the order of the numbers of the rules."""
+MAX_BITS = 31
+"""Largest number of bits of a message."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of RobotWarehouse-v0, with the names of rware and the values of its rware-tiny-2ag-v2."""
+
+    shelf_columns: int = setting(3, ge=1, le=MAX_SIDE)
+    """Number of columns of shelves, each two shelves wide; odd."""
+    column_height: int = setting(8, ge=1, le=MAX_SIDE)
+    """Number of rows of shelves in a column."""
+    shelf_rows: int = setting(1, ge=1, le=MAX_SIDE)
+    """Number of columns of shelves above each other."""
+    n_agents: int = setting(2, ge=1)
+    """Number of robots."""
+    msg_bits: int = setting(0, ge=0, le=MAX_BITS)
+    """Number of bits that robots send with every action; others see them with the robot."""
+    sensor_range: int = setting(1, ge=0, le=MAX_SIDE)
+    """Distance along an axis at which cells are observed."""
+    request_queue_size: int = setting(2, ge=0)
+    """Number of shelves that are requested at a time."""
+    max_inactivity_steps: int | None = setting(None, ge=0, le=MAX_INT)
+    """Steps without a delivery after which the episode terminates; None or 0: no such end."""
+    max_steps: int | None = setting(500, ge=0, le=MAX_INT)
+    """Time limit [steps]; None or 0: no limit. An argument max_episode_steps instead of it truncates."""
+    reward_type: str = setting("individual", choices=REWARD_TYPES)
+    """Reward of a delivery: 1 to every robot, 1 to the robot that delivers, or 0.5 to that robot and 0.5 when it puts
+    the shelf down."""
+    layout: str | None = None
+    """Lines of text with a character per cell, instead of the sizes: x is a place of a shelf, g a goal, and a dot a
+    corridor. Spaces are ignored."""
+    observation_type: str = setting("flattened", choices=("flattened", "image", "image_dict"))
+    """Kind of observations: numbers, layers of the cells in sight, or layers after features of the robot.
+    Function nested_space has the dictionaries of rware."""
+    image_observation_layers: tuple[str, ...] = ("shelves", "requests", "agents", "goals", "accessible")
+    """Layers of images, of shelves, requests, agents, agent_direction, agent_load, goals and accessible."""
+    image_observation_directional: bool = setting(True)
+    """Turn images so that the direction of the robot is up."""
+    normalised_coordinates: bool = setting(False)
+    """Divide the own cell in flattened observations by that in the lower right corner."""
+    time_limit: str = setting("termination", choices=("termination", "truncation"))
+    """Kind of the end at max_steps: a termination (as in rware) or a truncation."""
+
+    def __post_init__(self) -> None:
+        """Check conditions that involve several fields."""
+        names = self.image_observation_layers
+        if not names or len(set(names)) < len(names) or not set(names) <= set(LAYERS):
+            wanted = f"different layers of {', '.join(LAYERS)}"
+            raise ConfigError(f"image_observation_layers: expected {wanted}, got {shown(names)}")
+        floor, _ = self.floor_and_goals()
+        shelves = int((floor == robot_warehouse.PLACE).sum())
+        if self.request_queue_size >= shelves:
+            raise ConfigError(
+                f"request_queue_size: expected less than the number of shelves, {shelves}, as every delivery requests "
+                f"another one, got {self.request_queue_size}"
+            )
+        if self.n_agents > floor.size:
+            raise ConfigError(f"n_agents: expected at most one per cell, {floor.size}, got {self.n_agents}")
+        if self.normalised_coordinates and min(floor.shape) == 1:
+            raise ConfigError(
+                f"normalised_coordinates: expected False with one row or column of cells, got {floor.shape}"
+            )
+
+    def floor_and_goals(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """Return the kinds of cells (rows, columns) int8, and row and column of the goals, in the order of deliveries.
+
+        Raises:
+            ConfigError: The layout or the sizes are invalid.
+        """
+        if self.layout:
+            return floor_from_text(self.layout)
+        return floor_from_sizes(self.shelf_columns, self.shelf_rows, self.column_height)
+
+    @property
+    def view(self) -> View:
+        """Content of observations."""
+        if self.observation_type == "flattened":
+            return View("flattened", self.sensor_range, self.normalised_coordinates)
+        layers, directional = self.image_observation_layers, self.image_observation_directional
+        return View(self.observation_type, self.sensor_range, layers=layers, directional=directional)
+
+
+def original_settings(name: str) -> dict[str, int | str | bool]:
+    """Return the settings of an environment id of rware, such as "rware-tiny-2ag-easy-v2".
+
+    The ids have the forms ``rware-SIZE-2ag-v2`` and ``rware-SIZE-8h-2ag-v2`` with the sizes tiny, small, medium and
+    large, ``-easy`` or ``-hard`` behind the number of robots, and ``rware-1x3-8h-2ag-2req-indiv-v2`` with the rewards
+    indiv, global and twostage. Behind ``rware`` may be ``-img`` or ``-imgdict``, ``-Nd`` (images are not turned) and
+    ``-2s`` (the range of sensors).
+
+    Raises:
+        ConfigError: The id does not have the form of rware's ids.
+    """
+    import re
+
+    view = r"rware(-img|-imgdict)?(-Nd)?(?:-(\d+)s)?"
+    sizes = r"-(tiny|small|medium|large)(?:-(\d+)h)?-(\d+)ag(-easy|-hard)?"
+    numbers = r"-(\d+)x(\d+)-(\d+)h-(\d+)ag-(\d+)req-(indiv|global|twostage)"
+    found = re.fullmatch(f"{view}(?:{sizes}|{numbers})-v2", str(name))
+    if found is None:
+        raise ConfigError(f"name: expected an id of rware such as 'rware-tiny-2ag-easy-v2', got {name!r}")
+    image, still, sight, size, height, robots, difficulty, *rest = found.groups()
+    settings: dict[str, int | str | bool] = {"sensor_range": int(sight or 1)}
+    if size is not None:
+        rows, columns = {"tiny": (1, 3), "small": (2, 3), "medium": (2, 5), "large": (3, 5)}[size]
+        factor = {"-easy": 2.0, None: 1.0, "-hard": 0.5}[difficulty]
+        requests, reward = int(int(robots) * factor), "individual"
+    else:
+        rows, columns, height, robots, requests, kind = rest
+        reward = {"indiv": "individual", "global": "global", "twostage": "two_stage"}[kind]
+    settings |= {
+        "shelf_rows": int(rows),
+        "shelf_columns": int(columns),
+        "column_height": int(height or 8),
+        "n_agents": int(robots),
+        "request_queue_size": int(requests),
+        "reward_type": reward,
+    }
+    if image is not None:
+        settings["observation_type"] = "image" if image == "-img" else "image_dict"
+        settings["image_observation_directional"] = still is None
+    return settings
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    floor, goals = config.floor_and_goals()
+    places = np.argwhere(floor == robot_warehouse.PLACE)
+    robots, bits, (rows, columns) = config.n_agents, config.msg_bits, floor.shape
+    width = warehouse_observations.width(config.view, bits)
+    actions = robot_warehouse.NUM_ACTIONS
+    action = spaces.MultiDiscrete([actions] + [2] * bits) if bits else spaces.Discrete(actions)
+    named = roster({"robot": robots}, {"robot": width}, {"robot": action})
+    named["observation_spaces"] = dict.fromkeys(named["agents"], observation_space(config))
+    side = max(rows, columns)
+    return EnvDefinition(
+        **named,
+        rules=robot_warehouse.rules(robots, bits, config.view),
+        params={
+            "rows": rows,
+            "columns": columns,
+            "unrequested": len(places) - config.request_queue_size,
+            "max_inactivity_steps": config.max_inactivity_steps or 0,
+            "reward_type": REWARD_TYPES.index(config.reward_type),
+        },
+        state={
+            "row": index((robots,), rows),
+            "column": index((robots,), columns),
+            "direction": index((robots,), 4),
+            "load": integers((robots,), 0, 2),
+            "message": integers((robots,), 0, MAX_INT),
+            "shelf": integers((rows, columns), 0, 2),
+            "inactive": integers((), 0, MAX_INT),
+            "target": integers((robots,), -1, max(side, robots)),
+            "rank": integers((robots,), 0, robots + 2),
+            "first": integers((robots,), 0, 1),
+            "floor": integers((rows, columns), 0, 2),
+            "goal": index((len(goals),), side),
+            "place": index((len(places),), side),
+        },
+        initial={
+            "floor": floor,
+            "goal": np.array(goals, np.int32),
+            "place": places.astype(np.int32),
+        },
+        scratch=("target", "rank", "first"),
+        global_state_size=warehouse_observations.global_state_size(robots, bits, floor.size),
+        max_episode_steps=config.max_steps or 0,
+        time_limit_terminates=config.time_limit == "termination",
+        bounds={"reward_type": (0, 2)},
+        fixed_params=("rows", "columns", "unrequested"),
+        draw=draw,
+        render_fps=8,
+    )
+
+
+def observation_space(config: Config) -> spaces.Box:
+    """Return the flat observation space of a robot; rware's, except that images are flat."""
+    view = config.view
+    if view.kind == "flattened":
+        wide = warehouse_observations.width(view, config.msg_bits)
+        return spaces.Box(-np.inf, np.inf, (wide,), np.float32)
+    highest = np.array([4.0 if layer == "agent_direction" else 1.0 for layer in view.layers], np.float32)
+    high = np.repeat(highest, view.across**2)
+    low = np.zeros_like(high)
+    if view.kind == "image_dict":
+        free = np.full(warehouse_observations.FEATURES, np.inf, np.float32)
+        low, high = np.concatenate([-free, low]), np.concatenate([free, high])
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def nested_space(config: Config) -> spaces.Dict | spaces.Box:
+    """Return the space of rware whose flat form is the observation of a robot.
+
+    ``gymnasium.spaces.unflatten(nested_space(env.core.config), row)`` turns an observation, a NumPy array, into rware's
+    dictionary of the robot and its sensors (``ObservationType.DICT``), image or dictionary of an image and features.
+    """
+    view, floor = config.view, config.floor_and_goals()[0]
+    if view.kind != "flattened":
+        flat = observation_space(config)
+        first = len(flat.low) - len(view.layers) * view.across**2
+        shape = (len(view.layers), view.across, view.across)
+        image = spaces.Box(flat.low[first:].reshape(shape), flat.high[first:].reshape(shape), dtype=np.float32)
+        if view.kind == "image":
+            return image
+        features = spaces.Box(-np.inf, np.inf, (first,), np.float32)
+        return spaces.Dict([("features", features), ("image", image)])
+    scaled = config.normalised_coordinates
+    most, kind = (1, np.float32) if scaled else (max(floor.shape), np.int32)
+    own = spaces.Dict(
+        [
+            ("location", spaces.Box(0, most, (2,), kind)),
+            ("carrying_shelf", spaces.MultiBinary(1)),
+            ("direction", spaces.Discrete(4)),
+            ("on_highway", spaces.MultiBinary(1)),
+        ]
+    )
+    message = [("local_message", spaces.MultiBinary(config.msg_bits))] if config.msg_bits else []
+    shelf = [("has_shelf", spaces.MultiBinary(1)), ("shelf_requested", spaces.MultiBinary(1))]
+    cell = spaces.Dict([("has_agent", spaces.MultiBinary(1)), ("direction", spaces.Discrete(4)), *message, *shelf])
+    return spaces.Dict([("self", own), ("sensors", spaces.Tuple((cell,) * view.across**2))])

@@ -1,0 +1,337 @@
+"""RobotWarehouse-v0: recorded transitions of rware, queues, loads, deliveries, starts, ends, views and settings.
+
+``make test-parity`` plays the original itself with random settings, see tests/libraries/test_rware.py.
+"""
+
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from gpu_envs.envs.grid.robot_warehouse import Config, nested_space, original_settings
+from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.runtime.factory import make_core
+from parity.grid.warehouse_replay import replay
+
+TOLERANCE = 1e-5
+TRACE = Path(__file__).with_name("robot_warehouse.npz")
+NONE, FORWARD, LEFT, RIGHT, LOAD = range(5)
+UP, DOWN, TO_LEFT, TO_RIGHT = range(4)  # directions
+OPEN = "xxx...\n......\n......\n......\n.....g"
+
+
+def make(worlds=1, **settings):
+    core = make_core("RobotWarehouse-v0", worlds, "cpu", seed=0, autoreset="disabled", **settings)
+    core.reset()
+    return core
+
+
+def at(robots, shelves=(), **settings):
+    """Return a core with one world in this state.
+
+    Args:
+        robots: Row, column, direction and load of robots.
+        shelves: Row, column and entry of cells: 1 a shelf, 2 a requested shelf; the others are empty.
+        settings: Settings.
+    """
+    core = make(**{"layout": OPEN, "n_agents": len(robots), "request_queue_size": 1, **settings})
+    for name, values in zip(("row", "column", "direction", "load"), zip(*robots, strict=True), strict=True):
+        core.world_state[name][0] = torch.tensor(values)
+    core.world_state["shelf"].zero_()
+    for row, column, entry in shelves:
+        core.world_state["shelf"][0, row, column] = entry
+    return core
+
+
+def step(core, *actions):
+    """Take a step; return the rewards."""
+    return core.step(torch.tensor([actions]))[1][0].tolist()
+
+
+def cells(core):
+    return list(zip(core.world_state["row"][0].tolist(), core.world_state["column"][0].tolist(), strict=True))
+
+
+def shelves(core):
+    return [
+        (*cell, int(core.world_state["shelf"][0][tuple(cell)]))
+        for cell in core.world_state["shelf"][0].nonzero().tolist()
+    ]
+
+
+# ---------------------------------------------------------------- transitions
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_recorded_transitions_equal_the_original(index):
+    with np.load(TRACE) as file:
+        settings = json.loads(str(file["settings"]))[index]
+        prefix = f"{index}."
+        trace = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
+    counts = replay(settings, trace, TOLERANCE)
+    assert counts["steps"] == 300
+    assert min(counts[name] for name in ("moves", "moves with a shelf", "blocked", "picked up", "turns")) > 5, counts
+    if index:
+        crowds = ("put down", "deliveries", "ties", "rings", "swaps")
+        assert min(counts[name] for name in crowds) > 0, counts
+
+
+def test_traces_are_small():
+    assert TRACE.stat().st_size <= 500_000
+
+
+def test_turns():
+    core = at([(2, 2, UP, 0)])
+    seen = []
+    for action in (LEFT, LEFT, LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT):
+        step(core, action)
+        seen.append(core.world_state["direction"].item())
+    assert seen == [TO_LEFT, DOWN, TO_RIGHT, UP, TO_RIGHT, DOWN, TO_LEFT, UP]
+    assert cells(core) == [(2, 2)]
+
+
+def test_robots_drive_ahead_and_stay_at_walls():
+    core = at([(2, 0, TO_LEFT, 0), (4, 1, DOWN, 0), (0, 5, UP, 0), (2, 5, TO_RIGHT, 0), (2, 2, UP, 0)])
+    step(core, *[FORWARD] * 5)
+    assert cells(core) == [(2, 0), (4, 1), (0, 5), (2, 5), (1, 2)]
+
+
+def test_first_robot_of_a_tie_moves():
+    """Both outcomes occur in the original, see tests/libraries/test_rware.py."""
+    for column in range(1, 5):
+        core = at([(2, column - 1, TO_RIGHT, 0), (2, column + 1, TO_LEFT, 0)])
+        step(core, FORWARD, FORWARD)
+        assert cells(core) == [(2, column), (2, column + 1)]
+
+
+def test_longest_queue_to_a_cell_moves():
+    core = at([(1, 2, DOWN, 0), (2, 3, TO_LEFT, 0), (2, 4, TO_LEFT, 0)])
+    step(core, FORWARD, FORWARD, FORWARD)
+    assert cells(core) == [(1, 2), (2, 2), (2, 3)]
+
+
+def test_queue_waits_for_a_robot_that_stays():
+    core = at([(2, 1, TO_RIGHT, 0), (2, 2, TO_RIGHT, 0), (2, 3, TO_RIGHT, 0)])
+    step(core, FORWARD, FORWARD, LEFT)
+    assert cells(core) == [(2, 1), (2, 2), (2, 3)]
+
+
+def test_robots_do_not_swap_and_a_ring_of_four_turns():
+    core = at([(2, 2, TO_RIGHT, 0), (2, 3, TO_LEFT, 0), (1, 2, DOWN, 0)])
+    step(core, FORWARD, FORWARD, FORWARD)
+    assert cells(core) == [(2, 2), (2, 3), (1, 2)]
+    ring = [(1, 1, TO_RIGHT, 1), (1, 2, DOWN, 1), (2, 2, TO_LEFT, 0), (2, 1, UP, 0), (1, 0, TO_RIGHT, 0)]
+    core = at(ring, [(1, 1, 2), (1, 2, 1)])
+    step(core, *[FORWARD] * 5)
+    assert cells(core) == [(1, 2), (2, 2), (2, 1), (1, 1), (1, 0)]  # the fifth wants to enter the ring, and waits
+    assert shelves(core) == [(1, 2, 2), (2, 2, 1)]
+
+
+def test_loaded_robot_does_not_enter_the_cell_of_a_shelf_and_others_pass_below():
+    core = at([(1, 0, UP, 1)], [(1, 0, 1), (0, 0, 1)])
+    step(core, FORWARD)
+    assert cells(core) == [(1, 0)]
+    core = at([(1, 0, UP, 0)], [(0, 0, 1)])
+    step(core, FORWARD)
+    assert cells(core) == [(0, 0)]
+    core = at([(1, 0, UP, 1), (0, 0, TO_RIGHT, 0)], [(1, 0, 1), (0, 0, 1)])
+    step(core, FORWARD, FORWARD)  # the second robot leaves without the shelf
+    assert cells(core) == [(1, 0), (0, 1)]
+    core = at([(1, 0, UP, 1), (0, 0, TO_RIGHT, 1)], [(1, 0, 1), (0, 0, 2)])
+    step(core, FORWARD, FORWARD)  # the second robot takes the shelf along
+    assert cells(core) == [(0, 0), (0, 1)]
+    assert shelves(core) == [(0, 0, 1), (0, 1, 2)]
+
+
+def test_shelves_are_picked_up_anywhere_and_put_down_on_their_places_only():
+    core = at([(0, 0, DOWN, 0), (2, 2, UP, 0)], [(0, 0, 1)])
+    step(core, LOAD, LOAD)
+    assert core.world_state["load"].tolist() == [[1, 0]]
+    step(core, FORWARD, NONE)
+    step(core, LOAD, NONE)  # in a corridor
+    assert core.world_state["load"].tolist() == [[1, 0]]
+    assert shelves(core) == [(1, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [("global", [1.0, 1.0], 0.0), ("individual", [1.0, 0.0], 0.0), ("two_stage", [0.5, 0.0], 0.5)],
+)
+def test_delivery_is_rewarded_and_another_shelf_is_requested(kind, first, second):
+    core = at([(3, 5, DOWN, 1), (2, 2, UP, 0)], [(3, 5, 2), (0, 1, 1), (0, 2, 1)], reward_type=kind)
+    assert step(core, FORWARD, NONE) == first
+    assert sorted(entry for *_, entry in shelves(core)) == [1, 1, 2]
+    assert (4, 5, 1) in shelves(core)
+    for name, value in (("row", 0), ("column", 0)):
+        core.world_state[name][0, 0] = value
+    core.world_state["shelf"][0, 4, 5] = 0
+    core.world_state["shelf"][0, 0, 0] = 1
+    assert step(core, LOAD, NONE) == [second, 0.0]
+    assert core.world_state["load"].tolist() == [[0, 0]]
+    assert step(core, LOAD, NONE) == step(core, LOAD, NONE) == [0.0, 0.0]  # once per delivery
+
+
+def test_unrequested_shelf_is_no_delivery():
+    core = at([(3, 5, DOWN, 1)], [(3, 5, 1), (0, 1, 2)])
+    assert step(core, FORWARD) == [0.0]
+    assert shelves(core) == [(0, 1, 2), (4, 5, 1)]
+
+
+def test_every_other_shelf_is_requested_equally_often():
+    core = make(6000, layout=OPEN.replace("......\n......", "xx.x..\n......", 1), n_agents=1, request_queue_size=2)
+    state = core.world_state
+    state["shelf"].zero_()
+    for row, column, entry in ((4, 5, 2), (0, 0, 1), (0, 1, 1), (0, 2, 2), (1, 0, 1), (1, 1, 1)):
+        state["shelf"][:, row, column] = entry
+    for name, value in (("row", 4), ("column", 5), ("load", 1)):
+        state[name].fill_(value)
+    core.step(torch.zeros((6000, 1), dtype=torch.long))
+    requested = (state["shelf"] == 2).float().mean(0)
+    assert requested[0, 2] == 1.0
+    for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        assert requested[row, column].item() == pytest.approx(0.25, abs=0.03)
+    assert requested.sum().item() == pytest.approx(2.0)
+
+
+def test_messages_are_seen_with_the_robot_from_the_next_step_on():
+    core = at([(2, 2, UP, 0), (2, 3, DOWN, 0)], msg_bits=3)
+    obs = core.step(torch.tensor([[[NONE, 1, 0, 1], [NONE, 0, 1, 1]]]))[0][0]
+    own, right = 8 + 4 * 10, 8 + 5 * 10  # cells in sight
+    assert obs[0, own : own + 8].tolist() == [1, 1, 0, 0, 0, 1, 0, 1]
+    assert obs[0, right : right + 8].tolist() == [1, 0, 1, 0, 0, 0, 1, 1]
+    core.reset()
+    assert core.world_state["message"].tolist() == [[0, 0]]
+
+
+def test_wrong_actions_are_refused():
+    core = make()
+    with pytest.raises(ActionError, match="out of range"):
+        core.step(torch.full((1, 2), 5))
+    core = make(msg_bits=1)
+    with pytest.raises(ActionError, match="out of range"):
+        core.step(torch.tensor([[[0, 2], [0, 0]]]))
+
+
+# ---------------------------------------------------------------- starts and ends
+
+
+def test_starts_have_robots_on_different_cells_and_as_many_requests_as_asked():
+    core = make(4000, n_agents=7, request_queue_size=5)
+    state = core.world_state
+    cell = state["row"] * 10 + state["column"]
+    assert (cell.sort(1).values.diff(dim=1) > 0).all()
+    assert (torch.bincount(cell.flatten(), minlength=110) / 4000 - 7 / 110).abs().max() < 0.02
+    assert ((state["shelf"] > 0) == (state["floor"] == 0)).all()
+    assert ((state["shelf"] == 2).sum((1, 2)) == 5).all()
+    shelf = (state["shelf"] == 2).float().mean(0)[state["floor"][0] == 0]
+    assert len(shelf) == 32
+    assert (shelf - 5 / 32).abs().max() < 0.03
+    assert (state["direction"].flatten().bincount() / 28_000 - 0.25).abs().max() < 0.02
+
+
+@pytest.mark.parametrize("limit", ["termination", "truncation"])
+def test_episode_ends_at_the_limit_or_after_inactivity(limit):
+    idle = torch.zeros((4, 2), dtype=torch.long)
+    core = make(4, max_steps=3, time_limit=limit)
+    for index in range(3):
+        *_, terminated, truncated, _ = core.step(idle)
+        assert (terminated | truncated).all() == (index == 2)
+    assert (terminated if limit == "termination" else truncated).all()
+    core = make(4, max_inactivity_steps=2, max_steps=None, time_limit=limit)
+    core.step(idle)
+    *_, terminated, truncated, _ = core.step(idle)
+    assert terminated.all()
+    assert not truncated.any()
+    core = make(4, max_episode_steps=1)
+    assert core.step(idle)[3].all()  # as everywhere, this name truncates
+
+
+def test_delivery_restarts_the_time_without_one():
+    core = at([(4, 5, DOWN, 1)], [(4, 5, 1), (0, 1, 2), (0, 0, 1)], max_inactivity_steps=3)
+    step(core, NONE)
+    step(core, NONE)
+    core.world_state["shelf"][0, 4, 5] = 2
+    assert step(core, NONE) == [1.0]
+    assert core.world_state["inactive"].item() == 0
+
+
+def test_global_state_has_robots_shelves_and_the_time():
+    core = at([(2, 3, DOWN, 2)], [(2, 3, 1), (0, 1, 2)], msg_bits=2)
+    core.step(torch.tensor([[[NONE, 0, 1]]]))
+    state = core.state()[0]
+    assert state[:10].tolist() == [2, 3, 0, 1, 0, 0, 1, 1, 0, 1]
+    assert state[10:40].reshape(5, 6).nonzero().tolist() == [[0, 1], [2, 3]]
+    assert state[40].item() == pytest.approx(1 / 500)
+
+
+# ---------------------------------------------------------------- views and settings
+
+
+def test_images_are_turned_so_that_the_direction_is_up():
+    layers = ("shelves", "agent_direction", "accessible")
+    robots = [(1, 1, UP, 0), (3, 1, TO_RIGHT, 0)]
+    core = at(robots, [(0, 1, 1), (3, 2, 2)], observation_type="image", image_observation_layers=layers)
+    core.step(torch.zeros((1, 2), dtype=torch.long))
+    image = core.obs[0].reshape(2, 3, 3, 3)
+    assert image[0, 0].tolist() == image[1, 0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    assert image[0, 1, 1, 1] == 1
+    assert image[1, 1, 1, 1] == 4
+    assert image[1, 2].sum() == 8
+    still = at(robots, [(3, 2, 2)], observation_type="image", image_observation_directional=False)
+    still.step(torch.zeros((1, 2), dtype=torch.long))
+    assert still.obs[0, 1].reshape(5, 3, 3)[0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_nested_space_unflattens_observations():
+    core = at([(2, 3, DOWN, 1)], [(2, 3, 2)], msg_bits=1)
+    seen = gymnasium.spaces.unflatten(nested_space(core.config), core.reset()[0][0, 0].numpy())
+    assert set(seen) == {"self", "sensors"}
+    assert len(seen["sensors"]) == 9
+    assert seen["sensors"][4]["has_agent"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"shelf_columns": 2}, "shelf_columns: expected an odd number, got 2"),
+        ({"shelf_columns": 999}, "the floor: expected at most 1000 rows and columns, got 11 x 2998"),
+        ({"request_queue_size": 32}, "request_queue_size: expected less than the number of shelves, 32"),
+        ({"n_agents": 111}, "n_agents: expected at most one per cell, 110, got 111"),
+        ({"layout": "xx\nxg."}, "layout: expected lines of equal lengths, got 3 cells in line 2 and 2 in line 1"),
+        ({"layout": "xy\nxg"}, "layout: expected the characters x, g and a dot, got 'y' in line 1"),
+        ({"layout": "xx\nx."}, "layout: expected at least one goal, g"),
+        ({"layout": "xxxg", "normalised_coordinates": True}, "normalised_coordinates: expected False"),
+        ({"msg_bits": 32}, "msg_bits"),
+        ({"reward_type": "shared"}, "reward_type: expected one of 'global', 'individual', 'two_stage'"),
+        ({"observation_type": "dict"}, "observation_type: expected one of 'flattened', 'image', 'image_dict'"),
+        ({"image_observation_layers": ("goals", "goals")}, "image_observation_layers: expected different layers of"),
+        ({"image_observation_layers": ("walls",)}, "image_observation_layers: expected different layers of"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make(**settings)
+
+
+def test_layout_ignores_spaces_and_case():
+    floor, goals = Config(layout="\n X X .\n x G g \n").floor_and_goals()
+    assert floor.tolist() == [[0, 0, 1], [0, 2, 2]]
+    assert goals == [(1, 1), (1, 2)]
+
+
+def test_names_of_the_original_become_settings():
+    assert original_settings("rware-small-4ag-easy-v2") == {
+        "shelf_rows": 2, "shelf_columns": 3, "column_height": 8, "n_agents": 4, "sensor_range": 1,
+        "request_queue_size": 8, "reward_type": "individual",
+    }  # fmt: skip
+    assert original_settings("rware-img-Nd-2s-2x5-3h-7ag-9req-twostage-v2") == {
+        "shelf_rows": 2, "shelf_columns": 5, "column_height": 3, "n_agents": 7, "sensor_range": 2,
+        "request_queue_size": 9, "reward_type": "two_stage", "observation_type": "image",
+        "image_observation_directional": False,
+    }  # fmt: skip
+    assert original_settings("rware-tiny-3ag-hard-v2")["request_queue_size"] == 1
+    with pytest.raises(ConfigError, match="expected an id of rware such as 'rware-tiny-2ag-easy-v2'"):
+        original_settings("rware-huge-2ag-v2")
