@@ -101,6 +101,14 @@ SMALL = {
         "max_food_level": 2,
         "penalty": 0.1,
     },
+    # kitchens
+    "Overcooked-v0": {
+        "layout_grid": ("XPXPX", "O1 2T", "XDXSX"),
+        "horizon": 9,
+        "cook_time": 2,
+        "reward_shaping_factor": 0.5,
+        "rnd_obj_prob_thresh": 0.4,
+    },
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
     "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
@@ -146,6 +154,8 @@ GROUP = {
     "SimpleWorldComm-v0": "adversary",
     # grids
     "LevelBasedForaging-v0": "player",
+    # kitchens
+    "Overcooked-v0": "player",
     # classic control
     **dict.fromkeys(
         ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
@@ -176,6 +186,7 @@ SPECIAL = (
     ("TagGridworld-v0", {"use_full_observation": False}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
+    ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
 )
 
 

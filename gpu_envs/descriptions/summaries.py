@@ -6,6 +6,7 @@ FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
     "tag": "WarpDrive's Tag",
     "grid": "games on grids",
+    "kitchen": "games in kitchens",
     "classic": "classic control",
     "games": "games for populations and leagues",
 }
@@ -23,6 +24,7 @@ SUMMARIES = {
     "TagContinuous-v0": (105, "Taggers chase many runners on a square"),
     "TagGridworld-v0": (11, "Taggers chase one runner on a grid"),
     "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
+    "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),
     "MountainCar-v0": (1, "Drive a weak car up a hill"),

@@ -1,0 +1,182 @@
+"""Lossless encoding of Overcooked: 26 layers of the kitchen, of which a step writes only the cells that changed."""
+
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.episode import IO
+from warp_kernels.kitchen.overcooked_items import (
+    COUNTER,
+    DISH,
+    DISH_DISPENSER,
+    NUM_LAYERS,
+    ONION,
+    ONION_DISPENSER,
+    POT,
+    SERVING,
+    SOUP,
+    TOMATO,
+    TOMATO_DISPENSER,
+    item_kind,
+    item_recipe,
+    item_tick,
+)
+
+__all__ = ["URGENT_STEPS", "observation"]
+
+URGENT_STEPS = 40
+"""The last layer is 1 while fewer steps than this are left."""
+URGENCY = 25
+
+
+def observation(
+    params: type, state: type, width: int, height: int, num_surfaces: int, num_pots: int, channels_first: bool
+) -> tuple[Any, Any]:
+    """Build the observation of an agent and the global state.
+
+    An agent remembers in ``seen_item``, ``seen_place`` and ``seen_player`` what its row of ``io.obs`` shows. A step
+    writes only the cells of surfaces and players that differ from it.
+
+    Args:
+        params: Warp struct of environment parameters.
+        state: Warp struct, see :class:`warp_kernels.kitchen.overcooked.State`.
+        width: Number of columns.
+        height: Number of rows.
+        num_surfaces: Number of surfaces S.
+        num_pots: Number of pots among them.
+        channels_first: Order of axes is (26, width, height) instead of (width, height, 26).
+    """
+    Params, State = params, state
+    cells = width * height
+    size = cells * NUM_LAYERS
+    cell_stride, layer_stride = (1, cells) if channels_first else (NUM_LAYERS, 1)
+
+    @wp.func(inline=True)
+    def put(row: wp.array(dtype=float), cell: int, layer: int, value: int):
+        row[cell * cell_stride + layer * layer_stride] = float(value)
+
+    @wp.func(inline=True)
+    def put_item(row: wp.array(dtype=float), cell: int, item: int):
+        """Write the layers of an item on a counter or in hands."""
+        kind = item_kind(item)
+        recipe = item_recipe(item)
+        put(row, cell, 18, recipe & 15)
+        put(row, cell, 19, recipe >> 4)
+        put(row, cell, 21, wp.where(kind == SOUP, 1, 0))
+        put(row, cell, 22, wp.where(kind == DISH, 1, 0))
+        put(row, cell, 23, wp.where(kind == ONION, 1, 0))
+        put(row, cell, 24, wp.where(kind == TOMATO, 1, 0))
+
+    @wp.func(inline=True)
+    def put_soup(row: wp.array(dtype=float), cell: int, soup: int, cook_time: int):
+        """Write the layers of the soup in a pot."""
+        tick = item_tick(soup)
+        recipe = item_recipe(soup)
+        cooks = wp.where(tick > 0, 1, 0)
+        put(row, cell, 16, (recipe & 15) * (1 - cooks))
+        put(row, cell, 17, (recipe >> 4) * (1 - cooks))
+        put(row, cell, 18, (recipe & 15) * cooks)
+        put(row, cell, 19, (recipe >> 4) * cooks)
+        put(row, cell, 20, (cook_time + 1 - tick) * cooks)
+        put(row, cell, 21, wp.where(tick > cook_time, 1, 0))
+
+    @wp.func(inline=True)
+    def put_surface(row: wp.array(dtype=float), state: State, env: int, surface: int, item: int):
+        """Write the layers of the item on a surface."""
+        cell = state.surface[env, surface]
+        if surface < num_pots:
+            put_soup(row, cell, item, state.cook_time[env, item_recipe(item)])
+        else:
+            put_item(row, cell, item)
+
+    @wp.func(inline=True)
+    def put_player(row: wp.array(dtype=float), cell: int, who: int, facing: int, item: int, there: int):
+        """Write the layers of a player, itself (0) or the other (1): 1s and its item, or zeros to remove it."""
+        put(row, cell, who, there)
+        put(row, cell, 2 + 4 * who + facing, there)
+        put_item(row, cell, item)
+
+    @wp.func(inline=True)
+    def put_urgency(row: wp.array(dtype=float), urgent: int):
+        cell = int(0)
+        while cell < cells:
+            put(row, cell, URGENCY, urgent)
+            cell += 1
+
+    @wp.func(inline=True)
+    def is_urgent(io: IO, env: int):
+        return wp.where(io.max_steps > 0 and io.max_steps - io.step[env] < URGENT_STEPS, 1, 0)
+
+    @wp.func
+    def put_kitchen(row: wp.array(dtype=float), state: State, env: int):
+        """Write the layers of the terrain, and zeros elsewhere."""
+        index = int(0)
+        while index < size:
+            row[index] = 0.0
+            index += 1
+        cell = int(0)
+        while cell < cells:
+            kind = state.terrain[env, cell] & 7
+            layer = wp.where(kind == POT, 10, wp.where(kind == COUNTER, 11, 0))
+            layer = wp.where(kind == ONION_DISPENSER, 12, wp.where(kind == TOMATO_DISPENSER, 13, layer))
+            layer = wp.where(kind == DISH_DISPENSER, 14, wp.where(kind == SERVING, 15, layer))
+            if layer > 0:
+                put(row, cell, layer, 1)
+            cell += 1
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write the cells whose surface or player differs from what the row shows; at the start, all cells."""
+        row = io.obs[env, agent]
+        urgent = is_urgent(io, env)
+        if state.seen_place[env, agent, 0] < 0:
+            put_kitchen(row, state, env)
+            surface = int(0)
+            while surface < num_surfaces:
+                state.seen_item[env, agent, surface] = 0
+                surface += 1
+            if urgent == 1:
+                put_urgency(row, 1)
+        elif row[URGENCY * layer_stride] != float(urgent):
+            put_urgency(row, urgent)
+        surface = int(0)
+        while surface < num_surfaces:
+            item = state.item[env, surface]
+            if item != state.seen_item[env, agent, surface]:
+                put_surface(row, state, env, surface, item)
+                state.seen_item[env, agent, surface] = item
+            surface += 1
+        for who in range(2):  # before any player is written, as one may have moved to the cell of the other
+            player = wp.where(who == 0, agent, 1 - agent)
+            cell = state.seen_place[env, agent, who]
+            shown = state.seen_player[env, agent, who]
+            now = state.facing[env, player] | (state.held[env, player] << 2)
+            if cell >= 0 and (cell != state.place[env, player] or shown != now):
+                put_player(row, cell, who, shown & 3, 0, 0)
+        for who in range(2):
+            player = wp.where(who == 0, agent, 1 - agent)
+            cell = state.place[env, player]
+            facing = state.facing[env, player]
+            held = state.held[env, player]
+            now = facing | (held << 2)
+            if cell != state.seen_place[env, agent, who] or now != state.seen_player[env, agent, who]:
+                put_player(row, cell, who, facing, held, 1)
+                state.seen_place[env, agent, who] = cell
+                state.seen_player[env, agent, who] = now
+
+    @wp.func(inline=True)
+    def global_state(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write the layers as player 0 observes them, then the time."""
+        if agent == 0:
+            row = io.global_state[env]
+            put_kitchen(row, state, env)
+            put_urgency(row, is_urgent(io, env))
+            surface = int(0)
+            while surface < num_surfaces:
+                put_surface(row, state, env, surface, state.item[env, surface])
+                surface += 1
+            for who in range(2):
+                put_player(row, state.place[env, who], who, state.facing[env, who], state.held[env, who], 1)
+            row[size] = float(io.step[env]) / float(wp.max(io.max_steps, 1))
+
+    return observe, global_state
