@@ -5,16 +5,19 @@ beside a floor cell, pots first; only they hold items.
 """
 
 from functools import cache
+from typing import Any
 
 import warp as wp
 
 from warp_kernels.episode import IO
+from warp_kernels.generated_source import compiled
 from warp_kernels.kitchen import overcooked_observation, overcooked_start
 from warp_kernels.kitchen.overcooked_items import (
     COUNTER,
     DISH,
     DISH_DISPENSER,
     FLOOR,
+    NUM_RECIPES,
     ONION,
     ONION_DISPENSER,
     POT,
@@ -30,7 +33,21 @@ from warp_kernels.kitchen.overcooked_items import (
 )
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["EAST", "INTERACT", "NORTH", "NUM_ACTIONS", "NUM_PLAYERS", "SOUTH", "STAY", "WEST", "Params", "State", "rules"]
+__all__ = [
+    "DENSE",
+    "EAST",
+    "INTERACT",
+    "NORTH",
+    "NUM_ACTIONS",
+    "NUM_PLAYERS",
+    "SCRATCH",
+    "SOUTH",
+    "STAY",
+    "WEST",
+    "Params",
+    "State",
+    "rules",
+]
 
 NORTH: int = wp.constant(0)
 """Action and orientation toward the row above."""
@@ -75,15 +92,56 @@ class State:
     item: wp.array2d(dtype=int)  # (E, S) item on the surface
     sparse: wp.array2d(dtype=float)  # (E, A) reward of soups that the player served in this step
     shaped: wp.array2d(dtype=float)  # (E, A) shaped reward of the player in this step
-    seen_item: wp.array3d(dtype=int)  # (E, A, S) item on the surface in the agent's observation
-    seen_place: wp.array3d(dtype=int)  # (E, A, 2) cells of itself and the other in its observation; -1: write all
-    seen_player: wp.array3d(dtype=int)  # (E, A, 2) what these players face and hold there
+    seen_item: wp.array2d(dtype=int)  # (E, S) item on the surface in the last observations
+    seen_place: wp.array2d(dtype=int)  # (E, A) cell of the player in the last observations
+    seen_pose: wp.array2d(dtype=int)  # (E, A) orientation + 4 * item in hands in the last observations
+    seen_urgent: wp.array2d(dtype=int)  # (E, A) 1: the agent's last observation says that time is short
+    is_blank: wp.array2d(dtype=int)  # (E, A) 1: the agent's next observation is written in full
+    num_changed: wp.array(dtype=int)  # (E,) number of surfaces that this step has changed
+    changed: wp.array2d(dtype=int)  # (E, S) these surfaces
+    was_place: wp.array2d(dtype=int)  # (E, A) seen_place of the step before
+    was_pose: wp.array2d(dtype=int)  # (E, A) seen_pose of the step before
+    # Tables that all worlds share: row 0.
     terrain: wp.array2d(dtype=int)  # (E, C) kind of terrain in bits 0 to 2, index of the surface from bit 3 on
     surface: wp.array2d(dtype=int)  # (E, S) cell of the surface
     floor: wp.array2d(dtype=int)  # (E, F) floor cells
     start: wp.array2d(dtype=int)  # (E, A) cell where the player starts
     cook_time: wp.array2d(dtype=int)  # (E, 256) time to cook, by recipe [steps]
     value: wp.array2d(dtype=float)  # (E, 256) reward of serving, by recipe
+
+
+DENSE = (
+    *(
+        "place",
+        "facing",
+        "held",
+        "item",
+        "sparse",
+        "shaped",
+        "seen_item",
+        "seen_place",
+        "seen_pose",
+        "seen_urgent",
+        "is_blank",
+    ),
+    *("changed", "was_place", "was_pose"),
+)
+"""Fields of State that kernels view with constant sizes."""
+SCRATCH = ("num_changed", "changed", "was_place", "was_pose")
+"""Fields of State that carry nothing to the next step."""
+
+
+def relayout(num_cells: int, num_surfaces: int) -> Any:
+    """Build ``Rules.relayout``: fields of State per player and surface, and tables, with constant sizes."""
+    per_surface = ("item", "seen_item", "changed")
+    sizes = {name: ("n", num_surfaces if name in per_surface else NUM_PLAYERS) for name in DENSE}
+    sizes |= {"terrain": (1, num_cells), "cook_time": (1, NUM_RECIPES), "value": (1, NUM_RECIPES)}
+    lines = [
+        f"state.{name} = wp.array(ptr=state.{name}.ptr, shape=({rows}, {columns}), "
+        f"dtype={'float' if name in ('sparse', 'shaped', 'value') else 'int'})"
+        for name, (rows, columns) in sizes.items()
+    ]
+    return compiled("dense", "state: State, n: int", [*lines, "return state"], {"State": State})
 
 
 @cache
@@ -97,6 +155,9 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         num_pots: Number of pots among them.
         channels_first: Observe (26, width, height) instead of (width, height, 26).
     """
+    note_changes, observe, global_state = overcooked_observation.observation(
+        Params, State, width, height, num_surfaces, num_pots, channels_first
+    )
 
     @wp.func(inline=True)
     def ahead(cell: int, direction: int):
@@ -143,7 +204,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
             if params.old_dynamics == 0 and soup != 0 and item_tick(soup) == 0:
                 state.item[env, pot] = soup + TICK
         elif kind == DISH:
-            if item_tick(soup) > state.cook_time[env, item_recipe(soup)]:  # never 0, which is not cooking
+            if item_tick(soup) > state.cook_time[0, item_recipe(soup)]:  # never 0, which is not cooking
                 state.held[env, agent] = soup & (TICK - 1)
                 state.item[env, pot] = 0
                 shaped = params.soup_pickup_reward
@@ -157,7 +218,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     @wp.func
     def interact(params: Params, state: State, env: int, agent: int, in_use: int):
         """Use the thing in front of the player; write held, item, sparse and shaped."""
-        there = state.terrain[env, ahead(state.place[env, agent], state.facing[env, agent])]
+        there = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
         terrain = there & 7
         surface = there >> 3
         held = state.held[env, agent]
@@ -170,7 +231,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
             state.shaped[env, agent] = use_pot(params, state, env, agent, surface)
         elif terrain == SERVING:
             if item_kind(held) == SOUP:
-                state.sparse[env, agent] = state.value[env, item_recipe(held)]
+                state.sparse[env, agent] = state.value[0, item_recipe(held)]
                 state.held[env, agent] = 0
         elif held == 0:
             if terrain == ONION_DISPENSER:
@@ -189,7 +250,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         if choice < STAY:
             state.facing[env, agent] = choice
             next = ahead(cell, choice)
-            if (state.terrain[env, next] & 7) == FLOOR:
+            if (state.terrain[0, next] & 7) == FLOOR:
                 cell = next
         return cell
 
@@ -203,7 +264,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
                 if params.old_dynamics == 1 and item_tick(soup) == 0 and num_ingredients(soup) == 3:
                     soup += TICK
                 tick = item_tick(soup)
-                if tick > 0 and tick <= state.cook_time[env, item_recipe(soup)]:
+                if tick > 0 and tick <= state.cook_time[0, item_recipe(soup)]:
                     soup += TICK
                 state.item[env, pot] = soup
             pot += 1
@@ -230,13 +291,11 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
             state.place[env, 0] = to_one
             state.place[env, 1] = to_two
         cook(params, state, env)
+        note_changes(state, env)
         served = state.sparse[env, 0] + state.sparse[env, 1]
         for agent in range(2):
             io.reward[env, agent] = served + params.reward_shaping_factor * state.shaped[env, agent]
 
-    observe, global_state = overcooked_observation.observation(
-        Params, State, width, height, num_surfaces, num_pots, channels_first
-    )
     reset, reset_agent = overcooked_start.start(Params, State, num_surfaces, num_pots)
     return Rules(
         key=f"overcooked {width} {height} {num_surfaces} {num_pots} {channels_first}",
@@ -249,6 +308,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         observe=observe,
         reset=reset,
         reset_agent=reset_agent,
+        relayout=relayout(width * height, num_surfaces),
         global_state=global_state,
         num_choices=NUM_ACTIONS,
     )

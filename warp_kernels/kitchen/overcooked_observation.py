@@ -31,11 +31,11 @@ URGENCY = 25
 
 def observation(
     params: type, state: type, width: int, height: int, num_surfaces: int, num_pots: int, channels_first: bool
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, Any]:
     """Build the observation of an agent and the global state.
 
-    An agent remembers in ``seen_item``, ``seen_place`` and ``seen_player`` what its row of ``io.obs`` shows. A step
-    writes only the cells of surfaces and players that differ from it.
+    State remembers in ``seen_*`` what the rows of ``io.obs`` show. At the end of the rules of a step, ``note_changes``
+    compares State with it, and ``observe`` writes only the cells of surfaces and players that differ.
 
     Args:
         params: Warp struct of environment parameters.
@@ -81,20 +81,21 @@ def observation(
         put(row, cell, 21, wp.where(tick > cook_time, 1, 0))
 
     @wp.func(inline=True)
-    def put_surface(row: wp.array(dtype=float), state: State, env: int, surface: int, item: int):
+    def put_surface(row: wp.array(dtype=float), state: State, surface: int, item: int):
         """Write the layers of the item on a surface."""
-        cell = state.surface[env, surface]
+        cell = state.surface[0, surface]
         if surface < num_pots:
-            put_soup(row, cell, item, state.cook_time[env, item_recipe(item)])
+            put_soup(row, cell, item, state.cook_time[0, item_recipe(item)])
         else:
             put_item(row, cell, item)
 
     @wp.func(inline=True)
-    def put_player(row: wp.array(dtype=float), cell: int, who: int, facing: int, item: int, there: int):
+    def put_player(row: wp.array(dtype=float), cell: int, who: int, pose: int, there: int):
         """Write the layers of a player, itself (0) or the other (1): 1s and its item, or zeros to remove it."""
         put(row, cell, who, there)
-        put(row, cell, 2 + 4 * who + facing, there)
-        put_item(row, cell, item)
+        put(row, cell, 2 + 4 * who + (pose & 3), there)
+        if pose >= 4:
+            put_item(row, cell, (pose >> 2) * there)
 
     @wp.func(inline=True)
     def put_urgency(row: wp.array(dtype=float), urgent: int):
@@ -108,7 +109,7 @@ def observation(
         return wp.where(io.max_steps > 0 and io.max_steps - io.step[env] < URGENT_STEPS, 1, 0)
 
     @wp.func
-    def put_kitchen(row: wp.array(dtype=float), state: State, env: int):
+    def put_kitchen(row: wp.array(dtype=float), state: State):
         """Write the layers of the terrain, and zeros elsewhere."""
         index = int(0)
         while index < size:
@@ -116,7 +117,7 @@ def observation(
             index += 1
         cell = int(0)
         while cell < cells:
-            kind = state.terrain[env, cell] & 7
+            kind = state.terrain[0, cell] & 7
             layer = wp.where(kind == POT, 10, wp.where(kind == COUNTER, 11, 0))
             layer = wp.where(kind == ONION_DISPENSER, 12, wp.where(kind == TOMATO_DISPENSER, 13, layer))
             layer = wp.where(kind == DISH_DISPENSER, 14, wp.where(kind == SERVING, 15, layer))
@@ -125,58 +126,77 @@ def observation(
             cell += 1
 
     @wp.func(inline=True)
-    def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the cells whose surface or player differs from what the row shows; at the start, all cells."""
-        row = io.obs[env, agent]
-        urgent = is_urgent(io, env)
-        if state.seen_place[env, agent, 0] < 0:
-            put_kitchen(row, state, env)
-            surface = int(0)
-            while surface < num_surfaces:
-                state.seen_item[env, agent, surface] = 0
-                surface += 1
-            if urgent == 1:
-                put_urgency(row, 1)
-        elif row[URGENCY * layer_stride] != float(urgent):
-            put_urgency(row, urgent)
+    def note_changes(state: State, env: int):
+        """Compare State with what the observations show: list changed surfaces, and keep the old cells of players."""
+        count = int(0)
         surface = int(0)
         while surface < num_surfaces:
             item = state.item[env, surface]
-            if item != state.seen_item[env, agent, surface]:
-                put_surface(row, state, env, surface, item)
-                state.seen_item[env, agent, surface] = item
+            if item != state.seen_item[env, surface]:
+                state.seen_item[env, surface] = item
+                state.changed[env, count] = surface
+                count += 1
             surface += 1
-        for who in range(2):  # before any player is written, as one may have moved to the cell of the other
-            player = wp.where(who == 0, agent, 1 - agent)
-            cell = state.seen_place[env, agent, who]
-            shown = state.seen_player[env, agent, who]
-            now = state.facing[env, player] | (state.held[env, player] << 2)
-            if cell >= 0 and (cell != state.place[env, player] or shown != now):
-                put_player(row, cell, who, shown & 3, 0, 0)
+        state.num_changed[env] = count
+        for player in range(2):
+            state.was_place[env, player] = state.seen_place[env, player]
+            state.was_pose[env, player] = state.seen_pose[env, player]
+            state.seen_place[env, player] = state.place[env, player]
+            state.seen_pose[env, player] = state.facing[env, player] | (state.held[env, player] << 2)
+
+    @wp.func
+    def put_all(row: wp.array(dtype=float), state: State, env: int, first: int, urgent: int):
+        """Write all layers, with one player as itself and the other one as the other."""
+        put_kitchen(row, state)
+        if urgent == 1:
+            put_urgency(row, 1)
+        surface = int(0)
+        while surface < num_surfaces:
+            item = state.item[env, surface]
+            if item != 0:
+                put_surface(row, state, surface, item)
+            surface += 1
         for who in range(2):
-            player = wp.where(who == 0, agent, 1 - agent)
-            cell = state.place[env, player]
-            facing = state.facing[env, player]
-            held = state.held[env, player]
-            now = facing | (held << 2)
-            if cell != state.seen_place[env, agent, who] or now != state.seen_player[env, agent, who]:
-                put_player(row, cell, who, facing, held, 1)
-                state.seen_place[env, agent, who] = cell
-                state.seen_player[env, agent, who] = now
+            player = wp.where(who == 0, first, 1 - first)
+            pose = state.facing[env, player] | (state.held[env, player] << 2)
+            put_player(row, state.place[env, player], who, pose, 1)
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write what has changed in this step; at the start of an episode, everything."""
+        row = io.obs[env, agent]
+        urgent = is_urgent(io, env)
+        if state.is_blank[env, agent] == 1:
+            state.is_blank[env, agent] = 0
+            put_all(row, state, env, agent, urgent)
+        else:
+            if state.seen_urgent[env, agent] != urgent:
+                put_urgency(row, urgent)
+            count = state.num_changed[env]
+            while count > 0:
+                count -= 1
+                surface = state.changed[env, count]
+                put_surface(row, state, surface, state.seen_item[env, surface])
+            for who in range(2):  # before any player is written, as one may have moved to the cell of the other
+                player = wp.where(who == 0, agent, 1 - agent)
+                cell = state.was_place[env, player]
+                pose = state.was_pose[env, player]
+                if cell != state.seen_place[env, player] or pose != state.seen_pose[env, player]:
+                    put_player(row, cell, who, pose, 0)
+            for who in range(2):
+                player = wp.where(who == 0, agent, 1 - agent)
+                cell = state.seen_place[env, player]
+                pose = state.seen_pose[env, player]
+                if cell != state.was_place[env, player] or pose != state.was_pose[env, player]:
+                    put_player(row, cell, who, pose, 1)
+        state.seen_urgent[env, agent] = urgent
 
     @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the layers as player 0 observes them, then the time."""
         if agent == 0:
             row = io.global_state[env]
-            put_kitchen(row, state, env)
-            put_urgency(row, is_urgent(io, env))
-            surface = int(0)
-            while surface < num_surfaces:
-                put_surface(row, state, env, surface, state.item[env, surface])
-                surface += 1
-            for who in range(2):
-                put_player(row, state.place[env, who], who, state.facing[env, who], state.held[env, who], 1)
+            put_all(row, state, env, 0, is_urgent(io, env))
             row[size] = float(io.step[env]) / float(wp.max(io.max_steps, 1))
 
-    return observe, global_state
+    return note_changes, observe, global_state

@@ -33,15 +33,16 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
         surface = int(0)
         while surface < num_surfaces:
             state.item[env, surface] = 0
+            state.seen_item[env, surface] = 0
             surface += 1
-        one = state.start[env, 0]
-        two = state.start[env, 1]
+        one = state.start[0, 0]
+        two = state.start[0, 1]
         if params.random_start_pos == 1:
             word = philox.bits(rng, 0, philox.RESET, 1)
             first = philox.below(word[0], params.num_floor)
             second = philox.below(word[1], params.num_floor - 1)
-            one = state.floor[env, first]
-            two = state.floor[env, second + wp.where(second >= first, 1, 0)]
+            one = state.floor[0, first]
+            two = state.floor[0, second + wp.where(second >= first, 1, 0)]
         state.place[env, 0] = one
         state.place[env, 1] = two
         pot = int(0)
@@ -50,11 +51,12 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             if philox.unit(word[0]) < params.rnd_obj_prob_thresh:
                 cooks = philox.unit(word[3]) < params.rnd_obj_prob_thresh
                 state.item[env, pot] = random_soup(word[1], word[2]) + wp.where(cooks, TICK, 0)
+            state.seen_item[env, pot] = state.item[env, pot]
             pot += 1
 
     @wp.func(inline=True)
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
-        """Turn the player north, fill its hands, and mark its observation as one to write in full."""
+        """Turn the player north and fill its hands; its next observation is written in full."""
         state.facing[env, agent] = 0
         held = int(0)
         word = philox.bits(rng, agent, philox.RESET, 0)
@@ -63,7 +65,8 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             held = wp.where(kind < 0.8, ONION, random_soup(word[1], word[2]))
             held = wp.where(kind < 0.2, DISH, held)
         state.held[env, agent] = held
-        for who in range(2):
-            state.seen_place[env, agent, who] = -1
+        state.seen_place[env, agent] = state.place[env, agent]
+        state.seen_pose[env, agent] = held << 2
+        state.is_blank[env, agent] = 1
 
     return reset, reset_agent

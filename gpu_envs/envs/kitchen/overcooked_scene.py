@@ -201,7 +201,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     solid = of_kind(*range(1, 7))
     onions, tomatoes = of_kind(items.ONION_DISPENSER), of_kind(items.TOMATO_DISPENSER)
     dishes, window = of_kind(items.DISH_DISPENSER), of_kind(items.SERVING)
-    crates = [pen.box(0.0, 0.0, half, color) for pen in (onions, tomatoes) for half, color in (((0.4, 0.4), EDGE), ((0.34, 0.34), WOOD))]
+    crates = [
+        pen.box(0.0, 0.0, half, color)
+        for pen in (onions, tomatoes)
+        for half, color in (((0.4, 0.4), EDGE), ((0.34, 0.34), WOOD))
+    ]
     heap = [(-0.16, 0.13), (0.16, 0.13), (0.0, -0.13)]
     ground = join(
         floor.box(0.0, 0.0, (0.49, 0.49), TILE),

@@ -72,7 +72,9 @@ def check(settings: Mapping[str, Any]) -> None:
             raise ConfigError(f"{have}: expected {lacks}, too; set both or neither")
     for one, other in EXCLUSIVE:
         if one in settings and other in settings:
-            raise ConfigError(f"{one}: expected no {other} besides, got both (the layout may have one); set one of them")
+            raise ConfigError(
+                f"{one}: expected no {other} besides, got both (the layout may have one); set one of them"
+            )
     orders = settings["start_all_orders"]
     for name in ("recipe_values", "recipe_times"):
         if name in settings and len(settings[name]) != len(orders):
