@@ -1,7 +1,7 @@
 """Overcooked: two cooks fill pots, cook soups and serve them, as overcooked_ai 1.1.0.
 
-Cells are numbered column by column from the upper left corner: ``x * height + y``. Surfaces are the pots and counters
-beside a floor cell, pots first; only they hold items.
+Cells are numbered column by column from the upper left corner: ``x * height + y``. Surfaces are the pots, then the
+counters beside a floor cell; only they hold items.
 """
 
 from functools import cache
@@ -93,14 +93,12 @@ class State:
     sparse: wp.array2d(dtype=float)  # (E, A) reward of soups that the player served in this step
     shaped: wp.array2d(dtype=float)  # (E, A) shaped reward of the player in this step
     seen_item: wp.array2d(dtype=int)  # (E, S) item on the surface in the last observations
-    seen_place: wp.array2d(dtype=int)  # (E, A) cell of the player in the last observations
-    seen_pose: wp.array2d(dtype=int)  # (E, A) orientation + 4 * item in hands in the last observations
+    seen_player: wp.array2d(dtype=int)  # (E, A) cell + 4096 (orientation + 4 * item in hands) in the last observations
     seen_urgent: wp.array2d(dtype=int)  # (E, A) 1: the agent's last observation says that time is short
     is_blank: wp.array2d(dtype=int)  # (E, A) 1: the agent's next observation is written in full
     num_changed: wp.array(dtype=int)  # (E,) number of surfaces that this step has changed
     changed: wp.array2d(dtype=int)  # (E, S) these surfaces
-    was_place: wp.array2d(dtype=int)  # (E, A) seen_place of the step before
-    was_pose: wp.array2d(dtype=int)  # (E, A) seen_pose of the step before
+    was_player: wp.array2d(dtype=int)  # (E, A) seen_player of the step before
     # Tables that all worlds share: row 0.
     terrain: wp.array2d(dtype=int)  # (E, C) kind of terrain in bits 0 to 2, index of the surface from bit 3 on
     surface: wp.array2d(dtype=int)  # (E, S) cell of the surface
@@ -111,23 +109,11 @@ class State:
 
 
 DENSE = (
-    *(
-        "place",
-        "facing",
-        "held",
-        "item",
-        "sparse",
-        "shaped",
-        "seen_item",
-        "seen_place",
-        "seen_pose",
-        "seen_urgent",
-        "is_blank",
-    ),
-    *("changed", "was_place", "was_pose"),
+    *("place", "facing", "held", "item", "sparse", "shaped"),
+    *("seen_item", "seen_player", "seen_urgent", "is_blank", "changed", "was_player"),
 )
 """Fields of State that kernels view with constant sizes."""
-SCRATCH = ("num_changed", "changed", "was_place", "was_pose")
+SCRATCH = ("num_changed", "changed", "was_player")
 """Fields of State that carry nothing to the next step."""
 
 
@@ -183,9 +169,8 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
 
         ``in_use`` counts pots before any action of this step, as in the original.
         """
-        dishes = int(0)
-        for player in range(2):
-            dishes += wp.where(item_kind(state.held[env, player]) == DISH, 1, 0)
+        dishes = wp.where(item_kind(state.held[env, 0]) == DISH, 1, 0)
+        dishes += wp.where(item_kind(state.held[env, 1]) == DISH, 1, 0)
         lying = int(0)
         surface = int(num_pots)
         while surface < num_surfaces:
@@ -193,7 +178,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
             surface += 1
         return lying == 0 and dishes < in_use
 
-    @wp.func
+    @wp.func(inline=True)
     def use_pot(params: Params, state: State, env: int, agent: int, pot: int):
         """Start to cook, take a ready soup on a dish, or add an ingredient; return the shaped reward."""
         soup = state.item[env, pot]
@@ -208,14 +193,14 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
                 state.held[env, agent] = soup & (TICK - 1)
                 state.item[env, pot] = 0
                 shaped = params.soup_pickup_reward
-        elif kind == ONION or kind == TOMATO:
+        elif kind == ONION or kind == TOMATO:  # noqa: SIM109  # Warp has no tuples here
             if item_tick(soup) == 0 and num_ingredients(soup) < params.max_num_ingredients:
                 state.item[env, pot] = (soup | SOUP) + wp.where(kind == ONION, 1 << 3, 16 << 3)
                 state.held[env, agent] = 0
                 shaped = params.placement_in_pot_reward
         return shaped
 
-    @wp.func
+    @wp.func(inline=True)
     def interact(params: Params, state: State, env: int, agent: int, in_use: int):
         """Use the thing in front of the player; write held, item, sparse and shaped."""
         there = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
@@ -274,15 +259,17 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         """Interact in the order of players, move unless players collide, then cook; write all of State and rewards."""
         first = int(io.choice[env, 0, 0])
         second = int(io.choice[env, 1, 0])
-        for agent in range(2):
-            state.sparse[env, agent] = 0.0
-            state.shaped[env, agent] = 0.0
+        state.sparse[env, 0] = 0.0
+        state.sparse[env, 1] = 0.0
+        state.shaped[env, 0] = 0.0
+        state.shaped[env, 1] = 0.0
         if first == INTERACT or second == INTERACT:
             in_use = pots_in_use(params, state, env)
-            if first == INTERACT:
-                interact(params, state, env, 0, in_use)
-            if second == INTERACT:
-                interact(params, state, env, 1, in_use)
+            agent = int(0)
+            while agent < 2:
+                if wp.where(agent == 0, first, second) == INTERACT:
+                    interact(params, state, env, agent, in_use)
+                agent += 1
         one = state.place[env, 0]
         two = state.place[env, 1]
         to_one = wanted_cell(state, env, 0, first)
@@ -293,8 +280,8 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         cook(params, state, env)
         note_changes(state, env)
         served = state.sparse[env, 0] + state.sparse[env, 1]
-        for agent in range(2):
-            io.reward[env, agent] = served + params.reward_shaping_factor * state.shaped[env, agent]
+        io.reward[env, 0] = served + params.reward_shaping_factor * state.shaped[env, 0]
+        io.reward[env, 1] = served + params.reward_shaping_factor * state.shaped[env, 1]
 
     reset, reset_agent = overcooked_start.start(Params, State, num_surfaces, num_pots)
     return Rules(
@@ -311,4 +298,5 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         relayout=relayout(width * height, num_surfaces),
         global_state=global_state,
         num_choices=NUM_ACTIONS,
+        max_unroll=1,  # unrolled, it compiles for a quarter longer, and steps no faster
     )

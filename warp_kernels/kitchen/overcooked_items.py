@@ -21,6 +21,7 @@ __all__ = [
     "TICK",
     "TOMATO",
     "TOMATO_DISPENSER",
+    "figure",
     "item_kind",
     "item_recipe",
     "item_tick",
@@ -45,6 +46,12 @@ NUM_RECIPES = 256
 """Number of recipes that an item can have, also those that no pot holds."""
 NUM_LAYERS = 26
 """Number of layers of an observation."""
+
+
+@wp.func(inline=True)
+def figure(cell: int, facing: int, held: int):
+    """Return a player as a number: its cell in bits 0 to 11, its orientation in 12 and 13, then the item it holds."""
+    return cell | (facing << 12) | (held << 14)
 
 
 @wp.func(inline=True)

@@ -17,6 +17,7 @@ from warp_kernels.kitchen.overcooked_items import (
     SOUP,
     TOMATO,
     TOMATO_DISPENSER,
+    figure,
     item_kind,
     item_recipe,
     item_tick,
@@ -55,7 +56,7 @@ def observation(
     def put(row: wp.array(dtype=float), cell: int, layer: int, value: int):
         row[cell * cell_stride + layer * layer_stride] = float(value)
 
-    @wp.func(inline=True)
+    @wp.func
     def put_item(row: wp.array(dtype=float), cell: int, item: int):
         """Write the layers of an item on a counter or in hands."""
         kind = item_kind(item)
@@ -67,7 +68,7 @@ def observation(
         put(row, cell, 23, wp.where(kind == ONION, 1, 0))
         put(row, cell, 24, wp.where(kind == TOMATO, 1, 0))
 
-    @wp.func(inline=True)
+    @wp.func
     def put_soup(row: wp.array(dtype=float), cell: int, soup: int, cook_time: int):
         """Write the layers of the soup in a pot."""
         tick = item_tick(soup)
@@ -89,15 +90,17 @@ def observation(
         else:
             put_item(row, cell, item)
 
-    @wp.func(inline=True)
-    def put_player(row: wp.array(dtype=float), cell: int, who: int, pose: int, there: int):
+    @wp.func
+    def put_player(row: wp.array(dtype=float), who: int, player: int, there: int):
         """Write the layers of a player, itself (0) or the other (1): 1s and its item, or zeros to remove it."""
+        cell = wp.min(player & 4095, cells - 1)
+        held = player >> 14
         put(row, cell, who, there)
-        put(row, cell, 2 + 4 * who + (pose & 3), there)
-        if pose >= 4:
-            put_item(row, cell, (pose >> 2) * there)
+        put(row, cell, 2 + 4 * who + ((player >> 12) & 3), there)
+        if held > 0:
+            put_item(row, cell, held * there)
 
-    @wp.func(inline=True)
+    @wp.func
     def put_urgency(row: wp.array(dtype=float), urgent: int):
         cell = int(0)
         while cell < cells:
@@ -108,7 +111,7 @@ def observation(
     def is_urgent(io: IO, env: int):
         return wp.where(io.max_steps > 0 and io.max_steps - io.step[env] < URGENT_STEPS, 1, 0)
 
-    @wp.func
+    @wp.func(inline=True)
     def put_kitchen(row: wp.array(dtype=float), state: State):
         """Write the layers of the terrain, and zeros elsewhere."""
         index = int(0)
@@ -126,6 +129,10 @@ def observation(
             cell += 1
 
     @wp.func(inline=True)
+    def player_of(state: State, env: int, player: int):
+        return figure(state.place[env, player], state.facing[env, player], state.held[env, player])
+
+    @wp.func(inline=True)
     def note_changes(state: State, env: int):
         """Compare State with what the observations show: list changed surfaces, and keep the old cells of players."""
         count = int(0)
@@ -138,13 +145,12 @@ def observation(
                 count += 1
             surface += 1
         state.num_changed[env] = count
-        for player in range(2):
-            state.was_place[env, player] = state.seen_place[env, player]
-            state.was_pose[env, player] = state.seen_pose[env, player]
-            state.seen_place[env, player] = state.place[env, player]
-            state.seen_pose[env, player] = state.facing[env, player] | (state.held[env, player] << 2)
+        state.was_player[env, 0] = state.seen_player[env, 0]
+        state.was_player[env, 1] = state.seen_player[env, 1]
+        state.seen_player[env, 0] = player_of(state, env, 0)
+        state.seen_player[env, 1] = player_of(state, env, 1)
 
-    @wp.func
+    @wp.func(inline=True)
     def put_all(row: wp.array(dtype=float), state: State, env: int, first: int, urgent: int):
         """Write all layers, with one player as itself and the other one as the other."""
         put_kitchen(row, state)
@@ -156,10 +162,8 @@ def observation(
             if item != 0:
                 put_surface(row, state, surface, item)
             surface += 1
-        for who in range(2):
-            player = wp.where(who == 0, first, 1 - first)
-            pose = state.facing[env, player] | (state.held[env, player] << 2)
-            put_player(row, state.place[env, player], who, pose, 1)
+        put_player(row, 0, player_of(state, env, first), 1)
+        put_player(row, 1, player_of(state, env, 1 - first), 1)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -177,18 +181,17 @@ def observation(
                 count -= 1
                 surface = state.changed[env, count]
                 put_surface(row, state, surface, state.seen_item[env, surface])
-            for who in range(2):  # before any player is written, as one may have moved to the cell of the other
-                player = wp.where(who == 0, agent, 1 - agent)
-                cell = state.was_place[env, player]
-                pose = state.was_pose[env, player]
-                if cell != state.seen_place[env, player] or pose != state.seen_pose[env, player]:
-                    put_player(row, cell, who, pose, 0)
-            for who in range(2):
-                player = wp.where(who == 0, agent, 1 - agent)
-                cell = state.seen_place[env, player]
-                pose = state.seen_pose[env, player]
-                if cell != state.was_place[env, player] or pose != state.was_pose[env, player]:
-                    put_player(row, cell, who, pose, 1)
+            own = state.seen_player[env, agent]
+            other = state.seen_player[env, 1 - agent]
+            own_before = state.was_player[env, agent]
+            other_before = state.was_player[env, 1 - agent]
+            if own != own_before:  # remove both before any is written: one may have moved to the cell of the other
+                put_player(row, 0, own_before, 0)
+            if other != other_before:
+                put_player(row, 1, other_before, 0)
+                put_player(row, 1, other, 1)
+            if own != own_before:
+                put_player(row, 0, own, 1)
         state.seen_urgent[env, agent] = urgent
 
     @wp.func(inline=True)

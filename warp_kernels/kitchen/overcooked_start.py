@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.kitchen.overcooked_items import DISH, ONION, SOUP, TICK
+from warp_kernels.kitchen.overcooked_items import DISH, ONION, SOUP, TICK, figure
 
 __all__ = ["start"]
 
@@ -65,8 +65,7 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             held = wp.where(kind < 0.8, ONION, random_soup(word[1], word[2]))
             held = wp.where(kind < 0.2, DISH, held)
         state.held[env, agent] = held
-        state.seen_place[env, agent] = state.place[env, agent]
-        state.seen_pose[env, agent] = held << 2
+        state.seen_player[env, agent] = figure(state.place[env, agent], 0, held)
         state.is_blank[env, agent] = 1
 
     return reset, reset_agent

@@ -35,8 +35,8 @@ LAYOUTS: dict[str, dict[str, Any]] = {
         **_ONIONS,
     },
 }
-"""Settings of the layouts of overcooked_ai 1.1.0 by their names there. ``counter_circuit_o_1order`` is the counter circuit
-of Carroll et al. (2019); ``counter_circuit`` has the tomatoes and orders that the package gave it later."""
+"""Settings of the layouts of overcooked_ai 1.1.0 by their names there. ``counter_circuit_o_1order`` is the counter
+circuit of Carroll et al. (2019); ``counter_circuit`` has the tomatoes and orders that the package gave it later."""
 
 
 class Kitchen:
@@ -45,7 +45,7 @@ class Kitchen:
     Attributes:
         width: Number of columns.
         height: Number of rows.
-        surfaces: Cells of the pots and counters beside a floor cell, pots first.
+        surfaces: Cells of the pots, then of the counters beside a floor cell.
         num_pots: Number of pots among them.
         floor: Floor cells.
         start: Cells where the two players start.
@@ -62,7 +62,8 @@ class Kitchen:
         kinds = [TERRAIN.index(" " if character in "12" else character) for character in text]
         self.floor: list[int] = [cell for cell, kind in enumerate(kinds) if kind == 0]
         beside = {cell + step for cell in self.floor for step in (-1, 1, -self.height, self.height)}
-        pots, counters = ([cell for cell in sorted(beside) if TERRAIN[kinds[cell]] == kind] for kind in "PX")
+        pots = [cell for cell, kind in enumerate(kinds) if TERRAIN[kind] == "P"]
+        counters = [cell for cell in sorted(beside) if TERRAIN[kinds[cell]] == "X"]
         self.surfaces: list[int] = pots + counters
         self.num_pots = len(pots)
         self.terrain: np.ndarray = np.array(kinds, np.int32)

@@ -3,7 +3,6 @@
 The rules are in ``warp_kernels/kitchen/overcooked.py``, the drawing in ``overcooked_scene.py``.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,8 +40,9 @@ class Config:
     layout_name: str = setting("cramped_room", choices=tuple(LAYOUTS))
     """Kitchen and orders of the original; ignored where ``layout_grid`` is given."""
     layout_grid: Any = None
-    """Kitchen of your own as rows of text, "XXPXX|O 12X|XDXSX" or a list: X counter, O and T onion and tomato dispenser,
-    P pot, D dish dispenser, S serving place, 1 and 2 players, space floor. Its orders are all recipes, unless given."""
+    """Kitchen of your own as rows of text, "XXPXX|O 12X|XDXSX" or a list: X counter, O and T onion and tomato
+    dispenser, P pot, D dish dispenser, S serving place, 1 and 2 players, space floor. Its orders are all recipes,
+    unless given."""
     horizon: int = setting(400, ge=1, le=MAX_INT)
     """Time limit [steps]. The last layer of observations is 1 in the last 40 steps."""
     old_dynamics: bool = setting(False)
@@ -59,7 +59,7 @@ class Config:
     recipe_values: tuple[float, ...] | None = None
     """Reward per recipe of ``start_all_orders``."""
     onion_value: float | None = None
-    """Reward per onion of a recipe; needs ``tomato_value``. Without any of these four settings a recipe is worth 20."""
+    """Reward per onion of a recipe; needs ``tomato_value``. Without any of these settings a recipe is worth 20."""
     tomato_value: float | None = None
     """Reward per tomato of a recipe; needs ``onion_value``."""
     cook_time: int | None = setting(None, ge=0, le=MAX_TIME)
@@ -67,7 +67,7 @@ class Config:
     recipe_times: tuple[int, ...] | None = setting(None, ge=0, le=MAX_TIME)
     """Time to cook per recipe of ``start_all_orders`` [steps]; other recipes take 20."""
     onion_time: int | None = setting(None, ge=0, le=MAX_TIME // 10)
-    """Time to cook per onion [steps]; needs ``tomato_time``. Without any of these four settings a recipe takes 20."""
+    """Time to cook per onion [steps]; needs ``tomato_time``. Without any of these settings a recipe takes 20."""
     tomato_time: int | None = setting(None, ge=0, le=MAX_TIME // 10)
     """Time to cook per tomato [steps]; needs ``onion_time``."""
     max_num_ingredients: int = setting(3, ge=1, le=MAX_INGREDIENTS)
@@ -189,14 +189,12 @@ def build(config: Config) -> EnvDefinition:
             "sparse": (players,),
             "shaped": (players,),
             "seen_item": integers((surfaces,), *items),
-            "seen_place": integers((players,), *inner),
-            "seen_pose": integers((players,), 0, 4 * TICK - 1),
+            "seen_player": integers((players,), 0, MAX_INT),
             "seen_urgent": index((players,), 2),
             "is_blank": index((players,), 2),
             "num_changed": integers((), 0, surfaces),
             "changed": index((surfaces,), surfaces),
-            "was_place": integers((players,), *inner),
-            "was_pose": integers((players,), 0, 4 * TICK - 1),
+            "was_player": integers((players,), 0, MAX_INT),
             "terrain": integers((cells,), 0, 8 * max(surfaces, 1)),
             "surface": index((surfaces,), cells),
             "floor": index((len(kitchen.floor),), cells),
