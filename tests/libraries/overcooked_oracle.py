@@ -28,7 +28,7 @@ TRACED = (
     dict(layout_name="counter_circuit", horizon=200),
     dict(layout_name="forced_coordination", old_dynamics=True, horizon=200),
     dict(
-        layout_grid="XXPXPX|O1XX2T|X  X S|XDX XX|XXXTXX", horizon=100, start_bonus_orders=[[TOMATO, ONION]],
+        layout_grid="XXPXPX|O1  2T|X  X S|XDX XX|XXXTXX", horizon=100, start_bonus_orders=[[TOMATO, ONION]],
         onion_value=3, tomato_value=7, onion_time=2, tomato_time=3, order_bonus=3,
         rew_shaping_params={"PLACEMENT_IN_POT_REW": 1, "DISH_PICKUP_REWARD": 2, "SOUP_PICKUP_REWARD": 4},
     ),
@@ -163,27 +163,34 @@ def kitchen_of(mdp):
 
 
 class Cook:
-    """A player that goes to something useful or random, and uses it; a quarter of its actions are random."""
+    """A player that goes to something useful or random, and uses it; some of its actions are random."""
 
     def __init__(self, mdp, index, rng):
         self.mdp, self.index, self.rng, self.goal = mdp, index, rng, None
 
     def wishes(self, state):
-        """Return the kinds of terrain that are useful now."""
-        item = state.players[self.index].held_object
+        """Return the places that are useful now."""
+        of, item = self.mdp.terrain_pos_dict, state.players[self.index].held_object
+        pots = {pot: state.objects.get(pot) for pot in of["P"]}
+        ready = [pot for pot, soup in pots.items() if soup is not None and not soup.is_idle]
+        idle = [pot for pot, soup in pots.items() if soup is not None and soup.is_idle]
+        open_pots = [pot for pot in of["P"] if pot not in ready]
         if item is None:
-            return "OTDPPX"
-        return {"dish": "PPPX", "soup": "SSSX"}.get(item.name, "PPPPX")
+            full = [pot for pot in idle if pots[pot].is_full]
+            items = [place for place in of["X"] if place in state.objects]
+            return full * 3 or [*of["D"] * 2 * len(ready), *idle, *of["O"], *of["T"], *items]
+        if self.rng.random() < 0.15:
+            return of["X"]
+        return {"dish": ready, "soup": of["S"]}.get(item.name, open_pots) or of["X"]
 
     def act(self, state):
         """Return an action."""
         player = state.players[self.index]
-        if self.goal is None or self.rng.random() < 0.1:
-            kind = str(self.rng.choice(list(self.wishes(state))))
-            places = self.mdp.terrain_pos_dict[kind]
+        if self.goal is None or self.rng.random() < 0.05:
+            places = self.wishes(state)
             self.goal = places[self.rng.integers(len(places))] if places else None
         way = None if self.goal is None else self.first_step(player)
-        if way is None or self.rng.random() < 0.25:
+        if way is None or self.rng.random() < 0.15:
             self.goal = None if way is None else self.goal
             return int(self.rng.integers(6))
         if way == Action.INTERACT:
@@ -210,7 +217,8 @@ class Cook:
 def record(settings, steps, seed):
     """Play an original; return the arrays of its transitions, with a leading number of steps, by name."""
     env, rng, kept = make(**settings), np.random.default_rng(seed), {}
-    start = env.mdp.get_random_start_state_fn(True, 0.3 if env.mdp.recipe_config.get("max_num_ingredients", 3) >= 3 else 0)
+    most = env.mdp.recipe_config.get("max_num_ingredients", 3)
+    start = env.mdp.get_random_start_state_fn(True, 0.3 if most >= 3 else 0.0)
     cooks = [Cook(env.mdp, index, rng) for index in range(2)]
     np.random.seed(seed)
     env.state = start()

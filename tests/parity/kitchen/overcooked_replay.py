@@ -44,12 +44,14 @@ def counts_of(kitchen, trace):
     dish = (trace["held"] != 1) & (trace["after_held"] == 1) & (counter == after_counter).all(1)[:, None]
     moves = trace["action"] < 4
     still = moves & (trace["place"] == trace["after_place"]) & (trace["facing"] == trace["action"])
+    served = (trace["held"] & 7 == 4) & (trace["after_held"] == 0) & (counter == after_counter).all(1)[:, None]
+    added = (before_pot >> 11 == 0) & (after_pot > before_pot) & (after_pot & 2047 != before_pot)
     return {
         "steps": len(trace["step"]),
-        "ingredients": int(((before_pot >> 11 == 0) & (after_pot > before_pot) & (after_pot - before_pot < 2048)).sum()),
+        "ingredients": int(added.sum()),
         "soups that start": int(((before_pot >> 11 == 0) & (after_pot >> 11 > 0)).sum()),
         "soups taken": int(((before_pot != 0) & (after_pot == 0)).sum()),
-        "served": int(((trace["held"] & 7 == 4) & (trace["after_held"] == 0) & (counter == after_counter).all(1)[:, None]).sum()),
+        "served": int(served.sum()),
         "rewards": int((trace["sparse"] > 0).sum()),
         "dishes with shaped reward": int((dish & (trace["shaped"] > 0)).sum()),
         "dishes without": int((dish & (trace["shaped"] == 0)).sum()),
