@@ -76,7 +76,7 @@ class Config:
     """Shaped rewards by name, a dict: PLACEMENT_IN_POT_REW (default 3), DISH_PICKUP_REWARD (3) and SOUP_PICKUP_REWARD
     (5)."""
     reward_shaping_factor: float = setting(0.0)
-    """Factor of the agent's own shaped reward in its reward, as in the original's trainer. 0: it is in ``info`` only."""
+    """Factor of the agent's own shaped reward in its reward, as in the original's trainer; 0: only ``info`` has it."""
     random_start_pos: bool = setting(False)
     """Start players on random floor cells."""
     rnd_obj_prob_thresh: float = setting(0.0, ge=0.0, le=1.0)
