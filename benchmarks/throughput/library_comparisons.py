@@ -121,6 +121,13 @@ def _foraging(worlds: int) -> Round:
     )
 
 
+def _overcooked(worlds: int) -> Round:
+    goals = {"JaxMARL": ">= 20"} if worlds == 4096 else {}
+    theirs = peer("JaxMARL", "jaxmarl", "overcooked", worlds)
+    case = Case("Overcooked-v0", worlds, config={"old_dynamics": True})
+    return Round(world_count(worlds), (*core_contenders(case), theirs), goals, quick=bool(goals))
+
+
 def _game(env_id: str) -> tuple[Round, Round]:
     """Return two rounds: steps with observations, and random games without them."""
 
@@ -179,6 +186,13 @@ COMPARISONS = (
         "LevelBasedForaging-v0 compared with lbforaging",
         "LevelBasedForaging-v0",
         tuple(map(_foraging, (1, 4096))),
+        along="worlds",
+    ),
+    ComparisonGroup(
+        "peers-overcooked",
+        "Overcooked-v0 compared with JaxMARL",
+        "Overcooked-v0",
+        tuple(map(_overcooked, (1, 4096))),
         along="worlds",
     ),
     ComparisonGroup(

@@ -58,7 +58,7 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
     about = json.loads((out / FINISHED).read_text())
     result: dict[str, Any] = {"seed": seed, "exit": about["exit"], "wall": about["wall"], "commit": about["commit"]}
     result |= progress_of(task, out) | {"checkpoint": str(checkpoint.find(policies_in(task, out)))}
-    return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES)
+    return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES, task.judged_with)
 
 
 def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | None:
