@@ -166,11 +166,11 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "learner": dict(
             rollout_length=100,
             learning_rate=1e-3,
+            learning_rate_final=0.0,
             gamma=0.99,
             entropy_coef=0.01,
             reward_scale=0.1,
-            learning_rate_final=0.0,
-        ),  # fmt: skip
+        ),
     },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
