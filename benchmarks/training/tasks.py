@@ -90,8 +90,8 @@ _LBF = (
 _COOK = "Overcooked-v0 --env-arg old_dynamics=True --env-arg reward_shaping_factor=1.0"
 _COOKED = (
     "IPPO in JAX on JaxMARL 0.2.0's cramped_room with the settings that JaxMARL publishes for Overcooked, after as "
-    "many steps; shaped rewards do not count, and both players receive the reward of a soup. Carroll et al. 2019 show about "
-    "200 per episode (400 for both players) for PPO in self-play"
+    "many steps; shaped rewards do not count, and both players receive the reward of a soup. Carroll et al. 2019 show "
+    "about 200 per episode (400 for both players) for PPO in self-play"
 )
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (

@@ -104,6 +104,9 @@ def random_settings(rng):
     if rng.random() < 0.4:
         names = ("PLACEMENT_IN_POT_REW", "DISH_PICKUP_REWARD", "SOUP_PICKUP_REWARD")
         settings["rew_shaping_params"] = {name: int(rng.integers(0, 9)) for name in names}
+    fixed = {"layout_name", "old_dynamics", "recipe_values"} & settings.keys()
+    if not fixed and rng.random() < 0.6:  # all recipes, so that more soups are worth a reward
+        settings["start_all_orders"] = settings["start_bonus_orders"] = []
     return settings
 
 
