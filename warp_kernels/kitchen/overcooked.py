@@ -148,8 +148,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     @wp.func(inline=True)
     def ahead(cell: int, direction: int):
         """Return the adjacent cell in a direction."""
-        down = wp.where(direction == SOUTH, 1, 0) - wp.where(direction == NORTH, 1, 0)
-        return cell + down + wp.where(direction == EAST, height, 0) - wp.where(direction == WEST, height, 0)
+        return cell + wp.where(direction < EAST, 2 * direction - 1, (5 - 2 * direction) * height)
 
     @wp.func(inline=True)
     def pots_in_use(params: Params, state: State, env: int):
@@ -230,14 +229,12 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
 
     @wp.func(inline=True)
     def wanted_cell(state: State, env: int, agent: int, choice: int):
-        """Turn the player; return the cell that it moves to if no player is in its way."""
+        """Turn the player; return the cell that it moves to if no player is in its way. It has no branches."""
         cell = state.place[env, agent]
-        if choice < STAY:
-            state.facing[env, agent] = choice
-            next = ahead(cell, choice)
-            if (state.terrain[0, next] & 7) == FLOOR:
-                cell = next
-        return cell
+        moves = choice < STAY
+        state.facing[env, agent] = wp.where(moves, choice, state.facing[env, agent])
+        next = wp.where(moves, ahead(cell, choice), cell)
+        return wp.where((state.terrain[0, next] & 7) == FLOOR, next, cell)
 
     @wp.func(inline=True)
     def cook(params: Params, state: State, env: int):
@@ -274,9 +271,9 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         two = state.place[env, 1]
         to_one = wanted_cell(state, env, 0, first)
         to_two = wanted_cell(state, env, 1, second)
-        if to_one != to_two and (to_one != two or to_two != one):
-            state.place[env, 0] = to_one
-            state.place[env, 1] = to_two
+        collide = to_one == to_two or (to_one == two and to_two == one)
+        state.place[env, 0] = wp.where(collide, one, to_one)
+        state.place[env, 1] = wp.where(collide, two, to_two)
         cook(params, state, env)
         note_changes(state, env)
         served = state.sparse[env, 0] + state.sparse[env, 1]

@@ -28,6 +28,7 @@ __all__ = ["URGENT_STEPS", "observation"]
 URGENT_STEPS = 40
 """The last layer is 1 while fewer steps than this are left."""
 URGENCY = 25
+HOLDS: int = wp.constant(1 << 14)  # players with an item are at least this number
 
 
 def observation(
@@ -90,15 +91,17 @@ def observation(
         else:
             put_item(row, cell, item)
 
-    @wp.func
+    @wp.func(inline=True)
     def put_player(row: wp.array(dtype=float), who: int, player: int, there: int):
-        """Write the layers of a player, itself (0) or the other (1): 1s and its item, or zeros to remove it."""
+        """Write 1 or 0 where a player, itself (0) or the other (1), is and in its orientation."""
         cell = wp.min(player & 4095, cells - 1)
-        held = player >> 14
         put(row, cell, who, there)
         put(row, cell, 2 + 4 * who + ((player >> 12) & 3), there)
-        if held > 0:
-            put_item(row, cell, held * there)
+
+    @wp.func
+    def put_held(row: wp.array(dtype=float), player: int, there: int):
+        """Write the layers of the item that a player holds, or zeros to remove it."""
+        put_item(row, wp.min(player & 4095, cells - 1), (player >> 14) * there)
 
     @wp.func
     def put_urgency(row: wp.array(dtype=float), urgent: int):
@@ -162,8 +165,12 @@ def observation(
             if item != 0:
                 put_surface(row, state, surface, item)
             surface += 1
-        put_player(row, 0, player_of(state, env, first), 1)
-        put_player(row, 1, player_of(state, env, 1 - first), 1)
+        own = player_of(state, env, first)
+        other = player_of(state, env, 1 - first)
+        put_player(row, 0, own, 1)
+        put_player(row, 1, other, 1)
+        put_held(row, own, 1)
+        put_held(row, other, 1)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -185,13 +192,22 @@ def observation(
             other = state.seen_player[env, 1 - agent]
             own_before = state.was_player[env, agent]
             other_before = state.was_player[env, 1 - agent]
-            if own != own_before:  # remove both before any is written: one may have moved to the cell of the other
+            if own != own_before:
                 put_player(row, 0, own_before, 0)
+                put_player(row, 0, own, 1)
             if other != other_before:
                 put_player(row, 1, other_before, 0)
                 put_player(row, 1, other, 1)
-            if own != own_before:
-                put_player(row, 0, own, 1)
+            # Remove both items before any is written: one may have moved to the cell of the other.
+            if (own | other | own_before | other_before) >= HOLDS:
+                if own_before >= HOLDS and own != own_before:
+                    put_held(row, own_before, 0)
+                if other_before >= HOLDS and other != other_before:
+                    put_held(row, other_before, 0)
+                if own >= HOLDS and own != own_before:
+                    put_held(row, own, 1)
+                if other >= HOLDS and other != other_before:
+                    put_held(row, other, 1)
         state.seen_urgent[env, agent] = urgent
 
     @wp.func(inline=True)
