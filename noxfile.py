@@ -27,7 +27,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ORACLES = ("lbforaging", "rware")
+ORACLES = ("lbforaging", "overcooked", "rware")
 """Originals of environments, which `make test-parity` plays."""
 
 ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
@@ -110,6 +110,12 @@ def lbforaging(session: nox.Session) -> None:
 @nox.session(default=False, tags=["parity"])
 def rware(session: nox.Session) -> None:
     """RobotWarehouse-v0 against its original."""
+    test(session)
+
+
+@nox.session(default=False, tags=["parity"])
+def overcooked(session: nox.Session) -> None:
+    """Overcooked-v0 against its original."""
     test(session)
 
 

@@ -111,6 +111,14 @@ SMALL = {
         "max_steps": 9,
         "time_limit": "truncation",
     },
+    # kitchens
+    "Overcooked-v0": {
+        "layout_grid": ("XPXPX", "O1 2T", "XDXSX"),
+        "horizon": 9,
+        "cook_time": 2,
+        "reward_shaping_factor": 0.5,
+        "rnd_obj_prob_thresh": 0.4,
+    },
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
     "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
@@ -157,6 +165,8 @@ GROUP = {
     # grids
     "LevelBasedForaging-v0": "player",
     "RobotWarehouse-v0": "robot",
+    # kitchens
+    "Overcooked-v0": "player",
     # classic control
     **dict.fromkeys(
         ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
@@ -189,6 +199,7 @@ SPECIAL = (
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
+    ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
 )
 
 

@@ -130,6 +130,13 @@ def _warehouse(worlds: int) -> Round:
     )
 
 
+def _overcooked(worlds: int) -> Round:
+    goals = {"JaxMARL": ">= 20"} if worlds == 4096 else {}
+    theirs = peer("JaxMARL", "jaxmarl", "overcooked", worlds)
+    case = Case("Overcooked-v0", worlds, config={"old_dynamics": True})
+    return Round(world_count(worlds), (*core_contenders(case), theirs), goals, quick=bool(goals))
+
+
 def _game(env_id: str) -> tuple[Round, Round]:
     """Return two rounds: steps with observations, and random games without them."""
 
@@ -195,6 +202,13 @@ COMPARISONS = (
         "RobotWarehouse-v0 compared with rware",
         "RobotWarehouse-v0",
         tuple(map(_warehouse, (1, 4096))),
+        along="worlds",
+    ),
+    ComparisonGroup(
+        "peers-overcooked",
+        "Overcooked-v0 compared with JaxMARL",
+        "Overcooked-v0",
+        tuple(map(_overcooked, (1, 4096))),
         along="worlds",
     ),
     ComparisonGroup(

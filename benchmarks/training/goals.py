@@ -33,18 +33,21 @@ TRAINED = "trained"
 class Matches:
     """Matchups of one run's policies in one batch of environments; each is played once."""
 
-    def __init__(self, run: Path, episodes: int, seed: int) -> None:
+    def __init__(self, run: Path, episodes: int, seed: int, params: Sequence[tuple[str, float]] = ()) -> None:
         """Load the final policies of a run and create environments.
 
         Args:
             run: Run folder or checkpoint.
             episodes: Episodes per matchup, one per environment.
             seed: Random seed of environments and actions.
+            params: Environment parameters that differ from those of the run.
         """
         self.run, self.seed = run, seed
         self.saved = checkpoint.load(run)
         self.config = TrainConfig.from_json(self.saved.config)
         self.core: Core = make_eval_core(self.config, episodes, seed)
+        if params:
+            self.core.set_params(**dict(params))
         self.sides = members_by_policy(self.config, self.core)
         self._policies: dict[Path, dict[str, Policy]] = {}
         self._results: dict[tuple[tuple[tuple[str, str], ...], bool], dict[str, list[float]]] = {}
@@ -147,7 +150,7 @@ def sources_of(goal: Goal, sides: Iterable[str], judged: str = TRAINED) -> dict[
 
 
 def evaluate_goals(
-    goals: Sequence[Goal], run: Path, episodes: int, seed: int
+    goals: Sequence[Goal], run: Path, episodes: int, seed: int, params: Sequence[tuple[str, float]] = ()
 ) -> dict[str, list[list[float] | None] | dict[str, dict[str, list[float]]]]:
     """Evaluate the goals of a run, and the policies that its bounds name.
 
@@ -156,12 +159,13 @@ def evaluate_goals(
         run: Run folder or checkpoint.
         episodes: Episodes per matchup.
         seed: Random seed of environments and actions.
+        params: Environment parameters that differ from those of the run.
 
     Returns:
         "reached": mean and half-width of the 95 % interval of each goal, None for goals that are not evaluated;
         "others": all measures of random play ("random"), and of the matchups of the bounds by `Goal.reference`.
     """
-    matches = Matches(run, episodes, seed)
+    matches = Matches(run, episodes, seed, params)
     reached: list[list[float] | None] = []
     others = {RANDOM: matches.play(dict.fromkeys(matches.sides, RANDOM), False)}
     for goal in goals:

@@ -145,8 +145,8 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     ]
     if task.zoo:
         lines += [f"The policies of seed 0 are in the package: `gpu-envs eval zoo:{task.name}`.", ""]
-    if any(goal.bound == "jaxmarl" for goal in task.goals):
-        theirs = results["jaxmarl"]
+    for bound in {goal.bound for goal in task.goals if str(goal.bound).startswith("jaxmarl")}:
+        theirs = results[str(bound).replace(" ", "-")]
         returns = ", ".join(f"{value:.2f}" for value in theirs["returns"])
         lines += [
             f"JaxMARL's returns per agent, {len(theirs['returns'])} seeds: {returns}, by `python {theirs['command']}`.",

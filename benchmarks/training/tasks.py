@@ -20,7 +20,7 @@ class Goal:
 
     A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
     These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
-    steps, and those of the model zoo. "jaxmarl" is the result of `jaxmarl_learning`.
+    steps, and those of the model zoo. "jaxmarl" and "jaxmarl overcooked" are results of `jaxmarl_learning`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
@@ -41,7 +41,7 @@ class Goal:
     @property
     def reference(self) -> str | None:
         """Name of the matchup whose result is the bound; None if the bound is not the result of a matchup."""
-        if not isinstance(self.bound, str) or self.bound == "jaxmarl":
+        if not isinstance(self.bound, str) or self.bound.startswith("jaxmarl"):
             return None
         whole = self.bound == self.against or not self.playing
         return self.bound if whole else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
@@ -67,6 +67,8 @@ class TrainingTask:
     """True to store the policies of the first seed in the model zoo."""
     command: Literal["train", "league train"] = "train"
     """Command of ``gpu-envs``. The copies of a league's players become checkpoints by ``gpu-envs league export``."""
+    judged_with: tuple[tuple[str, float], ...] = ()
+    """Environment parameters of the evaluation that differ from those of the training: (name, value)."""
 
 
 _NO_TABLE = "--eval-episodes 0"
@@ -88,6 +90,12 @@ _LBF = (
 _RWARE = (
     "both robots together (rware-tiny-2ag) make at least 18 deliveries. Random robots make nearly none, and the "
     "scripted ones, which see the whole warehouse and not only the cells around them, 29"
+)
+_COOK = "Overcooked-v0 --env-arg old_dynamics=True --env-arg reward_shaping_factor=1.0"
+_COOKED = (
+    "IPPO in JAX on JaxMARL 0.2.0's cramped_room with the settings that JaxMARL publishes for Overcooked, after as "
+    "many steps; shaped rewards do not count, and both players receive the reward of a soup. Carroll et al. 2019 show "
+    "about 200 per episode (400 for both players) for PPO in self-play"
 )
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
@@ -230,6 +238,14 @@ TASKS: Sequence[TrainingTask] = (
         (Goal("return robot", 18.0, greedy=False), Goal("return robot", "random", greedy=False)),
         "chosen",
         _RWARE,
+    ),
+    TrainingTask(
+        "overcooked-ippo",
+        f"{_COOK} --algorithm ippo {_NO_TABLE}",
+        (Goal("return player", "jaxmarl overcooked", greedy=False),),
+        "measured",
+        _COOKED,
+        judged_with=(("reward_shaping_factor", 0.0),),
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(

@@ -31,7 +31,10 @@ OUT = provenance.ROOT / "out" / "learning"
 RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
-JAXMARL = "jaxmarl"
+JAXMARL: dict[Any, dict[str, Any]] = {
+    "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
+    "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
+}
 """Name of the results of JaxMARL."""
 FINISHED = "finished.json"
 """File in the folder of a finished run: its options, exit status and seconds."""
@@ -58,7 +61,7 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
     about = json.loads((out / FINISHED).read_text())
     result: dict[str, Any] = {"seed": seed, "exit": about["exit"], "wall": about["wall"], "commit": about["commit"]}
     result |= progress_of(task, out) | {"checkpoint": str(checkpoint.find(policies_in(task, out)))}
-    return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES)
+    return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES, task.judged_with)
 
 
 def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | None:
@@ -77,8 +80,8 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
         values.append(mean)
         ends.append(mean + half if goal.below else mean - half)
         bound = goal.bound
-        if bound == "jaxmarl":
-            bound = statistics.fmean(peers["jaxmarl"]["returns"]) * peers["jaxmarl"]["agents"]
+        if bound in JAXMARL:
+            bound = statistics.fmean(peers[bound]["returns"]) * peers[bound]["agents"]
         elif isinstance(bound, str):
             mean, half = run["others"][goal.reference][goal.measure]
             bound = mean - half if goal.below else mean + half
@@ -92,13 +95,13 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
     return {**about, "values": values, "ends": ends, "bounds": bounds, "met": met}
 
 
-def jaxmarl() -> dict[str, Any]:
-    """Return the results of JaxMARL's settings, by `benchmarks.peers.inside.jaxmarl_learning`."""
-    task = {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3}
+def jaxmarl(name: str) -> dict[str, Any]:
+    """Return the results of JaxMARL's settings for a threshold, by `benchmarks.peers.inside.jaxmarl_learning`."""
+    task = JAXMARL[name]
     python = provenance.ROOT / "out" / "peers" / "jaxmarl" / "bin" / "python"
     command = [str(python), "-m", "benchmarks.peers.inside.jaxmarl_learning", json.dumps(task)]
     answer = subprocess.run(command, cwd=provenance.ROOT, check=True, capture_output=True, text=True).stdout
-    return {**json.loads(answer.splitlines()[-1]), "agents": 3, "command": shlex.join(command[1:]), "task": task}
+    return {**json.loads(answer.splitlines()[-1]), "command": shlex.join(command[1:]), "task": task}
 
 
 def keep(task: TrainingTask, run: dict[str, Any]) -> None:
@@ -141,9 +144,9 @@ def main(argv: Sequence[str]) -> None:
         if task.name not in args.only:
             continue
         peers = {}
-        if any(goal.bound == "jaxmarl" for goal in task.goals):
-            peers = {JAXMARL: recorded().get(JAXMARL) or jaxmarl()}
-            RESULTS.write(JAXMARL, peers[JAXMARL])
+        for name in {goal.bound for goal in task.goals} & set(JAXMARL):
+            peers[name] = recorded().get(file_of(name)) or jaxmarl(name)
+            RESULTS.write(file_of(name), peers[name])
         runs = []
         for seed in range(task.seeds):
             runs.append(learn(task, seed, args.num_threads, again=not args.evaluate))
@@ -162,8 +165,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def recorded() -> dict[str, Any]:
-    """Return all recorded results by task; "jaxmarl" is that of JaxMARL."""
-    return RESULTS.read([JAXMARL, *(task.name for task in TASKS)])
+    """Return all recorded results by task; "jaxmarl" and "jaxmarl-overcooked" are those of JaxMARL."""
+    return RESULTS.read([*map(file_of, JAXMARL), *(task.name for task in TASKS)])
+
+
+def file_of(bound: str) -> str:
+    """Return the name of the record of a threshold by JaxMARL."""
+    return bound.replace(" ", "-")
 
 
 if __name__ == "__main__":

@@ -218,6 +218,8 @@ register("Acrobot-v1", "gpu_envs.envs.classic.acrobot", max_episode_steps=500, r
 # grids
 register("LevelBasedForaging-v0", "gpu_envs.envs.grid.level_based_foraging")
 register("RobotWarehouse-v0", "gpu_envs.envs.grid.robot_warehouse")
+# kitchens
+register("Overcooked-v0", "gpu_envs.envs.kitchen.overcooked")
 # games
 register("ClimbingGame-v0", "gpu_envs.envs.games.climbing_game")
 register("ConnectFour-v0", "gpu_envs.envs.games.connect_four")

@@ -6,6 +6,7 @@ FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
     "tag": "WarpDrive's Tag",
     "grid": "games on grids",
+    "kitchen": "games in kitchens",
     "classic": "classic control",
     "games": "games for populations and leagues",
 }
@@ -24,6 +25,7 @@ SUMMARIES = {
     "TagGridworld-v0": (11, "Taggers chase one runner on a grid"),
     "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
     "RobotWarehouse-v0": (2, "Robots carry requested shelves to goals and back"),
+    "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),
     "MountainCar-v0": (1, "Drive a weak car up a hill"),

@@ -33,8 +33,9 @@ __all__ = [
     "takes_turns",
 ]
 
-LIMIT_NAMES = ("max_episode_steps", "max_cycles", "max_steps", "episode_length", "num_repetitions")
-"""Names of the time limit in settings: the common one, and those of mpe2, rware, WarpDrive and repeated games."""
+LIMIT_NAMES = ("max_episode_steps", "max_cycles", "max_steps", "episode_length", "num_repetitions", "horizon")
+"""Names of the time limit in settings: the common one, and those of mpe2, rware, WarpDrive, OpenSpiel's repeated games
+and overcooked_ai."""
 PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}

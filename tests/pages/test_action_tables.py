@@ -183,6 +183,27 @@ def robot_warehouse_actions():
         assert (after["load"][0] == 0) == ("put down the own one" in meaning)
 
 
+def overcooked_actions():
+    """The first player, in the middle of an open kitchen, moves by a cell; with an item before a counter it puts it."""
+    moves = {"row above": -1, "row below": 1, "on the right": 5, "on the left": -5}
+    small = {"layout_grid": ("XPXXX", "O   D", "X 12X", "X   X", "XSXXX")}
+
+    def prepare(state):
+        state["place"].copy_(torch.tensor([[12, 18]]))
+        state["held"].copy_(torch.tensor([[2, 0]]))
+
+    def before_counter(state):
+        prepare(state)
+        state["place"][:, 0] = 11
+
+    (table,) = tables.description("kitchen/overcooked").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("kitchen/overcooked", prepare, index, **small)
+        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        after = one_step("kitchen/overcooked", before_counter, index, **small)
+        assert (after["held"][0] == 0) == ("interact" in meaning)
+
+
 def multi_cartpole_actions():
     (table,) = tables.description("classic/multi_cartpole").action_tables()
     for index, push in table.rows:
@@ -324,6 +345,7 @@ ACTIONS = {
     # grids
     "grid/level_based_foraging": level_based_foraging_actions,
     "grid/robot_warehouse": robot_warehouse_actions,
+    "kitchen/overcooked": overcooked_actions,
     # classic control
     "classic/cartpole": cartpole_actions,
     "classic/multi_cartpole": multi_cartpole_actions,

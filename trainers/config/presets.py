@@ -165,6 +165,20 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=32, learning_rate=1e-3, gamma=0.99, entropy_coef=0.03),
     },
+    # Twelve soups in 400 steps of cramped_room within minutes, with reward_shaping_factor=1.0.
+    ("Overcooked-v0", "cpu", "ppo"): {
+        "num_envs": 64,
+        "total_steps": 1_000_000,
+        "num_threads": 1,
+        "learner": dict(
+            rollout_length=100,
+            learning_rate=1e-3,
+            learning_rate_final=0.0,
+            gamma=0.99,
+            entropy_coef=0.01,
+            reward_scale=0.1,
+        ),
+    },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,

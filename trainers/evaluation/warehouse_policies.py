@@ -118,7 +118,9 @@ class WarehousePolicy(Summarized):
             padded = (down + 1) * (columns + 2) + right + 1
             back = self._ways[:-1, padded[:, 0]].T.masked_fill(~free, _FAR).argmin(1)
             target = torch.where(requested[:, robot], len(self._places), back)
-            length = torch.where(loaded[:, None], self._steps_on[target[:, None], padded], below)  # of the cell and around it
+            length = torch.where(
+                loaded[:, None], self._steps_on[target[:, None], padded], below
+            )  # of the cell and around it
             taken = self._taken(cell, padded, columns)
             lower = taken[..., :robot].any(-1) & (chance[:, robot, None] < GIVES_WAY)
             length[:, 1:] = length[:, 1:].masked_fill(lower, _FAR)

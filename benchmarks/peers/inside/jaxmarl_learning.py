@@ -1,4 +1,4 @@
-"""Returns of JaxMARL's published IPPO settings: the threshold for SimpleSpread in docs/learning.md.
+"""Returns of JaxMARL's published IPPO settings: thresholds for SimpleSpread and Overcooked in docs/learning.md.
 
 Its only argument is JSON: "game", "worlds", "steps" (of worlds), "seeds" (how many), "rate" (learning rate at the
 start, annealed to 0 as published). It prints JSON: the mean return per agent and episode of each seed's last policy.
@@ -10,15 +10,15 @@ import sys
 
 from benchmarks.peers.inside.jaxmarl_training import STEPS, training
 
-EPISODE = 25
-"""Steps of every episode of MPE."""
+EPISODES = {"overcooked": 400}
+"""Steps of every episode by game; 25 in MPE."""
 ROLLOUTS = 25
 """Rollouts of the evaluation: `ROLLOUTS` * `STEPS` steps of each world are whole episodes, begun where worlds begin."""
 
 
 def learned(task, seed):
-    """Mean return per agent and episode of the policy that a seed gives."""
-    _, run, rollout, update = training(task["game"], task["worlds"], task["steps"], seed, task["rate"])
+    """Number of agents, and mean return per agent and episode of the policy that a seed gives."""
+    agents, run, rollout, update = training(task["game"], task["worlds"], task["steps"], seed, task["rate"])
     played = 0
     while played < task["steps"]:
         run = update(*run)
@@ -26,12 +26,12 @@ def learned(task, seed):
     total = 0.0
     for _ in range(ROLLOUTS):
         run, rows = rollout(*run)
-        total += float(rows.reward.mean())
-    return total / ROLLOUTS * EPISODE
+        total += float(rows.score.mean())
+    return agents, total / ROLLOUTS * EPISODES.get(task["game"], 25)
 
 
 if __name__ == "__main__":
     task = json.loads(sys.argv[1])
-    returns = [learned(task, seed) for seed in range(task["seeds"])]
+    (agents, *_), returns = zip(*(learned(task, seed) for seed in range(task["seeds"])), strict=True)
     versions = {name: importlib.metadata.version(name) for name in ("jaxmarl", "jax", "optax")}
-    print(json.dumps({"returns": returns, "versions": versions}))
+    print(json.dumps({"returns": returns, "versions": versions, "agents": agents}))

@@ -27,6 +27,9 @@ class Rows(NamedTuple):
     log_prob: jax.Array
     value: jax.Array
     reward: jax.Array
+    """With the share of the shaped reward that counts now."""
+    score: jax.Array
+    """Reward of the game."""
     done: jax.Array
 
 
@@ -90,6 +93,9 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
         seed: Random seed.
         rate: Learning rate at the start.
 
+    Games with shaped rewards add them to the reward, with a factor that falls from 1 to 0 in the first half of the
+    training, as JaxMARL's settings for Overcooked.
+
     Returns:
         Agents of a world, the initial carry of a rollout of `STEPS` steps, and the functions `rollout` (plays one) and
         `update` (plays one and learns from it), both compiled.
@@ -97,7 +103,7 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
     env = jaxmarl.make(game)
     names = env.agents
     count = len(names) * worlds
-    width, choices = env.observation_space(names[0]).shape[0], env.action_space(names[0]).n
+    choices = env.action_space(names[0]).n
     if total is not None:
         rate = optax.linear_schedule(rate, 0.0, total // (STEPS * worlds) * EPOCHS * MINIBATCHES)
     optimizer = optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.adam(rate, eps=1e-5))
@@ -106,15 +112,16 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
         return jnp.stack([by_agent[name] for name in names]).reshape(count, -1)
 
     def act(carry, _):
-        params, state, obs, key = carry
+        params, state, obs, key, factor = carry
         key, sample, draw = jax.random.split(key, 3)
         log_probs, value = evaluate(params, obs)
         action = jax.random.categorical(sample, log_probs)
         by_agent = dict(zip(names, action.reshape(len(names), worlds), strict=True))
-        after, state, reward, done, _ = jax.vmap(env.step)(jax.random.split(draw, worlds), state, by_agent)
-        reward, done = stacked(reward)[:, 0], stacked(done)[:, 0].astype(jnp.float32)
-        rows = Rows(obs, action, chosen(log_probs, action), value, reward, done)
-        return (params, state, stacked(after), key), rows
+        after, state, score, done, info = jax.vmap(env.step)(jax.random.split(draw, worlds), state, by_agent)
+        score, done = stacked(score)[:, 0], stacked(done)[:, 0].astype(jnp.float32)
+        reward = score + factor * stacked(info["shaped_reward"])[:, 0] if "shaped_reward" in info else score
+        rows = Rows(obs, action, chosen(log_probs, action), value, reward, score, done)
+        return (params, state, stacked(after), key, factor), rows
 
     def minibatch(carry, batch):
         params, moments = carry
@@ -126,14 +133,19 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
         parts = jax.tree.map(lambda x: x[order].reshape(MINIBATCHES, -1, *x.shape[1:]), batch)
         return jax.lax.scan(minibatch, carry, parts)
 
-    @jax.jit
-    def rollout(params, moments, state, obs, key):
-        (_, state, obs, key), rows = jax.lax.scan(act, (params, state, obs, key), None, STEPS)
-        return (params, moments, state, obs, key), rows
+    def played(params, state, obs, key, steps):
+        factor = jnp.maximum(1.0 - 2.0 * steps / total, 0.0) if total is not None else 1.0
+        (_, state, obs, key, _), rows = jax.lax.scan(act, (params, state, obs, key, factor), None, STEPS)
+        return state, obs, key, steps + STEPS * worlds, rows
 
     @jax.jit
-    def update(params, moments, state, obs, key):
-        (_, state, obs, key), rows = jax.lax.scan(act, (params, state, obs, key), None, STEPS)
+    def rollout(params, moments, *world):
+        *world, rows = played(params, *world)
+        return (params, moments, *world), rows
+
+    @jax.jit
+    def update(params, moments, *world):
+        state, obs, key, steps, rows = played(params, *world)
         advantage = advantages(rows, evaluate(params, obs)[1])
         batch = jax.tree.map(
             lambda x: x.reshape(STEPS * count, *x.shape[2:]), (rows, advantage, advantage + rows.value)
@@ -141,15 +153,17 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
         key, order = jax.random.split(key)
         keys = jax.random.split(order, EPOCHS)
         (params, moments), _ = jax.lax.scan(lambda c, k: epoch(c, k, batch), (params, moments), keys)
-        return params, moments, state, obs, key
+        return params, moments, state, obs, key, steps
 
     keys = jax.random.split(jax.random.PRNGKey(seed), 4)
-    params = {
-        "actor": layers(keys[0], (width, HIDDEN, HIDDEN, choices), 0.01),
-        "critic": layers(keys[1], (width, HIDDEN, HIDDEN, 1), 1.0),
-    }
     obs, state = jax.vmap(env.reset)(jax.random.split(keys[2], worlds))
-    return len(names), (params, optimizer.init(params), state, stacked(obs), keys[3]), rollout, update
+    obs = stacked(obs)
+    params = {
+        "actor": layers(keys[0], (obs.shape[1], HIDDEN, HIDDEN, choices), 0.01),
+        "critic": layers(keys[1], (obs.shape[1], HIDDEN, HIDDEN, 1), 1.0),
+    }
+    start = (params, optimizer.init(params), state, obs, keys[3], jnp.zeros(()))
+    return len(names), start, rollout, update
 
 
 def build(task):

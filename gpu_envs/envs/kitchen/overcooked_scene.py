@@ -1,0 +1,240 @@
+"""Drawing of Overcooked: a kitchen seen from above, with counters, dispensers, pots, a serving window and two chefs."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpu_envs.envs.games.scene import PAPER
+from gpu_envs.envs.games.seven_segment import numbers
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Color, Scene, boxes, circles, join, lines, rings
+from warp_kernels.kitchen import overcooked_items as items
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+
+__all__ = ["draw"]
+
+TILE = (0.93, 0.90, 0.84)
+WOOD, EDGE, TOP = (0.62, 0.44, 0.28), (0.45, 0.31, 0.19), (0.74, 0.56, 0.38)
+IRON, BROTH, CREAM = (0.26, 0.28, 0.32), (0.91, 0.66, 0.27), (0.98, 0.90, 0.68)
+SKIN, SKIN_EDGE = (0.95, 0.78, 0.60), (0.55, 0.38, 0.25)
+ONION, ONION_EDGE = (0.93, 0.78, 0.42), (0.66, 0.46, 0.14)
+WINDOW = (0.62, 0.80, 0.66)
+PLACES = ((-0.13, 0.0), (0.13, 0.0), (0.0, 0.17), (0.0, -0.17))  # of ingredients
+
+
+class _Pen:
+    """Helper that paints things around centers (W, N, 2) where ``there`` (W, N)."""
+
+    def __init__(self, centers: torch.Tensor, there: torch.Tensor, scale: float = 1.0) -> None:
+        self.centers, self.there, self.scale = centers, there.float(), scale
+
+    def at(self, right: float, up: float) -> torch.Tensor:
+        return self.centers + self.scale * torch.tensor([right, up], device=self.centers.device)
+
+    def disc(self, right: float, up: float, radius: float, color: Color) -> torch.Tensor:
+        return circles(self.at(right, up), self.scale * radius, color, self.there)
+
+    def ring(self, right: float, up: float, radius: float, color: Color, width: float = 0.03) -> torch.Tensor:
+        return rings(self.at(right, up), self.scale * radius, color, self.scale * width, self.there)
+
+    def box(self, right: float, up: float, half: tuple[float, float], color: Color) -> torch.Tensor:
+        size = self.scale * torch.tensor(half, device=self.centers.device)
+        return boxes(self.at(right, up), size, color, self.there)
+
+    def line(self, start: tuple[float, float], end: tuple[float, float], width: float, color: Color) -> torch.Tensor:
+        return lines(self.at(*start), self.at(*end), self.scale * width, color, self.there)
+
+
+def _onion(pen: _Pen) -> list[torch.Tensor]:
+    return [
+        pen.line((0.0, 0.18), (0.0, 0.3), 0.05, GREEN),
+        pen.line((0.0, 0.18), (0.07, 0.28), 0.04, GREEN),
+        pen.disc(0.0, 0.0, 0.21, ONION),
+        pen.ring(0.0, 0.0, 0.21, ONION_EDGE),
+        pen.line((-0.09, 0.14), (-0.09, -0.13), 0.02, ONION_EDGE),
+        pen.line((0.0, 0.19), (0.0, -0.19), 0.02, ONION_EDGE),
+        pen.line((0.09, 0.14), (0.09, -0.13), 0.02, ONION_EDGE),
+    ]
+
+
+def _tomato(pen: _Pen) -> list[torch.Tensor]:
+    return [
+        pen.disc(0.0, 0.0, 0.21, RED),
+        pen.line((-0.09, 0.19), (0.0, 0.14), 0.05, GREEN),
+        pen.line((0.09, 0.19), (0.0, 0.14), 0.05, GREEN),
+        pen.line((0.0, 0.26), (0.0, 0.14), 0.04, GREEN),
+        pen.disc(-0.07, 0.05, 0.05, (0.97, 0.55, 0.47)),
+    ]
+
+
+def _plate(pen: _Pen) -> list[torch.Tensor]:
+    return [
+        pen.disc(0.0, 0.0, 0.27, PAPER),
+        pen.ring(0.0, 0.0, 0.27, GRAY, 0.03),
+        pen.ring(0.0, 0.0, 0.17, GRAY, 0.02),
+    ]
+
+
+def _item_shapes(centers: torch.Tensor, item: torch.Tensor, scale: float) -> torch.Tensor:
+    """Return what lies on counters and in hands (W, N): plates, onions, tomatoes, and plates with soup."""
+    kind, recipe = item & 7, (item >> 3) & 255
+    onions, tomatoes = recipe & 15, recipe >> 4
+
+    def pen(there: torch.Tensor) -> _Pen:
+        return _Pen(centers, there, scale)
+
+    soup = pen(kind == items.SOUP)
+    shapes = [
+        *_plate(pen((kind == items.DISH) | (kind == items.SOUP))),
+        soup.disc(0.0, 0.0, 0.2, BROTH),
+        *_pieces(centers, onions, tomatoes, kind == items.SOUP, scale * 0.8),
+        *_onion(pen(kind == items.ONION)),
+        *_tomato(pen(kind == items.TOMATO)),
+    ]
+    return join(*shapes)
+
+
+def _pieces(
+    centers: torch.Tensor, onions: torch.Tensor, tomatoes: torch.Tensor, there: torch.Tensor, scale: float
+) -> list[torch.Tensor]:
+    """Return up to four ingredients in a soup: onions, then tomatoes."""
+    shapes = []
+    for place, (right, up) in enumerate(PLACES):
+        for low, count, color in ((0, onions, CREAM), (onions, tomatoes, RED)):
+            shown = there & (place >= torch.as_tensor(low)) & (place < low + count)
+            pen = _Pen(centers, shown, scale)
+            shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, ONION_EDGE, 0.02)]
+    return shapes
+
+
+def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor) -> torch.Tensor:
+    """Return pots on stoves; a soup that cooks shows the steps left, a ready one steams."""
+    recipe, tick = (soup >> 3) & 255, soup >> 11
+    all_pots = _Pen(centers, torch.ones_like(soup))
+    cooks, ready = (tick > 0) & (tick <= cook_time), tick > cook_time
+    full = _Pen(centers, soup != 0)
+    hot, badge, steam = _Pen(centers, tick > 0), _Pen(centers, cooks), _Pen(centers, ready)
+    clouds = [(-0.14, 0.02), (0.0, 0.06), (0.14, 0.02)]
+    return join(
+        all_pots.box(0.0, 0.0, (0.46, 0.46), (0.50, 0.52, 0.55)),
+        hot.disc(0.0, 0.0, 0.45, (0.93, 0.45, 0.20)),
+        all_pots.line((-0.44, 0.0), (0.44, 0.0), 0.12, IRON),
+        all_pots.disc(0.0, 0.0, 0.38, IRON),
+        all_pots.disc(0.0, 0.0, 0.31, (0.42, 0.44, 0.48)),
+        full.disc(0.0, 0.0, 0.31, BROTH),
+        *_pieces(centers, recipe & 15, recipe >> 4, soup != 0, 1.0),
+        badge.disc(0.24, -0.26, 0.19, PAPER),
+        badge.ring(0.24, -0.26, 0.19, RED),
+        numbers(badge.at(0.24, -0.26), (cook_time + 1 - tick).clamp_min(0), 0.26, 0.2, DARK, cooks.float()),
+        *[
+            steam.line((right, up + 0.16 * part), (right + bend, up + 0.16 * part + 0.16), 0.05, PAPER)
+            for right, up in clouds
+            for part, bend in ((0, 0.06), (1, -0.06))
+        ],
+    )
+
+
+def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held: torch.Tensor) -> list[torch.Tensor]:
+    """Return the chefs with their hats, from above, and what they hold in front of them."""
+    turn = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)
+    front = turn[facing]
+    side = torch.stack([-front[..., 1], front[..., 0]], -1)
+    colors = torch.tensor([BLUE, (0.18, 0.58, 0.34)], device=core.device)[: centers.shape[1]]
+    there = torch.ones(centers.shape[:2], device=core.device)
+    carrying = held != 0
+
+    def arm(sign: float) -> list[torch.Tensor]:
+        shoulder, hand = centers + sign * 0.25 * side, centers + sign * 0.17 * side + 0.33 * front
+        return [
+            lines(shoulder, hand, 0.13, colors, carrying.float()),
+            circles(hand, 0.07, SKIN, carrying.float()),
+        ]
+
+    def across(width: float, back: float, thick: float, color: Color) -> torch.Tensor:
+        middle = centers - back * front
+        return lines(middle - width * side, middle + width * side, thick, color, there)
+
+    hat = centers - 0.08 * front
+    face = centers + 0.16 * front
+    return [
+        across(0.2, 0.02, 0.36, DARK),
+        across(0.2, 0.02, 0.31, colors),
+        *arm(-1.0),
+        *arm(1.0),
+        circles(face, 0.15, SKIN, there),
+        rings(face, 0.15, SKIN_EDGE, 0.025, there),
+        *[circles(face + 0.07 * front + sign * 0.06 * side, 0.028, DARK, there) for sign in (-1.0, 1.0)],
+        *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.14, GRAY, there) for sign in (-1.0, 1.0)],
+        circles(hat, 0.19, GRAY, there),
+        *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.12, PAPER, there) for sign in (-1.0, 1.0)],
+        circles(hat, 0.17, PAPER, there),
+        lines(hat + 0.13 * front - 0.12 * side, hat + 0.13 * front + 0.12 * side, 0.06, colors, there),
+        _item_shapes(centers + 0.42 * front, held, 0.85),
+    ]
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
+    """Return the scene of these worlds.
+
+    Brown counters, crates of onions and tomatoes, plates, pots on stoves with their ingredients and the steps left, a
+    green serving window with a bell, and two chefs with white hats, who hold what they carry.
+    """
+    kitchen = core.config.kitchen
+    count, device = len(envs), core.device
+    place, facing, held, item = (core.world_state[name][envs].long() for name in ("place", "facing", "held", "item"))
+    cook_time = core.world_state["cook_time"][envs].long()
+
+    def centers(cells: torch.Tensor) -> torch.Tensor:
+        """Return the centers of cells (W, N, 2); row 0 is at the top."""
+        x, y = cells // kitchen.height, cells % kitchen.height
+        return torch.stack([x + 0.5, kitchen.height - 0.5 - y], -1).float()
+
+    kinds = torch.from_numpy(kitchen.terrain & 7).to(device)
+
+    def of_kind(*wanted: int) -> _Pen:
+        cells = torch.nonzero(sum(kinds == kind for kind in wanted)).flatten()
+        found = centers(cells)[None].expand(count, -1, -1)
+        return _Pen(found, torch.ones(found.shape[:2], device=device))
+
+    floor = of_kind(items.FLOOR)
+    solid = of_kind(*range(1, 7))
+    onions, tomatoes = of_kind(items.ONION_DISPENSER), of_kind(items.TOMATO_DISPENSER)
+    dishes, window = of_kind(items.DISH_DISPENSER), of_kind(items.SERVING)
+    crates = [
+        pen.box(0.0, 0.0, half, color)
+        for pen in (onions, tomatoes)
+        for half, color in (((0.4, 0.4), EDGE), ((0.34, 0.34), WOOD))
+    ]
+    heap = [(-0.16, 0.13), (0.16, 0.13), (0.0, -0.13)]
+    ground = join(
+        floor.box(0.0, 0.0, (0.49, 0.49), TILE),
+        solid.box(0.0, 0.0, (0.5, 0.5), EDGE),
+        solid.box(0.0, 0.0, (0.47, 0.47), TOP),
+        *crates,
+        *[each for right, up in heap for each in _onion(_Pen(onions.at(right, up), onions.there, 0.75))],
+        *[each for right, up in heap for each in _tomato(_Pen(tomatoes.at(right, up), tomatoes.there, 0.75))],
+        *[each for up in (-0.1, -0.03, 0.04) for each in _plate(_Pen(dishes.at(0.0, up), dishes.there, 1.3))],
+        window.box(0.0, 0.0, (0.46, 0.46), WINDOW),
+        *[window.line((right, -0.4), (right, 0.4), 0.05, PAPER) for right in (-0.3, 0.0, 0.3)],
+        window.line((-0.22, -0.14), (0.22, -0.14), 0.09, DARK),
+        window.disc(0.0, -0.06, 0.19, (0.98, 0.78, 0.25)),
+        window.ring(0.0, -0.06, 0.19, EDGE),
+        window.box(0.0, -0.2, (0.24, 0.05), DARK),
+        window.disc(0.0, 0.17, 0.05, DARK),
+    )
+    surfaces = centers(torch.tensor(kitchen.surfaces, device=device))[None].expand(count, -1, -1)
+    pots = kitchen.num_pots
+    times = cook_time.gather(1, (item[:, :pots] >> 3) & 255)
+    where = centers(place)
+    return Scene(
+        join(
+            ground,
+            _pots(surfaces[:, :pots], item[:, :pots], times),
+            _item_shapes(surfaces[:, pots:], item[:, pots:], 1.0),
+            *_chefs(core, where, facing, held),
+        ),
+        (0.0, 0.0, float(kitchen.width), float(kitchen.height)),
+        agents=circles(where, 0.3, BLUE),
+        ground=ground.shape[1],
+    )
