@@ -101,6 +101,16 @@ SMALL = {
         "max_food_level": 2,
         "penalty": 0.1,
     },
+    # cards
+    "Hanabi-v0": {
+        "players": 3,
+        "colors": 2,
+        "ranks": 3,
+        "hand_size": 2,
+        "max_information_tokens": 3,
+        "max_life_tokens": 2,
+        "random_start_player": True,
+    },
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
     "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
@@ -146,6 +156,8 @@ GROUP = {
     "SimpleWorldComm-v0": "adversary",
     # grids
     "LevelBasedForaging-v0": "player",
+    # cards
+    "Hanabi-v0": "player",
     # classic control
     **dict.fromkeys(
         ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
@@ -176,6 +188,8 @@ SPECIAL = (
     ("TagGridworld-v0", {"use_full_observation": False}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
+    ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
+    ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )
 
 

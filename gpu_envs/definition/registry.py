@@ -217,6 +217,8 @@ register("Pendulum-v1", "gpu_envs.envs.classic.pendulum", max_episode_steps=200)
 register("Acrobot-v1", "gpu_envs.envs.classic.acrobot", max_episode_steps=500, reward_threshold=-100.0)
 # grids
 register("LevelBasedForaging-v0", "gpu_envs.envs.grid.level_based_foraging")
+# cards
+register("Hanabi-v0", "gpu_envs.envs.cards.hanabi")
 # games
 register("ClimbingGame-v0", "gpu_envs.envs.games.climbing_game")
 register("ConnectFour-v0", "gpu_envs.envs.games.connect_four")
