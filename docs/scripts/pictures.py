@@ -68,6 +68,7 @@ SHOWS = {
     "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2),
     "games/connect_four": MovingPicture(frames=30),
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
+    "cards/hanabi": MovingPicture(frames=40),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
     "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),

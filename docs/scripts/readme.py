@@ -15,7 +15,14 @@ ONE_CORE = ("peers-training", "SimpleSpread-v0, 16 worlds, 1 thread", "PPO on Si
 GAMES = ("peers-games", "LeducPoker-v0, observed", "random games of Leduc poker")
 RESULTS = ROOT / "benchmarks" / "results"
 CELLS = RESULTS / "league" / "cells.json"
-TITLES = {"tag": "Tag", "mpe": "MPE", "grid": "Grids", "games": "Games", "classic": "Classic control"}
+TITLES = {
+    "tag": "Tag",
+    "mpe": "MPE",
+    "grid": "Grids",
+    "cards": "Cards",
+    "games": "Games",
+    "classic": "Classic control",
+}
 """Families by folder, in the order of the README."""
 
 

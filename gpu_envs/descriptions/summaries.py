@@ -6,6 +6,7 @@ FAMILIES = {
     "mpe": "Multi-Agent Particle Environments",
     "tag": "WarpDrive's Tag",
     "grid": "games on grids",
+    "cards": "cooperative card games",
     "classic": "classic control",
     "games": "games for populations and leagues",
 }

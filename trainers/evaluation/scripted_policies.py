@@ -19,6 +19,7 @@ from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.evaluation.foraging_policies import ForagingPolicy
+from trainers.evaluation.hanabi_policies import HanabiPolicy
 from warp_kernels.mpe import particles
 
 __all__ = [
@@ -193,7 +194,10 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-_HEURISTICS: dict[str, Callable[[Core, str], ForagingPolicy]] = {"LevelBasedForaging-v0": ForagingPolicy}
+_HEURISTICS: dict[str, Callable[[Core, str], ForagingPolicy | HanabiPolicy]] = {
+    "LevelBasedForaging-v0": ForagingPolicy,
+    "Hanabi-v0": HanabiPolicy,
+}
 """Policies by environment id that neither hunt nor flee."""
 
 
@@ -202,7 +206,7 @@ def has_script(env_id: str) -> bool:
     return env_id in SCRIPTS or env_id in _HEURISTICS
 
 
-def scripted_policy(core: Core, member: str) -> ScriptedPolicy | ForagingPolicy:
+def scripted_policy(core: Core, member: str) -> ScriptedPolicy | ForagingPolicy | HanabiPolicy:
     """Return the scripted policy of a group or an agent.
 
     Raises:

@@ -14,7 +14,7 @@ __all__ = ["Encoding", "encoding"]
 
 
 class Encoding(NamedTuple):
-    """Functions ``f(state, rows, env, row, ...)`` that write sections into a row of a world; rows are (E, ..., width)."""
+    """Functions ``f(state, rows, env, row, ...)`` that write sections into a row; rows are (E, ..., width)."""
 
     hand: Any
     """f(state, rows, env, row, player, column): the cards of a player, one-hot; H * C * R columns."""
