@@ -85,6 +85,14 @@ _LBF = (
     "all players together earn 1, the maximum, if they load all food (Foraging-8x8-2p-2f-coop); the other threshold is "
     "the heuristic H4 of lbforaging, the best with H2"
 )
+_HANABI = (
+    "Hanabi-v0 --env-arg colors=2 --env-arg hand_size=2 --env-arg max_information_tokens=3 --env-arg max_life_tokens=1"
+)
+_POINTS = (
+    "Hanabi-Small of the Hanabi Learning Environment, with at most 10 points; the one life makes a wrong play cost all "
+    "points. The other threshold is its example SimpleAgent, which plays every hinted card. Published results are for "
+    "the full game, from 100 million steps on (Rainbow) to 10 billion and more"
+)
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
@@ -219,6 +227,14 @@ TASKS: Sequence[TrainingTask] = (
             zoo=name == "ippo",
         )
         for name, steps in (("ippo", 1_000_000), ("mappo", 2_000_000))
+    ),
+    TrainingTask(
+        "hanabi-ippo",
+        f"{_HANABI} --algorithm ippo {_NO_TABLE}",
+        (Goal("return player", 2.5, greedy=False), Goal("return player", "scripted", greedy=False)),
+        "chosen",
+        _POINTS,
+        zoo=False,
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(

@@ -158,6 +158,13 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=25, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
     },
+    # Hanabi-Small of the original: 3.4 of 10 points after 1,500,000 steps and still rising; random play has 0.
+    ("Hanabi-v0", "cpu", "ppo"): {
+        "num_envs": 256,
+        "total_steps": 1_500_000,
+        "num_threads": 1,
+        "learner": dict(rollout_length=40, learning_rate=1e-3, gamma=0.99, entropy_coef=0.02),
+    },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
