@@ -89,9 +89,9 @@ _HANABI = (
     "Hanabi-v0 --env-arg colors=2 --env-arg hand_size=2 --env-arg max_information_tokens=3 --env-arg max_life_tokens=1"
 )
 _POINTS = (
-    "Hanabi-Small of the Hanabi Learning Environment, with at most 10 points; the one life makes a wrong play cost all "
-    "points. The other threshold is its example SimpleAgent, which plays every hinted card. Published results are for "
-    "the full game, from 100 million steps on (Rainbow) to 10 billion and more"
+    "Hanabi-Small of the Hanabi Learning Environment: at most 10 points, which both players get, so at most 20. It has "
+    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, which "
+    "plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
@@ -231,7 +231,7 @@ TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "hanabi-ippo",
         f"{_HANABI} --algorithm ippo {_NO_TABLE}",
-        (Goal("return player", 2.5, greedy=False), Goal("return player", "scripted", greedy=False)),
+        (Goal("return player", 5.0, greedy=False), Goal("return player", "scripted", greedy=False)),
         "chosen",
         _POINTS,
         zoo=False,
