@@ -158,7 +158,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=25, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
     },
-    # In Hanabi-Small, see docs/learning.md, 3.4 of 10 points and still rising; random play has 0.
+    # In Hanabi-Small, see docs/learning.md, 2 to 3.4 of 10 points and still rising; random play has 0.
     ("Hanabi-v0", "cpu", "ppo"): {
         "num_envs": 256,
         "total_steps": 1_500_000,

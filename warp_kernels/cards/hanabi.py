@@ -42,9 +42,9 @@ class State:
     mover: wp.array(dtype=int)  # (E,) player to act
     last_player: wp.array(dtype=int)  # (E,) player of the last action; -1: none yet
     last_action: wp.array(dtype=int)  # (E,) the last action
-    last_card: wp.array(dtype=int)  # (E,) card that the last action played or discarded; -1: a hint
+    last_card: wp.array(dtype=int)  # (E,) card that the last action played or discarded; -1: none
     last_hinted: wp.array(dtype=int)  # (E,) bit h: the last action, a hint, matches the card in place h
-    last_result: wp.array(dtype=int)  # (E,) of the last play: 1 if it scored, plus 2 if it returned a token
+    last_result: wp.array(dtype=int)  # (E,) of the last play or discard: 1 if it scored, plus 2 if it returned a token
 
 
 @cache
