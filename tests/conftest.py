@@ -119,6 +119,16 @@ SMALL = {
         "reward_shaping_factor": 0.5,
         "rnd_obj_prob_thresh": 0.4,
     },
+    # cards
+    "Hanabi-v0": {
+        "players": 3,
+        "colors": 2,
+        "ranks": 3,
+        "hand_size": 2,
+        "max_information_tokens": 3,
+        "max_life_tokens": 2,
+        "random_start_player": True,
+    },
     # classic control
     "CartPole-v1": {"max_episode_steps": 9},
     "MultiCartPole-v0": {"max_episode_steps": 9, "num_agents": 3, "theta_threshold_radians": 0.06},
@@ -167,6 +177,8 @@ GROUP = {
     "RobotWarehouse-v0": "robot",
     # kitchens
     "Overcooked-v0": "player",
+    # cards
+    "Hanabi-v0": "player",
     # classic control
     **dict.fromkeys(
         ("CartPole-v1", "MultiCartPole-v0", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"),
@@ -200,6 +212,8 @@ SPECIAL = (
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
+    ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
+    ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )
 
 

@@ -72,6 +72,7 @@ class Rules:
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
     relayout: Any = None  # f(state, n) -> state with dense arrays of constant sizes; EnvDefinition.dense names them
     stake: Any = None  # f(params, state, env, agent): loss of an agent that forfeits by an illegal action; default 1
+    shared_stake: bool = False  # all players lose the stake, where they play together; otherwise the others share it
     num_choices: int = 0  # size of every discrete component, where all are equal; loops over choices then unroll
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
     order: str = ""  # order of siblings in phased kernels, set by framework.thread_orders for checks; "" for production

@@ -3,6 +3,7 @@
 Installed environments are not changed. A library that fails to install is reported, and the others continue.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ NAMES = tuple(sorted(path.stem for path in HERE.glob("*.txt")))
 ALONE = "# without dependencies: "
 """Prefix of a line in a requirement file whose package is installed without its own requirements."""
 
+OLD_CMAKE = {"CMAKE_POLICY_VERSION_MINIMUM": "3.5"}
+"""Environment variable that lets CMake 4 build sources that ask for an older version, such as Hanabi's."""
 NEWER = re.compile(r"# python: 3\.(\d+) or newer$", re.MULTILINE)
 """Line of a requirement file that asks for a newer Python, which is used if one is installed."""
 NEWEST = 14
@@ -59,7 +62,7 @@ def install(peer: str) -> str:
         *([*pip, "--no-deps", requirement] for requirement in alone),
     ]
     for command in commands:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | OLD_CMAKE)
         if result.returncode != 0:
             said = result.stderr.strip().splitlines()
             return f"FAILED: {said[-1] if said else ' '.join(command)}"

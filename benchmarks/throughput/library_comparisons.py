@@ -137,6 +137,15 @@ def _overcooked(worlds: int) -> Round:
     return Round(world_count(worlds), (*core_contenders(case), theirs), goals, quick=bool(goals))
 
 
+def _hanabi(worlds: int) -> Round:
+    original = "HLE loop"
+    peers = [peer(original, "hanabi", "Hanabi-Full", options={"players": 2})]
+    if worlds > 1:
+        peers.append(peer("JaxMARL", "jaxmarl", "hanabi", worlds))
+    goals = {original: ">= 100", "JaxMARL": ">= 50"} if worlds == 4096 else {}
+    return Round(world_count(worlds), (*core_contenders(Case("Hanabi-v0", worlds)), *peers), goals, quick=bool(goals))
+
+
 def _game(env_id: str) -> tuple[Round, Round]:
     """Return two rounds: steps with observations, and random games without them."""
 
@@ -209,6 +218,13 @@ COMPARISONS = (
         "Overcooked-v0 compared with JaxMARL",
         "Overcooked-v0",
         tuple(map(_overcooked, (1, 4096))),
+        along="worlds",
+    ),
+    ComparisonGroup(
+        "peers-hanabi",
+        "Hanabi-v0 compared with the Hanabi Learning Environment and JaxMARL",
+        "Hanabi-v0",
+        tuple(map(_hanabi, (1, 4096))),
         along="worlds",
     ),
     ComparisonGroup(

@@ -97,6 +97,14 @@ _COOKED = (
     "many steps; shaped rewards do not count, and both players receive the reward of a soup. Carroll et al. 2019 show "
     "about 200 per episode (400 for both players) for PPO in self-play"
 )
+_HANABI = (
+    "Hanabi-v0 --env-arg colors=2 --env-arg hand_size=2 --env-arg max_information_tokens=3 --env-arg max_life_tokens=1"
+)
+_POINTS = (
+    "Hanabi-Small of the Hanabi Learning Environment: at most 10 points, which both players get, so at most 20. It has "
+    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, which "
+    "plays every hinted card. Published results are for the full game and for at least 100 million steps"
+)
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
@@ -246,6 +254,14 @@ TASKS: Sequence[TrainingTask] = (
         "measured",
         _COOKED,
         judged_with=(("reward_shaping_factor", 0.0),),
+    ),
+    TrainingTask(
+        "hanabi-ippo",
+        f"{_HANABI} --algorithm ippo {_NO_TABLE}",
+        (Goal("return player", 3.0, greedy=False), Goal("return player", "scripted", greedy=False)),
+        "chosen",
+        _POINTS,
+        zoo=False,
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(

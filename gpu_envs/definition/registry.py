@@ -220,6 +220,8 @@ register("LevelBasedForaging-v0", "gpu_envs.envs.grid.level_based_foraging")
 register("RobotWarehouse-v0", "gpu_envs.envs.grid.robot_warehouse")
 # kitchens
 register("Overcooked-v0", "gpu_envs.envs.kitchen.overcooked")
+# cards
+register("Hanabi-v0", "gpu_envs.envs.cards.hanabi")
 # games
 register("ClimbingGame-v0", "gpu_envs.envs.games.climbing_game")
 register("ConnectFour-v0", "gpu_envs.envs.games.connect_four")

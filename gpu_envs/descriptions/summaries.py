@@ -7,6 +7,7 @@ FAMILIES = {
     "tag": "WarpDrive's Tag",
     "grid": "games on grids",
     "kitchen": "games in kitchens",
+    "cards": "cooperative card games",
     "classic": "classic control",
     "games": "games for populations and leagues",
 }
@@ -26,6 +27,7 @@ SUMMARIES = {
     "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
     "RobotWarehouse-v0": (2, "Robots carry requested shelves to goals and back"),
     "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
+    "Hanabi-v0": (2, "Players who do not see their own cards build fireworks"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),
     "MountainCar-v0": (1, "Drive a weak car up a hill"),

@@ -204,6 +204,33 @@ def overcooked_actions():
         assert (after["held"][0] == 0) == ("interact" in meaning)
 
 
+def hanabi_actions():
+    """Each action of a table with one of every color and rank in both hands, with some tokens used."""
+    (table,) = tables.description("cards/hanabi").action_tables()
+    colors = tables.description("cards/hanabi").COLORS
+    for index, action, legal in table.rows:
+        core = make_core("Hanabi-v0", 1, "cpu", seed=0, autoreset="disabled")
+        core.reset()
+        assert core.action_mask[0, 0, index] == (legal == "always") or "hint" in legal or "match" in legal
+        before = core.get_state()
+        before["state.hand"][0] = torch.tensor([0, 6, 12, 18, 24])
+        before["state.information"][:] = 4
+        before["io.action_mask"][:] = True
+        core.set_state(before)
+        core.step(torch.tensor([[index, 0]]))
+        after = {field: tensor[0] for field, tensor in core.world_state.items()}
+        words = action.split()
+        if words[0] == "tell":
+            assert words[1:3] == ["player", "+1"]
+            bit = 5 + int(words[4]) - 1 if words[3] == "rank" else colors.index(words[3])
+            assert after["revealed"][1].sum() == 1 << bit
+        else:
+            place = int(words[2])
+            assert after["last_card"] == [0, 6, 12, 18, 24][place]
+            assert after["information"] == 4 + (words[0] == "discard")
+            assert after["fireworks"].sum() + 3 - after["lives"] == (words[0] == "play")
+
+
 def multi_cartpole_actions():
     (table,) = tables.description("classic/multi_cartpole").action_tables()
     for index, push in table.rows:
@@ -346,6 +373,8 @@ ACTIONS = {
     "grid/level_based_foraging": level_based_foraging_actions,
     "grid/robot_warehouse": robot_warehouse_actions,
     "kitchen/overcooked": overcooked_actions,
+    # cards
+    "cards/hanabi": hanabi_actions,
     # classic control
     "classic/cartpole": cartpole_actions,
     "classic/multi_cartpole": multi_cartpole_actions,

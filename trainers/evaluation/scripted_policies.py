@@ -19,6 +19,7 @@ from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.evaluation.foraging_policies import ForagingPolicy
+from trainers.evaluation.hanabi_policies import HanabiPolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
 from warp_kernels.mpe import particles
 
@@ -194,7 +195,8 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-_HEURISTICS: dict[str, Callable[[Core, str], ForagingPolicy | WarehousePolicy]] = {
+_HEURISTICS: dict[str, Callable[[Core, str], ForagingPolicy | HanabiPolicy | WarehousePolicy]] = {
+    "Hanabi-v0": HanabiPolicy,
     "LevelBasedForaging-v0": ForagingPolicy,
     "RobotWarehouse-v0": WarehousePolicy,
 }
@@ -206,7 +208,7 @@ def has_script(env_id: str) -> bool:
     return env_id in SCRIPTS or env_id in _HEURISTICS
 
 
-def scripted_policy(core: Core, member: str) -> ScriptedPolicy | ForagingPolicy | WarehousePolicy:
+def scripted_policy(core: Core, member: str) -> ScriptedPolicy | ForagingPolicy | HanabiPolicy | WarehousePolicy:
     """Return the scripted policy of a group or an agent.
 
     Raises:

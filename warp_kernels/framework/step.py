@@ -46,7 +46,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     advance = episode.advance_clock_in_turns if allow_illegal else episode.advance_clock
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
-    has_legal, has_stake = legal is not None, stake is not None
+    has_legal, has_stake, shared_stake = legal is not None, stake is not None, rules.shared_stake
 
     @wp.func(inline=True)
     def begin(params: Params, state: State, io: IO, env: int, agent: int):
@@ -141,6 +141,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
                         lost += stake_of(params, state, env, player)
                     player += 1
                 share = lost / float(wp.max(io.forfeit[env] - 1, 1))
+                if wp.static(shared_stake):
+                    share = -lost
                 io.reward[env, agent] = wp.where(io.refused[env, agent], -lost, share)
         if not io.valid[env, agent]:
             io.reward[env, agent] = 0.0

@@ -1,0 +1,1 @@
+"""Descriptions of the cooperative card games."""

@@ -1,0 +1,120 @@
+"""Host module of Hanabi-v0: settings, agents, spaces; rules in ``warp_kernels/cards/hanabi.py``."""
+
+from dataclasses import dataclass
+
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.envs.cards.hanabi_table import draw
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import setting
+from warp_kernels.cards import hanabi
+from warp_kernels.cards.hanabi_sizes import Sizes
+
+__all__ = ["MAX_TOKENS", "OBSERVATION_TYPES", "Config", "build", "draw", "original_settings"]
+
+OBSERVATION_TYPES = ("minimal", "card_knowledge", "seer")
+"""Types of observations, in the order of the numbers of the Hanabi Learning Environment."""
+MAX_TOKENS = 100
+"""Largest number of information or life tokens."""
+_NAMES: dict[str, dict[str, int | str]] = {
+    "Hanabi-Full": {},
+    "Hanabi-Full-CardKnowledge": {},
+    "Hanabi-Full-Minimal": {"observation_type": "minimal"},
+    "Hanabi-Small": {"colors": 2, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1},
+    "Hanabi-Very-Small": {"colors": 1, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1},
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of Hanabi-v0, with the names and defaults of the Hanabi Learning Environment."""
+
+    players: int = setting(2, ge=2, le=5)
+    """Number of players."""
+    colors: int = setting(5, ge=1, le=5)
+    """Number of colors."""
+    ranks: int = setting(5, ge=1, le=5)
+    """Number of ranks."""
+    hand_size: int | None = setting(None, ge=1, le=8)
+    """Number of cards of a full hand; None: 5 for two or three players, 4 for more."""
+    max_information_tokens: int = setting(8, ge=0, le=MAX_TOKENS)
+    """Information tokens at the start, and the most that there can be."""
+    max_life_tokens: int = setting(3, ge=1, le=MAX_TOKENS)
+    """Life tokens at the start."""
+    observation_type: str = setting("card_knowledge", choices=OBSERVATION_TYPES)
+    """Knowledge of cards in observations: none, what hints tell, or the identity of every card, own cards too."""
+    random_start_player: bool = setting(False)
+    """Start with a random player instead of player 0."""
+    keep_score: bool = setting(False)
+    """Keep the score when the last life token is lost; otherwise it becomes 0, as in the original."""
+
+    def __post_init__(self) -> None:
+        """Check that the deck suffices for the hands."""
+        sizes = self.sizes
+        if sizes.drawn < 0:
+            raise ConfigError(
+                f"hand_size: expected at most {sizes.deck // sizes.players} with {sizes.players} players and a deck of "
+                f"{sizes.deck} cards, got {sizes.hand_size}"
+            )
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of the game."""
+        hand_size = (5 if self.players < 4 else 4) if self.hand_size is None else self.hand_size
+        return Sizes(
+            self.players, self.colors, self.ranks, hand_size, self.max_information_tokens, self.max_life_tokens
+        )
+
+
+def original_settings(name: str) -> dict[str, int | str]:
+    """Return the settings of a name of the Hanabi Learning Environment, such as "Hanabi-Small".
+
+    Raises:
+        ConfigError: The original has no environment of this name.
+    """
+    if name not in _NAMES:
+        raise ConfigError(f"name: expected one of {', '.join(_NAMES)}, got {name!r}")
+    return dict(_NAMES[name])
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    sizes = config.sizes
+    observes_knowledge = config.observation_type != "minimal"
+    players, cards = sizes.players, sizes.cards
+    hands = (players, sizes.hand_size)
+    width = sizes.observation(observes_knowledge)
+    named = roster({"player": players}, {"player": width}, {"player": spaces.Discrete(sizes.actions)}, 0.0, 1.0)
+    return EnvDefinition(
+        **named,
+        rules=hanabi.rules(sizes, observes_knowledge, config.observation_type == "seer"),
+        params={
+            "random_start_player": int(config.random_start_player),
+            "keep_score": int(config.keep_score),
+        },
+        bounds={"random_start_player": (0, 1), "keep_score": (0, 1)},
+        state={
+            "deck": index((sizes.deck,), cards),
+            "dealt": integers((), 0, sizes.deck),
+            "hand": integers(hands, -1, cards - 1),
+            "plausible": integers(hands, 0, 2**cards - 1),
+            "revealed": integers(hands, 0, 2 ** (sizes.colors + sizes.ranks) - 1),
+            "fireworks": integers((sizes.colors,), 0, sizes.ranks),
+            "discards": integers((sizes.colors,), 0, 2**sizes.per_color - 1),
+            "information": integers((), 0, sizes.information_tokens),
+            "lives": integers((), 0, sizes.life_tokens),
+            "turns": integers((), 0, players),
+            "mover": index((), players),
+            "last_player": integers((), -1, players - 1),
+            "last_action": index((), sizes.actions),
+            "last_card": integers((), -1, cards - 1),
+            "last_hinted": integers((), 0, 2**sizes.hand_size - 1),
+            "last_result": integers((), 0, 3),
+        },
+        global_state_size=sizes.global_state,
+        max_episode_steps=sizes.most_turns,  # no game is longer
+        time_limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )

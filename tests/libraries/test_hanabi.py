@@ -1,0 +1,95 @@
+"""Hanabi-v0 against the Hanabi Learning Environment 0.0.4, game by game."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hanabi_learning_environment import rl_env
+from hanabi_learning_environment.agents.simple_agent import SimpleAgent
+from libraries import hanabi_oracle as oracle
+from parity.cards.hanabi_games import core_at, random_settings, replay
+
+from gpu_envs.envs.cards.hanabi import original_settings
+from gpu_envs.runtime.factory import make_core
+from trainers.evaluation.hanabi_policies import HanabiPolicy
+
+SETTINGS, GAMES = 12, 170
+COLORS = "RYGWB"
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_games_with_random_settings_equal_the_original(part):
+    total = Counter()
+    for index in range(part, SETTINGS, 2):
+        settings = random_settings(np.random.default_rng(index))
+        total += replay(settings, oracle.record(settings, GAMES, seed=index))
+    assert total["games"] == SETTINGS * GAMES // 2
+    assert total["moves"] > 10_000
+    assert min(total[name] for name in ("scored", "score lost", "lost", "completed", "out of cards")) > 20, total
+
+
+def test_recorded_games_are_those_of_the_original(tmp_path):
+    oracle.record_all(tmp_path / "trace.npz")
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
+        assert set(new) == set(kept)
+        for name in new:
+            np.testing.assert_array_equal(new[name], kept[name])
+        assert json.loads(str(kept["settings"]))
+
+
+@pytest.mark.parametrize("name", ["Hanabi-Full", "Hanabi-Full-Minimal", "Hanabi-Small", "Hanabi-Very-Small"])
+def test_settings_of_names_equal_the_original(name):
+    theirs = rl_env.make(name, num_players=2)
+    core = make_core("Hanabi-v0", 1, "cpu", **original_settings(name))
+    assert core.observation_spaces["player_0"].shape == tuple(theirs.vectorized_observation_shape())
+    assert core.action_spaces["player_0"].n == theirs.num_moves()
+
+
+def test_reward_of_the_last_life_is_that_of_the_example_environment():
+    """Games of random actions, which lose all lives: rewards of rl_env add up to 0."""
+    env, rng = rl_env.make("Hanabi-Full", num_players=2), np.random.default_rng(0)
+    for _ in range(20):
+        seen, done, rewards = env.reset(), False, []
+        while not done:
+            legal = seen["player_observations"][seen["current_player"]]["legal_moves_as_int"]
+            seen, reward, done, _ = env.step(int(rng.choice(legal)))
+            rewards.append(reward)
+        assert env.state.life_tokens() == 0
+        assert sum(rewards) == 0
+
+
+@pytest.mark.parametrize("settings", [{}, {"players": 3}])
+def test_scripted_policy_chooses_as_the_simple_agent(settings):
+    """All positions of games of random and careful actions."""
+    trace = oracle.record(settings, 40, seed=3)
+    core = core_at(settings, trace)
+    policy, compared = HanabiPolicy(core, "player"), Counter()
+    games, players = len(trace["deck"]), core.num_agents
+    config = {"players": players}
+    agent, env = SimpleAgent(config), rl_env.HanabiEnv({**config, "observation_type": 1})
+    states = states_of(env, settings, trace)
+    for step in range(int(trace["length"].max())):
+        ours = policy.act(core.obs)
+        for world in np.flatnonzero(trace["length"] > step):
+            env.state = states[world][step]
+            mover = env.state.cur_player()
+            wanted = agent.act(env._extract_dict_from_backend(mover, env.state.observation(mover)))
+            assert int(ours[world, mover]) == env.game.get_move_uid(env._build_move(wanted))
+            compared[wanted["action_type"]] += 1
+        core.step(torch.from_numpy(trace["action"][:, step]).long()[:, None].expand(games, players).clone())
+    assert len(compared) == 3
+    assert min(compared.values()) > 20, compared
+
+
+def states_of(env, settings, trace):
+    """Return the states of the original before every action of recorded games, by playing them again."""
+    rng, found = np.random.default_rng(3), []
+    game = oracle.make(settings, 4)
+    for index in range(len(trace["deck"])):
+        states = []
+        oracle.play(game, rng, skill=rng.random() ** 0.3, watch=lambda state, kept=states: kept.append(state.copy()))
+        assert len(states) == trace["length"][index]
+        found.append(states)
+    return found

@@ -1,0 +1,340 @@
+"""Hanabi: players see the cards of the others, not their own, and build fireworks together. Rules of Bauza's game.
+
+Behavior, numbers of actions and observations are those of the Hanabi Learning Environment 0.0.4 (Bard et al., "The
+Hanabi challenge: a new frontier for AI research", 2020) and of OpenSpiel 2.0.2's hanabi.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.cards.hanabi_encoding import encoding
+from warp_kernels.cards.hanabi_sizes import Sizes
+from warp_kernels.episode import IO
+from warp_kernels.rules import Rules, world_phase
+
+__all__ = ["Params", "State", "rules"]
+
+
+@wp.struct
+class Params:
+    """Environment parameters."""
+
+    random_start_player: int  # 1: a random player starts, 0: player 0
+    keep_score: int  # 1: the score is kept when the last life token is lost, 0: it becomes 0
+
+
+@wp.struct
+class State:
+    """State of E worlds: P players with hands of H cards, D cards in the deck, C colors of R ranks."""
+
+    deck: wp.array2d(dtype=int)  # (E, D) cards in the order in which they are dealt: color * R + rank
+    dealt: wp.array(dtype=int)  # (E,) number of cards dealt
+    hand: wp.array3d(dtype=int)  # (E, P, H) cards, oldest first; -1: none
+    plausible: wp.array3d(dtype=int)  # (E, P, H) bit n: the hints allow card n in this place
+    revealed: wp.array3d(dtype=int)  # (E, P, H) bit c: the color c was hinted, bit C + r: the rank r was hinted
+    fireworks: wp.array2d(dtype=int)  # (E, C) number of cards played
+    discards: wp.array2d(dtype=int)  # (E, C) a bit per card of a color, lowest rank first: it is discarded
+    information: wp.array(dtype=int)  # (E,) information tokens
+    lives: wp.array(dtype=int)  # (E,) life tokens
+    turns: wp.array(dtype=int)  # (E,) turns left, counted once the deck is empty
+    mover: wp.array(dtype=int)  # (E,) player to act
+    last_player: wp.array(dtype=int)  # (E,) player of the last action; -1: none yet
+    last_action: wp.array(dtype=int)  # (E,) the last action
+    last_card: wp.array(dtype=int)  # (E,) card that the last action played or discarded; -1: none
+    last_hinted: wp.array(dtype=int)  # (E,) bit h: the last action, a hint, matches the card in place h
+    last_result: wp.array(dtype=int)  # (E,) of the last play or discard: 1 if it scored, plus 2 if it returned a token
+
+
+@cache
+def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
+    """Build the rules.
+
+    Args:
+        sizes: Sizes of the game.
+        observe_knowledge: Observe the knowledge of cards.
+        seer: Knowledge has the identity of every card from the start, as if all its hints were given.
+    """
+    players, colors, ranks, hand_size, cards = (
+        sizes.players, sizes.colors, sizes.ranks, sizes.hand_size, sizes.cards,
+    )  # fmt: skip
+    whole_deck, most_tokens, most_lives = sizes.deck, sizes.information_tokens, sizes.life_tokens
+    color_hints = (players - 1) * colors
+    num_actions = sizes.actions
+    every_card = (1 << cards) - 1
+    one_color = (1 << ranks) - 1  # cards of color 0
+    one_rank = sum(1 << (color * ranks) for color in range(colors))  # cards of rank 0
+    write_hand, write_missing, write_public, write_knowledge = encoding(sizes, State)
+    hand_width, knowledge_width = hand_size * cards, hand_size * sizes.card_knowledge
+    hands_end = players * hand_width
+    width, state_width = sizes.observation(observe_knowledge), sizes.global_state
+    public_width = sizes.board + whole_deck + sizes.last_action
+
+    @wp.func(inline=True)
+    def deal(state: State, env: int, player: int, slot: int):
+        """Put the next card of the deck into a place; an empty deck leaves it empty."""
+        at = state.dealt[env]
+        card = int(-1)
+        if at < whole_deck:
+            card = state.deck[env, at]
+            state.dealt[env] = at + 1
+        plausible = int(every_card)
+        revealed = int(0)
+        if wp.static(seer):
+            if card >= 0:
+                plausible = 1 << card
+                revealed = (1 << (card // ranks)) | (1 << (colors + card % ranks))
+        state.hand[env, player, slot] = card
+        state.plausible[env, player, slot] = plausible
+        state.revealed[env, player, slot] = revealed
+
+    @wp.func(inline=True)
+    def discard(state: State, env: int, color: int, rank: int):
+        """Set the first free bit of a card's copies; copies are 3, 2, ..., 2, 1."""
+        first = wp.where(rank == 0, 0, 2 * rank + 1)
+        copies = wp.where(rank == 0, 3, wp.where(rank == ranks - 1, 1, 2))
+        gone = state.discards[env, color]
+        free = int(1) << first
+        for _copy in range(2):
+            free = wp.where((gone & free) != 0, free << 1, free)
+        if free < (1 << (first + copies)):
+            state.discards[env, color] = gone | free
+
+    @wp.func(inline=True)
+    def hint(state: State, env: int, mover: int, number: int):
+        """Reveal a color or rank of another player's cards; return which places match."""
+        by_rank = number >= color_hints
+        values = wp.where(by_rank, ranks, colors)
+        number = wp.where(by_rank, number - color_hints, number)
+        offset = number // values
+        value = number - offset * values
+        target = (mover + 1 + offset) % players
+        match = wp.where(by_rank, one_rank << value, one_color << (value * ranks))
+        bit = wp.where(by_rank, colors + value, value)
+        places = int(0)
+        slot = int(0)
+        while slot < hand_size:
+            card = state.hand[env, target, slot]
+            if card >= 0:
+                hit = (match >> card) & 1
+                allowed = wp.where(hit == 1, match, every_card & ~match)
+                state.plausible[env, target, slot] = state.plausible[env, target, slot] & allowed
+                state.revealed[env, target, slot] = state.revealed[env, target, slot] | (hit << bit)
+                places = places | (hit << slot)
+            slot += 1
+        return places
+
+    @wp.func(inline=True)
+    def total(state: State, env: int):
+        """Return the number of cards in the fireworks."""
+        score = int(0)
+        for color in range(colors):
+            score += state.fireworks[env, color]
+        return score
+
+    @wp.func(inline=True)
+    def act(params: Params, state: State, io: IO, env: int):
+        """Discard, play or hint, draw a card, reward the change of the score; write all fields except the deck."""
+        mover = state.mover[env]
+        choice = int(io.choice[env, mover, 0])
+        before = total(state, env)
+        score = int(before)
+        lives = int(state.lives[env])
+        turns = state.turns[env] - int(state.dealt[env] >= whole_deck)
+        last_card = int(-1)
+        places = int(0)
+        result = int(0)
+        tokens = state.information[env]
+        gives = choice >= 2 * hand_size
+        if gives:
+            places = hint(state, env, mover, choice - 2 * hand_size)
+            tokens -= 1
+        else:
+            plays = choice >= hand_size
+            place = wp.where(plays, choice - hand_size, choice)
+            last_card = wp.max(state.hand[env, mover, place], 0)
+            color = last_card // ranks
+            rank = last_card - color * ranks
+            scores = plays and rank == state.fireworks[env, color]
+            returns = (not plays) or (scores and rank == ranks - 1)
+            returned = int(returns and tokens < most_tokens)
+            tokens += returned
+            if scores:
+                state.fireworks[env, color] = rank + 1
+                score += 1
+            else:
+                discard(state, env, color, rank)
+                lives -= int(plays)
+            result = int(scores) + 2 * returned
+            slot = int(place)
+            while slot < hand_size - 1:
+                state.hand[env, mover, slot] = state.hand[env, mover, slot + 1]
+                state.plausible[env, mover, slot] = state.plausible[env, mover, slot + 1]
+                state.revealed[env, mover, slot] = state.revealed[env, mover, slot + 1]
+                slot += 1
+        over = lives <= 0 or score >= cards or turns <= 0
+        if not gives:
+            if over:  # the original deals no card after the end
+                state.hand[env, mover, hand_size - 1] = -1
+            else:
+                deal(state, env, mover, hand_size - 1)
+        state.information[env] = wp.max(tokens, 0)
+        state.lives[env] = wp.max(lives, 0)
+        state.turns[env] = wp.max(turns, 0)
+        state.mover[env] = (mover + 1) % players
+        state.last_player[env] = mover
+        state.last_action[env] = choice
+        state.last_card[env] = last_card
+        state.last_hinted[env] = places
+        state.last_result[env] = result
+        gain = float(score - before)
+        if lives <= 0 and params.keep_score == 0:
+            gain = -float(before)
+        for agent in range(players):
+            io.reward[env, agent] = gain
+            io.terminated[env, agent] = over
+
+    @wp.func(inline=True)
+    def legal(params: Params, state: State, io: IO, env: int, agent: int):
+        """Mark legal actions: discards below the most tokens, plays, and with a token hints that match a card."""
+        moves = state.mover[env] == agent
+        io.to_move[env, agent] = moves
+        if moves:
+            tokens = state.information[env]
+            slot = int(0)
+            while slot < hand_size:
+                held = state.hand[env, agent, slot] >= 0
+                io.action_mask[env, agent, slot] = held and tokens < most_tokens
+                io.action_mask[env, agent, hand_size + slot] = held
+                slot += 1
+            offset = int(0)
+            while offset < players - 1:
+                target = (agent + 1 + offset) % players
+                seen = int(0)
+                slot = int(0)
+                while slot < hand_size:
+                    card = state.hand[env, target, slot]
+                    if card >= 0 and tokens > 0:
+                        seen = seen | (1 << card)
+                    slot += 1
+                start = 2 * hand_size + offset * colors
+                value = int(0)
+                while value < colors:
+                    io.action_mask[env, agent, start + value] = ((seen >> (value * ranks)) & one_color) != 0
+                    value += 1
+                start = 2 * hand_size + color_hints + offset * ranks
+                value = int(0)
+                while value < ranks:
+                    io.action_mask[env, agent, start + value] = ((seen >> value) & one_rank) != 0
+                    value += 1
+                offset += 1
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write the hands of the others, full hands, board, discards, last action and knowledge; own seat first."""
+        rows = wp.array(ptr=io.obs.ptr, shape=(io.obs.shape[0], players, width), dtype=float)
+        column = int(0)
+        offset = int(1)
+        while offset < players:
+            write_hand(state, rows, env, agent, (agent + offset) % players, column)
+            column += hand_width
+            offset += 1
+        offset = int(0)
+        while offset < players:
+            write_missing(state, rows, env, agent, (agent + offset) % players, column)
+            column += 1
+            offset += 1
+        write_public(state, rows, env, agent, agent, column)
+        if wp.static(observe_knowledge):
+            column += public_width
+            offset = int(0)
+            while offset < players:
+                write_knowledge(state, rows, env, agent, (agent + offset) % players, column)
+                column += knowledge_width
+                offset += 1
+
+    @wp.func(inline=True)
+    def whole(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write the agent's hand and knowledge, and agent 0 also what all players see, from seat 0."""
+        rows = wp.array(ptr=io.global_state.ptr, shape=(io.global_state.shape[0], 1, state_width), dtype=float)
+        public = hands_end + players
+        write_hand(state, rows, env, 0, agent, agent * hand_width)
+        write_missing(state, rows, env, 0, agent, hands_end + agent)
+        if agent == 0:
+            write_public(state, rows, env, 0, 0, public)
+        known = public + public_width
+        write_knowledge(state, rows, env, 0, agent, known + agent * knowledge_width)
+        rows[env, 0, known + players * knowledge_width + agent] = wp.where(state.mover[env] == agent, 1.0, 0.0)
+
+    @wp.func(inline=True)
+    def stake(params: Params, state: State, env: int, agent: int):
+        """Return the loss of all players by an illegal action: the score, as with the last life token."""
+        return wp.where(params.keep_score == 0, total(state, env), 0)
+
+    @wp.func(inline=False)  # it runs rarely, and compiles once
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """Shuffle the deck and deal the hands, player 0 first."""
+        card = int(0)
+        at = int(0)
+        while card < cards:
+            rank = card % ranks
+            copies = wp.where(rank == 0, 3, wp.where(rank == ranks - 1, 1, 2))
+            while copies > 0:
+                state.deck[env, at] = card
+                at += 1
+                copies -= 1
+            card += 1
+        left = int(whole_deck)
+        draw = int(0)
+        while left > 1:
+            word = philox.bits(rng, 0, philox.RESET, draw)
+            for index in range(4):
+                if left > 1:
+                    other = philox.below(word[index], left)
+                    left -= 1
+                    kept = state.deck[env, left]
+                    state.deck[env, left] = state.deck[env, other]
+                    state.deck[env, other] = kept
+            draw += 1
+        state.dealt[env] = 0
+        player = int(0)
+        while player < players:
+            slot = int(0)
+            while slot < hand_size:
+                deal(state, env, player, slot)
+                slot += 1
+            player += 1
+        for color in range(colors):
+            state.fireworks[env, color] = 0
+            state.discards[env, color] = 0
+        state.information[env] = most_tokens
+        state.lives[env] = most_lives
+        state.turns[env] = players
+        starts = philox.below(philox.bits(rng, 1, philox.RESET, 0)[0], players)
+        state.mover[env] = wp.where(params.random_start_player == 1, starts, 0)
+        state.last_player[env] = -1
+        state.last_action[env] = 0
+        state.last_card[env] = -1
+        state.last_hinted[env] = 0
+        state.last_result[env] = 0
+
+    return Rules(
+        key=f"hanabi {sizes} {observe_knowledge} {seer}",
+        params=Params,
+        state=State,
+        num_agents=players,
+        action_size=1,
+        continuous=False,
+        phases=(world_phase(act),),
+        observe=observe,
+        legal=legal,
+        reset=reset,
+        global_state=whole,
+        masked=True,
+        turn_based=True,
+        stake=stake,
+        shared_stake=True,
+        num_choices=num_actions,
+        max_unroll=1,  # longer code compiles slowly and runs no faster
+    )
