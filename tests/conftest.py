@@ -114,6 +114,7 @@ SMALL = {
     "DiscGame-v0": {"num_repetitions": 6},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
+    "LiarsDice-v0": {"numdice": 2, "dice_sides": 3, "bidding_rule": "reset-quantity"},
     "MatrixGame-v0": {
         "payoff": [
             [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
@@ -159,6 +160,7 @@ GROUP = {
             "DiscGame-v0",
             "KuhnPoker-v0",
             "LeducPoker-v0",
+            "LiarsDice-v0",
             "MatrixGame-v0",
             "RockPaperScissors-v0",
             "TicTacToe-v0",

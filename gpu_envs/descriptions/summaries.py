@@ -34,6 +34,7 @@ SUMMARIES = {
     "DiscGame-v0": (2, "Points of a disc, where self-play cycles"),
     "KuhnPoker-v0": (2, "Poker with one card for each player"),
     "LeducPoker-v0": (2, "Poker with a public card and two rounds"),
+    "LiarsDice-v0": (2, "Bids on hidden dice, until a player doubts"),
     "MatrixGame-v0": (2, "Any matrix game, played repeatedly"),
     "RockPaperScissors-v0": (2, "Rock-paper-scissors, played repeatedly"),
     "TicTacToe-v0": (2, "Three marks in a row"),

@@ -14,7 +14,16 @@ GAMES = {
     "kuhn": ("KuhnPoker-v0", {}, "kuhn_poker"),
     "kuhn of three": ("KuhnPoker-v0", {"num_players": 3}, "kuhn_poker(players=3)"),
     "leduc": ("LeducPoker-v0", {}, "leduc_poker"),
+    "liar's dice": ("LiarsDice-v0", {"dice_sides": 3}, "liars_dice(dice_sides=3)"),
+    "liar's dice of two": (
+        "LiarsDice-v0",
+        {"numdice": 2, "dice_sides": 2, "bidding_rule": "reset-quantity"},
+        "liars_dice(numdice=2,dice_sides=2,bidding_rule=reset-quantity)",
+    ),
+    "liar's dice of six faces": ("LiarsDice-v0", {}, "liars_dice"),
 }
+LARGE = ("liar's dice of six faces",)
+"""Games whose comparison takes longer."""
 
 
 @cache

@@ -8,6 +8,7 @@ import torch
 from conftest import SMALL
 
 from docs.scripts import tables
+from gpu_envs.envs.games.hidden.liars_dice import quantity_and_face
 from gpu_envs.runtime.factory import make_core
 
 NAMES = tables.names()
@@ -244,6 +245,21 @@ def leduc_poker_actions():
         assert terminated.all() == (action == "fold")
 
 
+def liars_dice_actions():
+    (table,) = tables.description("games/hidden/liars_dice").action_tables()
+    config = make_core("LiarsDice-v0", 1, "cpu").config
+    for index, action, _ in table.rows:
+        core = make_core("LiarsDice-v0", 1, "cpu", seed=0, autoreset="disabled")
+        core.reset()
+        core.step(torch.tensor([[0, 0]]))  # one 1
+        if index:
+            _, _, terminated, _, _ = core.step(torch.tensor([[0, index]]))
+            assert terminated.all() == (action == "liar")
+        if action != "liar":
+            quantity, face = map(int, re.match(r"bid (\d+) x (\d+)", action).groups())
+            assert quantity_and_face(config, int(core.world_state["last"])) == (quantity, face)
+
+
 def matrix_game_actions():
     (table,) = tables.description("games/matrix_game").action_tables()
     core = make_core("MatrixGame-v0", 1, "cpu", seed=0)
@@ -312,6 +328,7 @@ ACTIONS = {
     "games/disc_game": disc_game_actions,
     "games/kuhn_poker": kuhn_poker_actions,
     "games/leduc_poker": leduc_poker_actions,
+    "games/hidden/liars_dice": liars_dice_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
     "games/tic_tac_toe": tic_tac_toe_actions,
