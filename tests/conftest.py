@@ -112,6 +112,7 @@ SMALL = {
     "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
     "DiscGame-v0": {"num_repetitions": 6},
+    "Goofspiel-v0": {"players": 3, "num_cards": 5, "imp_info": True},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
     "LiarsDice-v0": {"numdice": 2, "dice_sides": 3, "bidding_rule": "reset-quantity"},
@@ -158,6 +159,7 @@ GROUP = {
             "ClimbingGame-v0",
             "ConnectFour-v0",
             "DiscGame-v0",
+            "Goofspiel-v0",
             "KuhnPoker-v0",
             "LeducPoker-v0",
             "LiarsDice-v0",
@@ -172,6 +174,7 @@ GROUP = {
 
 # What SMALL does not reach: other kinds of actions, observations, phases.
 SPECIAL = (
+    ("Goofspiel-v0", {"imp_info": False, "points_order": "descending", "returns_type": "total_points"}),
     ("SimpleTag-v0", {"continuous_actions": True}),
     ("TagContinuous-v0", {"use_full_observation": True}),
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),

@@ -32,6 +32,7 @@ SUMMARIES = {
     "ClimbingGame-v0": (2, "Cooperative matrix game with large losses"),
     "ConnectFour-v0": (2, "Four discs in a row"),
     "DiscGame-v0": (2, "Points of a disc, where self-play cycles"),
+    "Goofspiel-v0": (2, "All players bid cards for point cards"),
     "KuhnPoker-v0": (2, "Poker with one card for each player"),
     "LeducPoker-v0": (2, "Poker with a public card and two rounds"),
     "LiarsDice-v0": (2, "Bids on hidden dice, until a player doubts"),

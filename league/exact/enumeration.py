@@ -38,9 +38,17 @@ class ChanceOutcomes:
     """Function that returns the outcomes with their relative probabilities."""
 
 
-def _deals(deck: int, dealt: int) -> ChanceOutcomes:
+def _deals(deck: int, dealt: int, field: str = "card") -> ChanceOutcomes:
     """Return the outcomes of a deal: every ordered selection of this number of cards."""
-    return ChanceOutcomes("card", math.perm(deck, dealt), lambda: dict.fromkeys(permutations(range(deck), dealt), 1))
+    return ChanceOutcomes(field, math.perm(deck, dealt), lambda: dict.fromkeys(permutations(range(deck), dealt), 1))
+
+
+def _point_cards(config: Any) -> ChanceOutcomes | None:
+    """Return the outcomes of the order of Goofspiel's point cards; None if it is not random."""
+    if config.points_order != "random":
+        return None
+    turns = config.num_cards if config.num_turns < 0 else config.num_turns
+    return _deals(config.num_cards, turns, "order")
 
 
 def _rolls(config: Any) -> ChanceOutcomes:
@@ -56,6 +64,7 @@ def _rolls(config: Any) -> ChanceOutcomes:
 
 
 CHANCE: dict[str, Callable[[Any], ChanceOutcomes | None]] = {
+    "Goofspiel-v0": _point_cards,
     "KuhnPoker-v0": lambda config: _deals(config.num_players + 1, config.num_players),
     "LeducPoker-v0": lambda config: _deals(6, 3),
     "LiarsDice-v0": _rolls,

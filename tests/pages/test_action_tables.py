@@ -245,6 +245,16 @@ def leduc_poker_actions():
         assert terminated.all() == (action == "fold")
 
 
+def goofspiel_actions():
+    (table,) = tables.description("games/hidden/goofspiel").action_tables()
+    for index, action, _ in table.rows:
+        core = make_core("Goofspiel-v0", 1, "cpu", seed=0)
+        core.reset()
+        core.step(torch.tensor([[index, index]]))
+        assert core.world_state["bid"][0, :, 0].tolist() == [int(action.removeprefix("bid ")) - 1] * 2
+        assert not core.action_mask[0, :, index].any()
+
+
 def liars_dice_actions():
     (table,) = tables.description("games/hidden/liars_dice").action_tables()
     config = make_core("LiarsDice-v0", 1, "cpu").config
@@ -328,6 +338,7 @@ ACTIONS = {
     "games/disc_game": disc_game_actions,
     "games/kuhn_poker": kuhn_poker_actions,
     "games/leduc_poker": leduc_poker_actions,
+    "games/hidden/goofspiel": goofspiel_actions,
     "games/hidden/liars_dice": liars_dice_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
