@@ -123,6 +123,7 @@ SMALL = {
         ],
         "num_repetitions": 5,
     },
+    "PhantomTicTacToe-v0": {"obstype": "reveal-numturns", "gameversion": "abrupt"},
     "RockPaperScissors-v0": {"num_repetitions": 6},
     "TicTacToe-v0": {},
     "TwoStepGame-v0": {},
@@ -170,6 +171,7 @@ GROUP = {
         ),
         "player",
     ),
+    "PhantomTicTacToe-v0": "cross",
 }
 
 # What SMALL does not reach: other kinds of actions, observations, phases.

@@ -37,6 +37,7 @@ SUMMARIES = {
     "LeducPoker-v0": (2, "Poker with a public card and two rounds"),
     "LiarsDice-v0": (2, "Bids on hidden dice, until a player doubts"),
     "MatrixGame-v0": (2, "Any matrix game, played repeatedly"),
+    "PhantomTicTacToe-v0": (2, "Tic-tac-toe with hidden marks"),
     "RockPaperScissors-v0": (2, "Rock-paper-scissors, played repeatedly"),
     "TicTacToe-v0": (2, "Three marks in a row"),
     "TwoStepGame-v0": (2, "Cooperative game of two steps, from QMIX"),

@@ -270,6 +270,15 @@ def liars_dice_actions():
             assert quantity_and_face(config, int(core.world_state["last"])) == (quantity, face)
 
 
+def phantom_tic_tac_toe_actions():
+    (table,) = tables.description("games/hidden/phantom_tic_tac_toe").action_tables()
+    down, across = ("top", "middle", "bottom"), ("left", "center", "right")
+    for index, where, _ in table.rows:
+        row, column = where.split()
+        after = one_step("games/hidden/phantom_tic_tac_toe", lambda state: None, index)
+        assert after["marks"].tolist() == [1 << 3 * down.index(row) + across.index(column), 0]
+
+
 def matrix_game_actions():
     (table,) = tables.description("games/matrix_game").action_tables()
     core = make_core("MatrixGame-v0", 1, "cpu", seed=0)
@@ -340,6 +349,7 @@ ACTIONS = {
     "games/leduc_poker": leduc_poker_actions,
     "games/hidden/goofspiel": goofspiel_actions,
     "games/hidden/liars_dice": liars_dice_actions,
+    "games/hidden/phantom_tic_tac_toe": phantom_tic_tac_toe_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
     "games/tic_tac_toe": tic_tac_toe_actions,

@@ -151,7 +151,7 @@ def test_returns_are_summed_over_steps():
         ("RockPaperScissors-v0", {"num_repetitions": 3}, "use shorter episodes, such as num_repetitions=1"),
         ("KuhnPoker-v0", {"num_players": 10}, "39916800 deals are too many"),
         ("KuhnPoker-v0", {"domain_randomization": {"bet": (1.0, 2.0)}}, "without domain_randomization"),
-        ("Goofspiel-v0", {"num_cards": 3}, "expected observations with perfect recall"),
+        ("Goofspiel-v0", {"num_cards": 4}, "expected observations with perfect recall"),
         ("Goofspiel-v0", {"imp_info": True}, "6227020800 deals are too many"),
         ("ConnectFour-v0", {}, "no exact tree: expected Goofspiel-v0, KuhnPoker-v0, LeducPoker-v0"),
     ],

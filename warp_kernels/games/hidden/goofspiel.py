@@ -91,7 +91,8 @@ def rules(s: Sizes) -> Rules:
                 winner = -1
         state.winner[env, turn] = winner
         if winner >= 0:
-            state.points[env, winner] = state.points[env, winner] + state.order[env, turn] + 1
+            # bounded, as observations index by it
+            state.points[env, winner] = wp.min(state.points[env, winner] + state.order[env, turn] + 1, slots - 1)
 
     @wp.func
     def lowest(hand: int):
@@ -127,7 +128,7 @@ def rules(s: Sizes) -> Rules:
     @wp.func(inline=True)
     def bid(params: Params, state: State, io: IO, env: int):
         """Play a card of every player, and the last ones after the last choice; write all fields but the order."""
-        turn = state.turn[env]
+        turn = wp.min(state.turn[env], num_turns - 1)  # bounded, as it indexes
         for player in range(players):
             state.bid[env, player, turn] = int(io.choice[env, player, 0])
         settle(state, env, turn)
@@ -175,7 +176,7 @@ def rules(s: Sizes) -> Rules:
                     if wp.static(egocentric):
                         winner = (winner - agent + players) % players
                     observations.mark(io, env, agent, winners + turn * players + winner)
-                observations.mark(io, env, agent, own_bids + turn * num_cards + state.bid[env, agent, turn])
+                observations.mark(io, env, agent, own_bids + turn * num_cards + wp.max(state.bid[env, agent, turn], 0))
                 turn += 1
         else:
             for place in range(players):
