@@ -111,6 +111,7 @@ SMALL = {
     # games
     "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
+    "DarkHex-v0": {"num_rows": 2, "num_cols": 3},
     "DiscGame-v0": {"num_repetitions": 6},
     "Goofspiel-v0": {"players": 3, "num_cards": 5, "imp_info": True},
     "KuhnPoker-v0": {"num_players": 3},
@@ -123,6 +124,7 @@ SMALL = {
         ],
         "num_repetitions": 5,
     },
+    "OshiZumo-v0": {"coins": 6, "size": 2, "horizon": 7},
     "PhantomTicTacToe-v0": {"obstype": "reveal-numturns", "gameversion": "abrupt"},
     "RockPaperScissors-v0": {"num_repetitions": 6},
     "TicTacToe-v0": {},
@@ -171,6 +173,8 @@ GROUP = {
         ),
         "player",
     ),
+    "DarkHex-v0": "black",
+    "OshiZumo-v0": "left",
     "PhantomTicTacToe-v0": "cross",
 }
 

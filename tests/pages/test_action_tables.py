@@ -245,6 +245,14 @@ def leduc_poker_actions():
         assert terminated.all() == (action == "fold")
 
 
+def dark_hex_actions():
+    (table,) = tables.description("games/hidden/dark_hex").action_tables()
+    for index, where, _ in table.rows:
+        row, column = map(int, re.match(r"row (\d), column (\d)", where).groups())
+        after = one_step("games/hidden/dark_hex", lambda state: None, index, num_rows=3)
+        assert after["marks"].tolist() == [1 << 3 * row + column, 0]
+
+
 def goofspiel_actions():
     (table,) = tables.description("games/hidden/goofspiel").action_tables()
     for index, action, _ in table.rows:
@@ -268,6 +276,15 @@ def liars_dice_actions():
         if action != "liar":
             quantity, face = map(int, re.match(r"bid (\d+) x (\d+)", action).groups())
             assert quantity_and_face(config, int(core.world_state["last"])) == (quantity, face)
+
+
+def oshi_zumo_actions():
+    (table,) = tables.description("games/hidden/oshi_zumo").action_tables()
+    for index, action, _ in table.rows:
+        after = one_step("games/hidden/oshi_zumo", lambda state: None, index, coins=50)
+        coins = int(re.match(r"bid (\d+)", action)[1])
+        assert after["coins"].tolist() == [50 - coins] * 2
+        assert after["bid"].tolist() == [coins] * 2
 
 
 def phantom_tic_tac_toe_actions():
@@ -347,8 +364,10 @@ ACTIONS = {
     "games/disc_game": disc_game_actions,
     "games/kuhn_poker": kuhn_poker_actions,
     "games/leduc_poker": leduc_poker_actions,
+    "games/hidden/dark_hex": dark_hex_actions,
     "games/hidden/goofspiel": goofspiel_actions,
     "games/hidden/liars_dice": liars_dice_actions,
+    "games/hidden/oshi_zumo": oshi_zumo_actions,
     "games/hidden/phantom_tic_tac_toe": phantom_tic_tac_toe_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
