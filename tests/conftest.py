@@ -117,6 +117,7 @@ SMALL = {
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
     "LiarsDice-v0": {"numdice": 2, "dice_sides": 3, "bidding_rule": "reset-quantity"},
+    "MarkovSoccer-v0": {"grid": "A.O\n.OB\n...", "horizon": 9},
     "MatrixGame-v0": {
         "payoff": [
             [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
@@ -174,6 +175,7 @@ GROUP = {
         "player",
     ),
     "DarkHex-v0": "black",
+    "MarkovSoccer-v0": "a",
     "OshiZumo-v0": "left",
     "PhantomTicTacToe-v0": "cross",
 }

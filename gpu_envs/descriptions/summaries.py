@@ -37,6 +37,7 @@ SUMMARIES = {
     "KuhnPoker-v0": (2, "Poker with one card for each player"),
     "LeducPoker-v0": (2, "Poker with a public card and two rounds"),
     "LiarsDice-v0": (2, "Bids on hidden dice, until a player doubts"),
+    "MarkovSoccer-v0": (2, "Soccer of two players on a grid"),
     "MatrixGame-v0": (2, "Any matrix game, played repeatedly"),
     "OshiZumo-v0": (2, "Bids of coins push a wrestler"),
     "PhantomTicTacToe-v0": (2, "Tic-tac-toe with hidden marks"),

@@ -278,6 +278,17 @@ def liars_dice_actions():
             assert quantity_and_face(config, int(core.world_state["last"])) == (quantity, face)
 
 
+def markov_soccer_actions():
+    def apart(state):
+        state["cell"].copy_(torch.tensor([[7, 2]]))
+
+    (table,) = tables.description("games/hidden/markov_soccer").action_tables()
+    to = {"up": 4, "down": 10, "left": 6, "right": 8, "stand": 7}
+    for index, move in table.rows:
+        after = one_step("games/hidden/markov_soccer", apart, index, grid="A.O\n..B\n...\n...")
+        assert after["cell"][0] == to[move]
+
+
 def oshi_zumo_actions():
     (table,) = tables.description("games/hidden/oshi_zumo").action_tables()
     for index, action, _ in table.rows:
@@ -367,6 +378,7 @@ ACTIONS = {
     "games/hidden/dark_hex": dark_hex_actions,
     "games/hidden/goofspiel": goofspiel_actions,
     "games/hidden/liars_dice": liars_dice_actions,
+    "games/hidden/markov_soccer": markov_soccer_actions,
     "games/hidden/oshi_zumo": oshi_zumo_actions,
     "games/hidden/phantom_tic_tac_toe": phantom_tic_tac_toe_actions,
     "games/matrix_game": matrix_game_actions,
