@@ -139,9 +139,13 @@ SMALL = {
     # games
     "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
+    "DarkHex-v0": {"num_rows": 2, "num_cols": 3},
     "DiscGame-v0": {"num_repetitions": 6},
+    "Goofspiel-v0": {"players": 3, "num_cards": 5, "imp_info": True},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
+    "LiarsDice-v0": {"numdice": 2, "dice_sides": 3, "bidding_rule": "reset-quantity"},
+    "MarkovSoccer-v0": {"grid": "A.O\n.OB\n...", "horizon": 9},
     "MatrixGame-v0": {
         "payoff": [
             [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
@@ -149,6 +153,8 @@ SMALL = {
         ],
         "num_repetitions": 5,
     },
+    "OshiZumo-v0": {"coins": 6, "size": 2, "horizon": 7},
+    "PhantomTicTacToe-v0": {"obstype": "reveal-numturns", "gameversion": "abrupt"},
     "RockPaperScissors-v0": {"num_repetitions": 6},
     "TicTacToe-v0": {},
     "TwoStepGame-v0": {},
@@ -190,8 +196,10 @@ GROUP = {
             "ClimbingGame-v0",
             "ConnectFour-v0",
             "DiscGame-v0",
+            "Goofspiel-v0",
             "KuhnPoker-v0",
             "LeducPoker-v0",
+            "LiarsDice-v0",
             "MatrixGame-v0",
             "RockPaperScissors-v0",
             "TicTacToe-v0",
@@ -199,10 +207,15 @@ GROUP = {
         ),
         "player",
     ),
+    "DarkHex-v0": "black",
+    "MarkovSoccer-v0": "a",
+    "OshiZumo-v0": "left",
+    "PhantomTicTacToe-v0": "cross",
 }
 
 # What SMALL does not reach: other kinds of actions, observations, phases.
 SPECIAL = (
+    ("Goofspiel-v0", {"imp_info": False, "points_order": "descending", "returns_type": "total_points"}),
     ("SimpleTag-v0", {"continuous_actions": True}),
     ("TagContinuous-v0", {"use_full_observation": True}),
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),

@@ -227,7 +227,8 @@ def settings(place: str) -> str:
 
 def state(place: str) -> str:
     """Return the table of the rules' State (`core.world_state`): shapes and integer ranges with default settings."""
-    source = inspect.getsource(importlib.import_module(f"warp_kernels.{place.replace('/', '.')}"))
+    rules = importlib.import_module(f"warp_kernels.{place.replace('/', '.')}")
+    source = inspect.getsource(sys.modules[rules.State.cls.__module__])  # games may share it
     comments, d = field_comments(source, "State"), configured(place, {})[1]
     rows = []
     for key, comment in comments.items():

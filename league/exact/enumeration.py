@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -21,25 +22,52 @@ __all__ = ["CHANCE", "LARGEST", "ChanceOutcomes", "EnumeratedTree", "PlayerTree"
 
 LARGEST = 1_000_000
 """Largest number of histories of one length."""
-_DRAWS = 64  # resets per deal, so that every deal occurs
+_DRAWS = 64  # resets per outcome of chance, so that every outcome occurs
 _NOT_BY_WORLD = ("params",)  # entries of a core's state without an axis of worlds
 
 
 @dataclass(frozen=True)
 class ChanceOutcomes:
-    """Chance outcomes of a game: equally probable deals, at the reset only."""
+    """Chance outcomes of a game, all at the reset; a later one is sampled there and hidden until its time."""
 
     field: str
-    """Name of the state field with the dealt cards (E, dealt)."""
-    deck: int
-    """Number of cards in the deck."""  # prose: ok (a deck of cards)
-    dealt: int
-    """Number of dealt cards; every ordered selection is an outcome."""
+    """Name of the state field with the outcomes (E, ...)."""
+    count: int
+    """Number of outcomes."""
+    weights: Callable[[], dict[tuple[int, ...], int]]
+    """Function that returns the outcomes with their relative probabilities."""
+
+
+def _deals(deck: int, dealt: int, field: str = "card") -> ChanceOutcomes:
+    """Return the outcomes of a deal: every ordered selection of this number of cards."""
+    return ChanceOutcomes(field, math.perm(deck, dealt), lambda: dict.fromkeys(permutations(range(deck), dealt), 1))
+
+
+def _point_cards(config: Any) -> ChanceOutcomes | None:
+    """Return the outcomes of the order of Goofspiel's point cards; None if it is not random."""
+    if config.points_order != "random":
+        return None
+    turns = config.num_cards if config.num_turns < 0 else config.num_turns
+    return _deals(config.num_cards, turns, "order")
+
+
+def _rolls(config: Any) -> ChanceOutcomes:
+    """Return the outcomes of a roll of dice, those of each player in ascending order."""
+    faces, dice = range(1, config.dice_sides + 1), config.numdice
+
+    def weights() -> dict[tuple[int, ...], int]:
+        of_player = Counter(tuple(sorted(roll)) for roll in product(faces, repeat=dice))
+        hands = product(of_player.items(), repeat=config.players)
+        return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
+
+    return ChanceOutcomes("dice", math.comb(config.dice_sides + dice - 1, dice) ** config.players, weights)
 
 
 CHANCE: dict[str, Callable[[Any], ChanceOutcomes | None]] = {
-    "KuhnPoker-v0": lambda config: ChanceOutcomes("card", config.num_players + 1, config.num_players),
-    "LeducPoker-v0": lambda config: ChanceOutcomes("card", 6, 3),
+    "Goofspiel-v0": _point_cards,
+    "KuhnPoker-v0": lambda config: _deals(config.num_players + 1, config.num_players),
+    "LeducPoker-v0": lambda config: _deals(6, 3),
+    "LiarsDice-v0": _rolls,
     **dict.fromkeys(
         ("ClimbingGame-v0", "MatrixGame-v0", "RockPaperScissors-v0", "TicTacToe-v0", "TwoStepGame-v0"),
         lambda config: None,
@@ -119,7 +147,7 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
     """
     if game.env_id not in CHANCE or "domain_randomization" in game.env:
         raise ConfigError(f"{game.env_id}: no exact tree: expected {', '.join(CHANCE)} without domain_randomization")
-    core = _dealt(game)
+    core, chance = _dealt(game)
     rows = [agent_rows_of(core, seat.members) for seat in game.seats]
     if any(len(members) != 1 for members in rows):
         raise ConfigError(f"{game.env_id}: no exact tree: expected one agent per seat, got {[len(r) for r in rows]}")
@@ -129,7 +157,6 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
     sizes = core.num_choices[agents, 0].tolist()
     found = [_Infosets(game.env_id, size) for size in sizes]
 
-    chance = np.full(core.num_envs, 1.0 / core.num_envs)
     sequence = np.zeros((core.num_envs, len(agents)), np.int64)
     total = np.zeros((core.num_envs, len(agents)))
     leaves: list[tuple[np.ndarray, ...]] = []
@@ -176,22 +203,27 @@ def _branches(
     return world, choice, sequence
 
 
-def _dealt(game: Game) -> Core:
-    """Return a world for every deal right after its reset; reset worlds until every deal has occurred."""
+def _dealt(game: Game) -> tuple[Core, np.ndarray]:
+    """Return a world for every outcome of chance right after its reset, and the probabilities of the outcomes (W,).
+
+    Worlds are reset until every outcome has occurred.
+    """
     core = game.core(1, autoreset="disabled")
-    deals = CHANCE[game.env_id](core.config)
-    if deals is None:
+    outcomes = CHANCE[game.env_id](core.config)
+    if outcomes is None:
         core.reset(seed=0)
-        return core
-    count = math.perm(deals.deck, deals.dealt)
-    if count * _DRAWS > LARGEST:
-        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many; use sampled payoffs")
-    core = game.core(count * _DRAWS, autoreset="disabled")
+        return core, np.ones(1)
+    weights = outcomes.weights() if outcomes.count * _DRAWS <= LARGEST else {}
+    total = sum(weights.values())
+    draws = total // min(weights.values(), default=1) * _DRAWS
+    if not weights or draws > LARGEST:
+        raise ConfigError(f"{game.env_id}: no exact tree: {outcomes.count} deals are too many; use sampled payoffs")
+    core = game.core(draws, autoreset="disabled")
     core.reset(seed=0)
-    cards = core.world_state[deals.field].tolist()
-    world = {tuple(dealt): row for row, dealt in enumerate(cards)}
-    rows = [world[deal] for deal in permutations(range(deals.deck), deals.dealt)]
-    return _moved(game, core, np.array(rows))
+    dealt = core.world_state[outcomes.field].tolist()
+    world = {tuple(each): row for row, each in enumerate(dealt)}
+    rows = np.array([world[each] for each in weights])
+    return _moved(game, core, rows), np.array([weight / total for weight in weights.values()])
 
 
 def _moved(game: Game, core: Core, rows: np.ndarray) -> Core:

@@ -29,6 +29,8 @@ TRAIN_PRESETS: dict[tuple[str, str], dict[str, Any]] = {
         "learner.entropy_coef": 0.05,
         "learner.entropy_coef_final": 0.05,
     },
+    ("Goofspiel-v0", "cpu"): {**_CARDS, "total_steps": 40_000},
+    ("LiarsDice-v0", "cpu"): {**_CARDS, "total_steps": 100_000},
     ("RockPaperScissors-v0", "cpu"): {**_CARDS, "total_steps": 20_000},
     ("SimpleTag-v0", "cpu"): {"algorithm": "ppo", "total_steps": 50_000},
     ("TagContinuous-v0", "cpu"): {"algorithm": "ppo", "total_steps": 40_000},
@@ -43,6 +45,8 @@ FALLBACK_PRESETS: dict[str, dict[str, Any]] = {
 PSRO_PRESETS: dict[str, dict[str, Any]] = {
     "KuhnPoker-v0": {"iterations": 10, "response_init": "scratch"},
     "LeducPoker-v0": {"iterations": 25, "response_init": "scratch"},
+    "Goofspiel-v0": {"iterations": 20, "response_init": "scratch"},
+    "LiarsDice-v0": {"iterations": 20, "response_init": "scratch"},
     "RockPaperScissors-v0": {"iterations": 6, "response_init": "scratch"},
     "SimpleTag-v0": {"iterations": 40, "response_init": "resume", "episodes_per_matchup": 300},
     "TagContinuous-v0": {"iterations": 8, "response_init": "resume", "episodes_per_matchup": 20},

@@ -10,11 +10,35 @@ from open_spiel.python import policy
 from league.exact import GameTree
 from league.game import Game
 
+
+def _turns_of(game, settings):
+    """Return OpenSpiel's name of a game of simultaneous moves, in which the players move in turn unseen."""
+    listed = ",".join(f"{name}={value}" for name, value in settings.items())
+    return f"turn_based_simultaneous_game(game={game}({listed}))"
+
+
 GAMES = {
     "kuhn": ("KuhnPoker-v0", {}, "kuhn_poker"),
     "kuhn of three": ("KuhnPoker-v0", {"num_players": 3}, "kuhn_poker(players=3)"),
     "leduc": ("LeducPoker-v0", {}, "leduc_poker"),
+    "liar's dice": ("LiarsDice-v0", {"dice_sides": 3}, "liars_dice(dice_sides=3)"),
+    "liar's dice of two": (
+        "LiarsDice-v0",
+        {"numdice": 2, "dice_sides": 2, "bidding_rule": "reset-quantity"},
+        "liars_dice(numdice=2,dice_sides=2,bidding_rule=reset-quantity)",
+    ),
+    **{
+        name: ("Goofspiel-v0", settings, _turns_of("goofspiel", settings))
+        for name, settings in {
+            "goofspiel of four": {"num_cards": 4, "imp_info": True, "points_order": "descending"},
+            "goofspiel of four in random order": {"num_cards": 4, "imp_info": True, "points_order": "random"},
+            "goofspiel of five": {"num_cards": 5, "imp_info": True, "points_order": "ascending"},
+        }.items()
+    },
+    "liar's dice of six faces": ("LiarsDice-v0", {}, "liars_dice"),
 }
+LARGE = ("goofspiel of four in random order", "goofspiel of five", "liar's dice of six faces")
+"""Games whose comparison takes longer."""
 
 
 @cache
@@ -45,6 +69,7 @@ def states_of(name):
     for state in tabular.states:
         player = state.current_player()
         seen = np.array(state.information_state_tensor(player), np.float32)  # equal to the observations of gpu-envs
+        seen = seen[-tree.observations[player].shape[1] :]  # without the player to act of simultaneous moves
         found.append((state, player, ours[player][seen.tobytes()]))
     return tabular, found
 

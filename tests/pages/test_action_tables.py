@@ -8,6 +8,7 @@ import torch
 from conftest import SMALL
 
 from docs.scripts import tables
+from gpu_envs.envs.games.hidden.liars_dice import quantity_and_face
 from gpu_envs.runtime.factory import make_core
 
 NAMES = tables.names()
@@ -316,6 +317,68 @@ def leduc_poker_actions():
         assert terminated.all() == (action == "fold")
 
 
+def dark_hex_actions():
+    (table,) = tables.description("games/hidden/dark_hex").action_tables()
+    for index, where, _ in table.rows:
+        row, column = map(int, re.match(r"row (\d), column (\d)", where).groups())
+        after = one_step("games/hidden/dark_hex", lambda state: None, index, num_rows=3)
+        assert after["marks"].tolist() == [1 << 3 * row + column, 0]
+
+
+def goofspiel_actions():
+    (table,) = tables.description("games/hidden/goofspiel").action_tables()
+    for index, action, _ in table.rows:
+        core = make_core("Goofspiel-v0", 1, "cpu", seed=0)
+        core.reset()
+        core.step(torch.tensor([[index, index]]))
+        assert core.world_state["bid"][0, :, 0].tolist() == [int(action.removeprefix("bid ")) - 1] * 2
+        assert not core.action_mask[0, :, index].any()
+
+
+def liars_dice_actions():
+    (table,) = tables.description("games/hidden/liars_dice").action_tables()
+    config = make_core("LiarsDice-v0", 1, "cpu").config
+    for index, action, _ in table.rows:
+        core = make_core("LiarsDice-v0", 1, "cpu", seed=0, autoreset="disabled")
+        core.reset()
+        core.step(torch.tensor([[0, 0]]))  # one 1
+        if index:
+            _, _, terminated, _, _ = core.step(torch.tensor([[0, index]]))
+            assert terminated.all() == (action == "liar")
+        if action != "liar":
+            quantity, face = map(int, re.match(r"bid (\d+) x (\d+)", action).groups())
+            assert quantity_and_face(config, int(core.world_state["last"])) == (quantity, face)
+
+
+def markov_soccer_actions():
+    def apart(state):
+        state["cell"].copy_(torch.tensor([[7, 2]]))
+
+    (table,) = tables.description("games/hidden/markov_soccer").action_tables()
+    to = {"up": 4, "down": 10, "left": 6, "right": 8, "stand": 7}
+    for index, move in table.rows:
+        after = one_step("games/hidden/markov_soccer", apart, index, grid="A.O\n..B\n...\n...")
+        assert after["cell"][0] == to[move]
+
+
+def oshi_zumo_actions():
+    (table,) = tables.description("games/hidden/oshi_zumo").action_tables()
+    for index, action, _ in table.rows:
+        after = one_step("games/hidden/oshi_zumo", lambda state: None, index, coins=50)
+        coins = int(re.match(r"bid (\d+)", action)[1])
+        assert after["coins"].tolist() == [50 - coins] * 2
+        assert after["bid"].tolist() == [coins] * 2
+
+
+def phantom_tic_tac_toe_actions():
+    (table,) = tables.description("games/hidden/phantom_tic_tac_toe").action_tables()
+    down, across = ("top", "middle", "bottom"), ("left", "center", "right")
+    for index, where, _ in table.rows:
+        row, column = where.split()
+        after = one_step("games/hidden/phantom_tic_tac_toe", lambda state: None, index)
+        assert after["marks"].tolist() == [1 << 3 * down.index(row) + across.index(column), 0]
+
+
 def matrix_game_actions():
     (table,) = tables.description("games/matrix_game").action_tables()
     core = make_core("MatrixGame-v0", 1, "cpu", seed=0)
@@ -388,6 +451,12 @@ ACTIONS = {
     "games/disc_game": disc_game_actions,
     "games/kuhn_poker": kuhn_poker_actions,
     "games/leduc_poker": leduc_poker_actions,
+    "games/hidden/dark_hex": dark_hex_actions,
+    "games/hidden/goofspiel": goofspiel_actions,
+    "games/hidden/liars_dice": liars_dice_actions,
+    "games/hidden/markov_soccer": markov_soccer_actions,
+    "games/hidden/oshi_zumo": oshi_zumo_actions,
+    "games/hidden/phantom_tic_tac_toe": phantom_tic_tac_toe_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
     "games/tic_tac_toe": tic_tac_toe_actions,

@@ -4,7 +4,7 @@ import numpy as np
 import pyspiel
 import pytest
 import torch
-from exact_games import GAMES, psro, random_table, spiel_of, states_of, to_spiel, tree_of
+from exact_games import GAMES, LARGE, psro, random_table, spiel_of, states_of, to_spiel, tree_of
 from open_spiel.python.algorithms import expected_game_score, policy_aggregator
 from scipy.optimize import linprog
 
@@ -32,7 +32,7 @@ def profiles(tree, seed):
     ]
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each in LARGE)) for each in GAMES])
 def test_values_and_best_responses_equal_openspiel(name):
     tree, game = tree_of(name), spiel_of(name)
     for profile in profiles(tree, seed=1):
@@ -67,7 +67,7 @@ def test_mixtures_equal_openspiels_aggregator(name):
         assert float(row.sum()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", [each for each in GAMES if each not in LARGE])
 def test_payoffs_of_all_matchups_and_of_their_mixtures(name):
     tree = tree_of(name)
     several, seats = profiles(tree, seed=3), range(len(tree.game.seats))
@@ -151,7 +151,9 @@ def test_returns_are_summed_over_steps():
         ("RockPaperScissors-v0", {"num_repetitions": 3}, "use shorter episodes, such as num_repetitions=1"),
         ("KuhnPoker-v0", {"num_players": 10}, "39916800 deals are too many"),
         ("KuhnPoker-v0", {"domain_randomization": {"bet": (1.0, 2.0)}}, "without domain_randomization"),
-        ("ConnectFour-v0", {}, "no exact tree: expected KuhnPoker-v0, LeducPoker-v0"),
+        ("Goofspiel-v0", {"num_cards": 4}, "expected observations with perfect recall"),
+        ("Goofspiel-v0", {"imp_info": True}, "6227020800 deals are too many"),
+        ("ConnectFour-v0", {}, "no exact tree: expected Goofspiel-v0, KuhnPoker-v0, LeducPoker-v0"),
     ],
 )
 def test_game_without_a_tree_raises(env_id, settings, words):

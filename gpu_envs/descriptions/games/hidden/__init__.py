@@ -1,0 +1,1 @@
+"""Descriptions of games with hidden information or simultaneous moves."""

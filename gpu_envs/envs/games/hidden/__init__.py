@@ -1,0 +1,1 @@
+"""Host files of games with hidden information or simultaneous moves, as in OpenSpiel."""

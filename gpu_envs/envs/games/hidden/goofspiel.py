@@ -1,0 +1,136 @@
+"""Host module of Goofspiel-v0: settings, agents, spaces, drawing.
+
+The rules are in ``warp_kernels/games/hidden/goofspiel.py``.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import setting
+from warp_kernels.games.hidden import goofspiel
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AS_CARDS", "Config", "build", "draw", "sizes_of"]
+
+AS_CARDS = -1  # value of num_turns for a turn per card
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of Goofspiel-v0, with the names and defaults of OpenSpiel."""
+
+    players: int = setting(2, ge=2, le=10)
+    """Number of players."""
+    num_cards: int = setting(13, ge=2, le=goofspiel.MOST_CARDS)
+    """Number of cards of each player, and of point cards."""
+    num_turns: int = setting(AS_CARDS, ge=AS_CARDS, le=goofspiel.MOST_CARDS)
+    """Number of turns; -1 for a turn per card."""
+    points_order: str = setting("random", choices=("random", "descending", "ascending"))
+    """Order of the point cards."""
+    returns_type: str = setting("win_loss", choices=("win_loss", "point_difference", "total_points"))
+    """Return of a player. "win_loss": the winners share 1 and the others -1. "point_difference": its points minus the
+    mean. "total_points": its points."""
+    imp_info: bool = False
+    """Hide the bids of the other players: only the winner of each turn is shown. Observations have perfect recall."""
+    egocentric: bool = False
+    """With `imp_info`, count the winners of turns from the observing player on instead of from player 0."""
+
+
+def sizes_of(config: Config) -> goofspiel.Sizes:
+    """Return the constants of the rules.
+
+    Raises:
+        ConfigError: There are more turns than cards, or none.
+    """
+    turns = config.num_cards if config.num_turns == AS_CARDS else config.num_turns
+    if not 1 <= turns <= config.num_cards:
+        raise ConfigError(
+            f"Goofspiel-v0: num_turns: expected {AS_CARDS} or 1 to num_cards = {config.num_cards}, "
+            f"got {config.num_turns}; use fewer turns or more cards"
+        )
+    return goofspiel.Sizes(
+        players=config.players,
+        num_cards=config.num_cards,
+        num_turns=turns,
+        points_order=config.points_order,
+        returns_type=config.returns_type,
+        hidden=config.imp_info,
+        egocentric=config.imp_info and config.egocentric,
+    )
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition.
+
+    Raises:
+        ConfigError: The number of turns does not fit the cards.
+    """
+    s = sizes_of(config)
+    agents = tuple(f"player_{row}" for row in range(s.players))
+    return EnvDefinition(
+        rules=goofspiel.rules(s),
+        params={"win_reward": 1.0},
+        bounds={"win_reward": (0.0, 1e6)},
+        state={
+            "order": index((s.num_turns,), s.num_cards),
+            "hand": integers((s.players,), 0, 2**s.num_cards - 1),
+            "points": integers((s.players,), 0, s.num_cards * (s.num_cards + 1) // 2),
+            "bid": integers((s.players, s.num_turns), -1, s.num_cards - 1),
+            "winner": integers((s.num_turns,), -1, s.players - 1),
+            "turn": integers((), 0, s.num_turns),
+        },
+        agents=agents,
+        groups={"player": tuple(range(s.players))},
+        roles={agent: (agent,) for agent in agents},
+        # a winner that is counted from player 0 tells the seat
+        symmetric=s.egocentric or not s.hidden,
+        zero_sum=config.returns_type != "total_points",
+        observation_spaces={agent: box(goofspiel.observation_width(s), 0.0, 1.0) for agent in agents},
+        action_spaces={agent: spaces.Discrete(s.num_cards) for agent in agents},
+        max_episode_steps=s.num_turns - (s.num_turns == s.num_cards),  # the last card is no choice
+        time_limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    The point cards are on top, the current one framed, and below them the cards of each player, player 0's at the
+    bottom; played cards are pale. To the right are the points and the last bid, framed if it won.
+    """
+    from gpu_envs.envs.games.hidden.hands import ACROSS, ROW, hand, points, rows_of, single
+    from gpu_envs.envs.games.scene import EDGE, FELT, seats
+    from gpu_envs.rendering.scene import Scene, join
+
+    s, state = sizes_of(core.config), {name: tensor[envs] for name, tensor in core.world_state.items()}
+    cards, turns = (torch.arange(count, device=core.device) for count in (s.num_cards, s.num_turns))
+    turn, numbers = state["turn"][:, None], cards.expand(len(envs), -1) + 1
+    last, there = (turn - 1).clamp(min=0).long(), turn > 0
+    won = state["winner"].gather(1, last)
+    across, high = min(s.num_cards, ACROSS), ROW * rows_of(s.num_cards) + 0.5
+    places, parts = [], []
+    for player in range(s.players):
+        y = high * (player + 1) - ROW
+        held = ((state["hand"][:, player, None] >> cards) & 1).bool()
+        bids = state["bid"][:, player].gather(1, last)
+        seat = (across + 0.4, y - 0.5 * ROW * (rows_of(s.num_cards) - 1))
+        parts += [
+            hand(y, numbers, held, torch.ones_like(held)),
+            points((seat[0] + 1.35, seat[1]), state["points"][:, player]),
+            single(seat, bids + 1, there, there & (won == player)),
+        ]
+        places.append(seat)
+    top = high * s.players + ROW * rows_of(s.num_turns) - ROW + 0.2
+    parts.append(hand(top, state["order"] + 1, turns >= turn, turns <= turn, framed=turns == turn))
+    bounds = (-0.9, -0.95, across + 2.55, top + 0.95)
+    return Scene(join(*parts), bounds, background=FELT, border=EDGE, agents=seats(places, envs))

@@ -1,0 +1,115 @@
+"""Host module of LiarsDice-v0: settings, agents, spaces, drawing.
+
+The rules are in ``warp_kernels/games/hidden/liars_dice.py``.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import setting
+from warp_kernels.games.hidden import liars_dice
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "FACES_FIRST", "Config", "build", "draw", "quantity_and_face"]
+
+AGENTS = ("player_0", "player_1")  # in the order of rows
+FACES_FIRST = "reset-face"  # bidding rule by which bids of one quantity follow each other
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of LiarsDice-v0, with the names and defaults of OpenSpiel."""
+
+    players: int = setting(2, choices=(2,))
+    """Number of players; OpenSpiel's game has two."""
+    numdice: int = setting(1, ge=1, le=liars_dice.MOST_BIDS // 2)
+    """Number of dice of each player."""
+    dice_sides: int = setting(6, ge=1, le=liars_dice.MOST_BIDS // 2)
+    """Number of faces of a die. All dice together have at most 62 faces: 2 `numdice` `dice_sides`."""
+    bidding_rule: str = setting(FACES_FIRST, choices=(FACES_FIRST, "reset-quantity"))
+    """Order of bids. "reset-face": a higher quantity allows every face. "reset-quantity": a higher face allows every
+    quantity."""
+
+
+def quantity_and_face(config: Config, bid: int) -> tuple[int, int]:
+    """Return the quantity and the face, from 1, of a bid."""
+    if config.bidding_rule == FACES_FIRST:
+        return bid // config.dice_sides + 1, bid % config.dice_sides + 1
+    total = config.players * config.numdice
+    return bid % total + 1, bid // total + 1
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition.
+
+    Raises:
+        ConfigError: There are more bids than the rules can store.
+    """
+    total, sides = config.players * config.numdice, config.dice_sides
+    bids = total * sides
+    if bids > liars_dice.MOST_BIDS:
+        raise ConfigError(
+            f"LiarsDice-v0: expected {config.players} * numdice * dice_sides <= {liars_dice.MOST_BIDS}, got {bids}; "
+            "use fewer dice or faces"
+        )
+    width = liars_dice.observation_width(config.numdice, sides)
+    return EnvDefinition(
+        rules=liars_dice.rules(config.numdice, sides, config.bidding_rule == FACES_FIRST),
+        params={"win_reward": 1.0},
+        bounds={"win_reward": (0.0, 1e6)},
+        state={
+            "dice": integers((total,), 1, sides),
+            "bids": integers((), 0, 2 ** (bids + 1) - 1),
+            "last": integers((), -1, bids - 1),
+            "mover": integers((), 0, 1),
+        },
+        agents=AGENTS,
+        groups={"player": (0, 1)},
+        roles={agent: (agent,) for agent in AGENTS},
+        zero_sum=True,
+        observation_spaces={agent: box(width, 0.0, 1.0) for agent in AGENTS},
+        action_spaces={agent: spaces.Discrete(bids + 1) for agent in AGENTS},
+        max_episode_steps=bids + 1,  # every bid, then the call
+        time_limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Player 0's dice below, player 1's above; a frame marks the player to act. Between them the last bid as a quantity
+    and a face, red after the call. The highest face is wild and golden.
+    """
+    from gpu_envs.envs.games.hidden.dice import bid_of, die
+    from gpu_envs.envs.games.scene import EDGE, FELT, GOLD, seats
+    from gpu_envs.rendering.scene import Scene, boxes, join
+
+    config, state = core.config, {name: tensor[envs] for name, tensor in core.world_state.items()}
+    count = config.numdice
+    half = max(2.0, 0.62 * count + 0.5)
+    parts, places = [], []
+    assert core.to_move is not None
+    always = torch.ones(len(envs), dtype=torch.bool, device=core.device)
+    for player, y in enumerate((-1.35, 1.35)):
+        center = torch.tensor([0.0, y], device=core.device).expand(len(envs), 1, 2)
+        frame = torch.tensor([0.6 * count + 0.12, 0.74])
+        parts.append(boxes(center, frame, GOLD, alpha=core.to_move[envs, player, None], line_width=0.09))
+        places.append((0.0, y))
+        for place in range(count):
+            x = 1.2 * (place - (count - 1) / 2)
+            parts.append(die((x, y), state["dice"][:, player * count + place], config.dice_sides, always))
+    table = torch.tensor([quantity_and_face(config, bid) for bid in range(2 * count * config.dice_sides)])
+    bid = table.to(core.device)[state["last"].clamp(min=0)]
+    called = (state["bids"] >> (len(table))) & 1
+    parts.append(bid_of(bid[:, 0], bid[:, 1], config.dice_sides, state["last"] >= 0, called.bool()))
+    return Scene(join(*parts), (-half, -2.3, half, 2.3), background=FELT, border=EDGE, agents=seats(places, envs))

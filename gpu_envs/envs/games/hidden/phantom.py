@@ -1,0 +1,76 @@
+"""What the host files of board games without a view of the opponent's marks share."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import box, integers
+from warp_kernels.games.hidden import phantom_boards
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+
+__all__ = ["AGENTS", "FOG", "OBSTYPES", "PALE", "REVEAL_TURNS", "boards_of", "definition_of", "opacity_of"]
+
+AGENTS = ("player_0", "player_1")  # in the order of rows
+REVEAL_TURNS = "reveal-numturns"  # the number of tries is observed
+PALE = 0.16
+"""Opacity of marks that the viewer of a board does not know."""
+FOG = (0.80, 0.81, 0.83)
+"""Color of cells that the viewer of a board does not know."""
+OBSTYPES = ("reveal-nothing", REVEAL_TURNS)  # values of obstype
+
+
+def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str, str]) -> dict[str, Any]:
+    """Return fields of the definition: parameters, state, agents, spaces, limit.
+
+    Args:
+        cells: Number of cells.
+        planes: Number of states of a cell in an observation.
+        reveal_turns: Whether the number of tries is observed.
+        names: Names of the groups, which have one player each: the sides differ, and observations do not tell them.
+    """
+    most = phantom_boards.longest(cells)
+    bits = integers((2,), 0, 2**cells - 1)
+    width = phantom_boards.observation_width(cells, planes, reveal_turns)
+    return {
+        "params": {"win_reward": 1.0},
+        "bounds": {"win_reward": (0.0, 1e6)},
+        "state": {
+            "marks": bits,
+            "known": bits,
+            "tries": integers((most,), 0, 2 * cells - 1),
+            "taken": integers((), 0, most),
+            "mover": integers((), -1, 1),
+            "winner": integers((), -1, 1),
+        },
+        "agents": AGENTS,
+        "groups": {name: (row,) for row, name in enumerate(names)},
+        "roles": {agent: (agent,) for agent in AGENTS},
+        "zero_sum": True,
+        "observation_spaces": {agent: box(width, 0.0, 1.0) for agent in AGENTS},
+        "action_spaces": {agent: spaces.Discrete(cells) for agent in AGENTS},
+        "max_episode_steps": most,
+        "time_limit_terminates": True,
+        "render_fps": 2,
+    }
+
+
+def boards_of(core: "WorldView", envs: torch.Tensor, cells: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the marks of both players, and the cells that each knows, (W, 2, N) bool each."""
+    place = torch.arange(cells, device=core.device)
+    marks, known = (core.world_state[name][envs] for name in ("marks", "known"))
+    return ((marks[..., None] >> place) & 1).bool(), ((known[..., None] >> place) & 1).bool()
+
+
+def opacity_of(marks: torch.Tensor, known: torch.Tensor, viewer: int, owner: int) -> torch.Tensor:
+    """Return the opacity (W, N) of a player's marks on the board of a viewer: pale where the viewer does not know them.
+
+    Args:
+        marks: Marks of both players, (W, 2, N) bool.
+        known: Cells that each player knows, (W, 2, N) bool.
+        viewer: Player whose board is shown.
+        owner: Player whose marks are shown.
+    """
+    return marks[:, owner] * torch.where(known[:, viewer], 1.0, PALE)

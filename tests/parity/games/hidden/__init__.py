@@ -1,0 +1,1 @@
+"""Games with hidden information or simultaneous moves compared with OpenSpiel."""

@@ -1,0 +1,89 @@
+"""DarkHex-v0 against OpenSpiel 2.0.2's dark_hex: every history of a board of 2 x 2, random games of all settings."""
+
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel, spiel_games
+
+GAMES = 10_000
+
+
+def name_of(settings):
+    """Return OpenSpiel's name of a game with these settings."""
+    return f"dark_hex({','.join(f'{name}={value}' for name, value in settings.items())})"
+
+
+SMALL = [
+    {"board_size": 2, "gameversion": "adh", "obstype": "reveal-numturns"},
+    {"board_size": 2, "gameversion": "cdh", "obstype": "reveal-nothing"},
+]
+LARGE = [
+    {},
+    {"num_rows": 4, "num_cols": 3, "gameversion": "adh", "obstype": "reveal-numturns"},
+    {"gameversion": "adh"},
+    {"obstype": "reveal-numturns"},
+    {"num_rows": 2, "num_cols": 5, "gameversion": "adh"},
+    {"board_size": 8},
+]
+
+
+@pytest.mark.parametrize("settings", SMALL, ids=name_of)
+def test_all_histories_of_a_small_board_equal_the_reference(settings):
+    found = spiel_games.all_histories("DarkHex-v0", name_of(settings), **settings)
+    histories = found.decisions + len(found.states)
+    assert (histories, len(found.states)) == spiel.size_of(name_of(settings))
+    assert all(len(seen) == 1 for seen in found.views.values())  # an information state has one observation
+    seen = {(player, each) for (player, _), views in found.views.items() for each in views}
+    if settings["obstype"] == "reveal-numturns":
+        assert len(seen) == len(found.views)
+    else:  # OpenSpiel's string holds the number of tries in any case, its tensor does not
+        assert len(seen) < len(found.views)
+
+
+@pytest.mark.parametrize(
+    ("settings", "games"),
+    [
+        *((each, GAMES // 4) for each in LARGE[:2]),
+        *(pytest.param(each, GAMES // 2, marks=pytest.mark.slow) for each in LARGE),
+    ],
+    ids=str,
+)
+def test_random_games_equal_the_reference(settings, games):
+    games = games // 10 if settings.get("board_size", 3) > 4 else games
+    found = spiel_games.random_games("DarkHex-v0", name_of(settings), games, **settings)
+    assert len(found.states) == games
+    assert found.decisions > 6 * games
+    assert min(found.results.values()) > games / 20
+    assert set(found.results) == {(1.0, -1.0), (-1.0, 1.0)}  # there is no draw
+
+
+def test_only_the_winner_sees_the_winning_stone():
+    core = make_core("DarkHex-v0", 1, "cpu", autoreset="disabled", **SMALL[0])
+    core.reset()
+    for mover, cell in ((0, 0), (1, 1), (0, 2)):  # black connects the left column
+        action = torch.zeros(1, 2, dtype=torch.int64)
+        action[0, mover] = cell
+        _, reward, terminated, _, _ = core.step(action)
+    assert terminated.all()
+    assert reward.tolist() == [[1.0, -1.0]]
+    cells = core.obs[0, :, :36].view(2, 4, 9)
+    assert cells[0].argmax(-1).tolist() == [5, 4, 8, 4]
+    assert cells[1].argmax(-1).tolist() == [4, 3, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"board_size": 1}, r"board_size: expected an int in \[2, 32\], got 1"),
+        ({"num_rows": 1}, r"num_rows: expected an int in \[2, 32\], or None, got 1"),
+        ({"num_rows": 9, "num_cols": 8}, r"expected num_rows \* num_cols <= 64, got 9 \* 8; use a smaller board"),
+        ({"gameversion": "abrupt"}, "gameversion: expected one of 'cdh', 'adh'"),
+        ({"obstype": "all"}, "obstype: expected one of 'reveal-nothing', 'reveal-numturns'"),
+    ],
+)
+def test_bad_settings_raise_one_line(settings, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        make_core("DarkHex-v0", 1, "cpu", **settings)
+    assert "\n" not in str(raised.value)

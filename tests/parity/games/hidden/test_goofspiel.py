@@ -1,0 +1,135 @@
+"""Goofspiel-v0 against OpenSpiel 2.0.2's goofspiel: every history of small games, random games of all settings."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel, spiel_games
+
+
+def deal(fields, world, state):
+    """Return OpenSpiel's next point card."""
+    return fields["order"][world, spiel_games.chances(state)]
+
+
+def name_of(settings):
+    """Return OpenSpiel's name of a game with these settings."""
+    return f"goofspiel({','.join(f'{name}={value}' for name, value in settings.items())})"
+
+
+SMALL = (
+    {"num_cards": 4, "points_order": "descending", "imp_info": True},
+    {"num_cards": 3, "points_order": "random", "imp_info": True, "egocentric": True},
+    {"num_cards": 4, "points_order": "ascending", "returns_type": "point_difference"},
+    {"num_cards": 3, "points_order": "random", "players": 3, "returns_type": "total_points", "imp_info": True},
+    {"num_cards": 4, "num_turns": 2, "points_order": "random"},
+)
+
+
+def some(settings, quick):
+    """Return cases, of which only the first ones are quick: each setting compiles kernels."""
+    return [
+        pytest.param(each, marks=[pytest.mark.slow] * (place >= quick), id=name_of(each))
+        for place, each in enumerate(settings)
+    ]
+
+
+@pytest.mark.parametrize("settings", some(SMALL, 3))
+def test_all_histories_equal_the_reference(settings):
+    random = settings["points_order"] == "random"
+    start = "order" if random else ""
+    found = spiel_games.all_histories("Goofspiel-v0", name_of(settings), start, deal, **settings)
+    cards, turns = settings["num_cards"], settings.get("num_turns", settings["num_cards"])
+    deals = math.perm(cards, turns) if random else 1
+    joint = math.prod((cards - turn) ** settings.get("players", 2) for turn in range(turns))
+    assert len(found.states) == deals * joint
+    assert len(found.starts) == deals * random
+    assert not random or spiel.uniform(found.starts)
+    assert all(len(seen) == 1 for seen in found.views.values())  # an information state has one observation
+    if settings.get("imp_info"):
+        assert len({(player, each) for (player, _), seen in found.views.items() for each in seen}) == len(found.views)
+    assert len(found.results) >= 3
+
+
+ORDERS, RETURNS = ("random", "descending", "ascending"), ("win_loss", "point_difference", "total_points")
+LARGE = [
+    {},
+    {"num_cards": 11, "points_order": "descending", "returns_type": "point_difference", "imp_info": True},
+    {"num_cards": 6, "num_turns": 3, "players": 4, "imp_info": True, "egocentric": True},
+    {"num_cards": 9, "points_order": "ascending", "returns_type": "total_points", "imp_info": True},
+    {"num_cards": 31, "num_turns": 7, "imp_info": True},
+    {"num_cards": 5, "players": 10, "points_order": "descending"},
+]
+
+
+@pytest.mark.parametrize("settings", some(LARGE, 3))
+def test_random_games_equal_the_reference(settings):
+    games = 10_000 // len(LARGE) + 1
+    found = spiel_games.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
+    assert len(found.states) == games
+    assert found.decisions >= 3 * games
+    assert len(found.results) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [dict(zip(("points_order", "returns_type"), both, strict=True)) for both in product(ORDERS, RETURNS)],
+    ids=name_of,
+)
+@pytest.mark.parametrize("hidden", [{}, {"imp_info": True}, {"imp_info": True, "egocentric": True}], ids=str)
+def test_random_games_of_all_kinds_equal_the_reference(settings, hidden):
+    settings = {**settings, **hidden, "num_cards": 8}
+    found = spiel_games.random_games("Goofspiel-v0", name_of(settings), 1_200, deal, seed=1, **settings)
+    assert len(found.states) == 1_200
+
+
+def test_one_turn_less_than_cards_ends_the_game():
+    """OpenSpiel 2.0.2 plays the last cards for the same point card again, and never ends such a game."""
+    core = make_core("Goofspiel-v0", 1, "cpu", num_cards=3, num_turns=2, points_order="ascending", autoreset="disabled")
+    core.reset()
+    core.step(torch.tensor([[2, 1]]))
+    _, reward, terminated, _, _ = core.step(torch.tensor([[0, 2]]))
+    assert terminated.all()
+    assert core.world_state["points"].tolist() == [[1, 2]]
+    assert reward.tolist() == [[-1.0, 1.0]]
+
+
+def test_hidden_bids_do_not_reach_the_other_player():
+    """Two worlds differ in the bid of player 1 only, which loses in both."""
+    core = make_core("Goofspiel-v0", 2, "cpu", **SMALL[0])
+    core.reset()
+    core.step(torch.tensor([[3, 1], [3, 2]]))
+    assert torch.equal(core.obs[0, 0], core.obs[1, 0])
+    assert not torch.equal(core.obs[0, 1], core.obs[1, 1])
+
+
+def test_card_that_was_played_is_illegal():
+    core = make_core("Goofspiel-v0", 1, "cpu", seed=0, **SMALL[0])
+    core.reset()
+    core.step(torch.tensor([[3, 0]]))
+    assert core.action_mask[0].tolist() == [[True, True, True, False], [False, True, True, True]]
+    with pytest.raises(errors.ActionError, match="player_1 in world 0 is illegal"):
+        core.step(torch.tensor([[2, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"players": 11}, r"players: expected an int in \[2, 10\], got 11"),
+        ({"num_cards": 32}, r"num_cards: expected an int in \[2, 31\], got 32"),
+        ({"num_cards": 4, "num_turns": 5}, "num_turns: expected -1 or 1 to num_cards = 4, got 5; use fewer turns"),
+        ({"num_turns": 0}, "num_turns: expected -1 or 1 to num_cards = 13, got 0"),
+        ({"points_order": "rising"}, "points_order: expected one of 'random', 'descending', 'ascending'"),
+        ({"returns_type": "win"}, "returns_type: expected one of 'win_loss'"),
+        ({"imp_info": 1}, "imp_info: expected True or False, got 1"),
+    ],
+)
+def test_bad_settings_raise_one_line(settings, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        make_core("Goofspiel-v0", 1, "cpu", **settings)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,95 @@
+"""LiarsDice-v0 against OpenSpiel 2.0.2's liars_dice: every history of small dice, random games of all settings."""
+
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel, spiel_games
+
+
+def roll(fields, world, state):
+    """Return OpenSpiel's next roll: the dice of player 0, then those of player 1."""
+    return fields["dice"][world, spiel_games.chances(state)] - 1
+
+
+def histories(**settings):
+    """Compare every history and return the comparison and OpenSpiel's game string."""
+    listed = ",".join(f"{name}={value}" for name, value in settings.items())
+    name = f"liars_dice({listed})"
+    return spiel_games.all_histories("LiarsDice-v0", name, "dice", roll, **settings), name
+
+
+@pytest.mark.parametrize("rule", ["reset-face", "reset-quantity"])
+def test_all_histories_with_three_faces_equal_the_reference(rule):
+    found, name = histories(dice_sides=3, bidding_rule=rule)
+    assert (found.decisions + len(found.states), len(found.states)) == spiel.size_of(name) == (9 * 127, 9 * 63)
+    assert spiel.uniform(found.starts)
+    assert all(len(seen) == 1 for seen in found.views.values())  # an information state has one observation
+    assert len(set().union(*found.views.values())) == len(found.views)  # and the reverse
+    assert min(found.results.values()) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["reset-face", "reset-quantity"])
+def test_all_histories_of_the_default_dice_equal_the_reference(rule):
+    found, _ = histories(bidding_rule=rule)
+    assert (found.decisions + len(found.states), len(found.states)) == (36 * 8191, 36 * 4095)
+    assert spiel.uniform(found.starts)
+    assert len(found.views) == 6 * 4096
+    assert len(set().union(*found.views.values())) == len(found.views)
+
+
+SETTINGS = (
+    {},
+    {"numdice": 2, "dice_sides": 4, "bidding_rule": "reset-quantity"},
+    {"numdice": 3, "dice_sides": 5},
+    {"numdice": 5, "dice_sides": 6, "bidding_rule": "reset-quantity"},
+)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_random_games_equal_the_reference(settings):
+    games = 10_000 // len(SETTINGS)
+    listed = ",".join(f"{name}={value}" for name, value in settings.items())
+    found = spiel_games.random_games("LiarsDice-v0", f"liars_dice({listed})", games, roll, **settings)
+    assert len(found.states) == games
+    assert found.decisions > 3 * games
+    assert min(found.results.values()) > games / 5
+
+
+def test_dice_of_several_are_uniform_before_they_are_sorted():
+    core = make_core("LiarsDice-v0", 36_000, "cpu", seed=3, numdice=2)
+    core.reset()
+    dice = core.world_state["dice"][:, :2] - 1
+    assert (dice[:, 0] <= dice[:, 1]).all()
+    count = torch.bincount(dice[:, 0] * 6 + dice[:, 1], minlength=36).view(6, 6)
+    doubles = count.diagonal()
+    assert abs(int(doubles.sum()) - 6_000) < 5 * (36_000 * 5 / 36) ** 0.5
+    assert spiel.uniform(doubles.numpy())
+    assert spiel.uniform(count[torch.triu_indices(6, 6, 1).unbind()].numpy())
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"players": 3}, "players: expected one of 2, got 3"),
+        ({"numdice": 0}, r"numdice: expected an int in \[1, 31\]"),
+        ({"dice_sides": 32}, r"dice_sides: expected an int in \[1, 31\]"),
+        ({"numdice": 6}, r"expected 2 \* numdice \* dice_sides <= 62, got 72; use fewer dice or faces"),
+        ({"bidding_rule": "reset"}, "bidding_rule: expected one of 'reset-face', 'reset-quantity'"),
+    ],
+)
+def test_bad_settings_raise_one_line(settings, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        make_core("LiarsDice-v0", 1, "cpu", **settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_illegal_bid_loses():
+    core = make_core("LiarsDice-v0", 1, "cpu", seed=0, illegal_actions="loss", autoreset="disabled")
+    core.reset()
+    core.step(torch.tensor([[4, 0]]))
+    _, reward, terminated, _, _ = core.step(torch.tensor([[0, 4]]))  # not higher
+    assert reward.tolist() == [[1.0, -1.0]]
+    assert terminated.all()

@@ -1,0 +1,110 @@
+"""MarkovSoccer-v0 against OpenSpiel 2.0.2's markov_soccer: random games of all settings, moves set by hand."""
+
+import itertools
+
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel_games
+
+GAMES = 10_000
+
+
+def outcome(fields, world, state):
+    """Return OpenSpiel's next chance outcome: the place of the ball, then the player whose move is resolved first."""
+    if spiel_games.chances(state):
+        return fields["first"][world]
+    game = state.get_game().get_parameters()
+    text = game["grid"].replace("\n", "")
+    return 2 + text[: fields["ball"][world]].count("O")
+
+
+def played(games, seed=0, **settings):
+    """Compare random games."""
+    listed = ",".join(f"{name}={value}" for name, value in settings.items())
+    return spiel_games.random_games("MarkovSoccer-v0", f"markov_soccer({listed})", games, outcome, seed, **settings)
+
+
+LARGE = [
+    {"horizon": 30},
+    {"horizon": 25, "grid": "A.O\n..B\nO..\n..."},
+    {"horizon": 400, "grid": "AO.\n.O.\n..B"},
+    {"horizon": 40, "grid": ".A.BO....\n........."},
+    {"horizon": 2},
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "games"),
+    [
+        *((each, GAMES // 4) for each in LARGE[:2]),
+        *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in LARGE),
+        pytest.param({}, 500, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_random_games_equal_the_reference(settings, games):
+    found = played(games, **settings)
+    assert len(found.states) == games
+    if settings.get("horizon", 1000) > 2:
+        assert len(found.results) == 3 - (settings == {}) * ((0.0, 0.0) not in found.results)
+        assert found.results[1.0, -1.0] > games / 50
+        assert found.results[-1.0, 1.0] > games / 50
+
+
+MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "stand": 4}
+
+
+def after(grid, moves, first, holder=-1):
+    """Return the state, rewards and end after moves that are resolved in this order."""
+    for seed in itertools.count():
+        core = make_core("MarkovSoccer-v0", 1, "cpu", seed=seed, grid=grid, autoreset="disabled")
+        core.reset()
+        core.world_state["holder"].fill_(holder)
+        _, reward, terminated, _, _ = core.step(torch.tensor([[MOVES[move] for move in moves]]))
+        if core.world_state["first"] == first:
+            state = {name: tensor[0].tolist() for name, tensor in core.world_state.items()}
+            return state, reward[0].tolist(), bool(terminated.all())
+    raise AssertionError
+
+
+def test_player_that_runs_into_the_other_loses_the_ball():
+    state, _, ended = after("AB.\n..O", ("right", "stand"), 0, holder=0)
+    assert (state["holder"], state["cell"], ended) == (1, [0, 1], False)
+    state, _, _ = after("AB.\n..O", ("right", "right"), 1, holder=0)  # player 1 has left
+    assert (state["holder"], state["cell"]) == (0, [1, 2])
+
+
+def test_both_players_want_the_ball_and_the_first_takes_it():
+    for first in range(2):
+        state, _, _ = after("AOB\n...", ("right", "left"), first)
+        # the second runs into the first, who has the ball already
+        assert state["holder"] == first
+        assert state["cell"][first] == 1
+
+
+def test_goal_ends_the_game_and_the_other_player_still_moves():
+    state, reward, ended = after("..O\n.BA\n...", ("right", "right"), 0, holder=0)
+    assert (reward, ended) == ([1.0, -1.0], True)
+    assert (state["scorer"], state["cell"][1]) == (0, 5)
+    _, reward, ended = after("B.O\n.A.\n...", ("stand", "left"), 0, holder=1)  # row 0 has no goal
+    assert (reward, ended) == ([0.0, 0.0], False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"horizon": 1}, r"horizon: expected an int in \[2, 2147483647\], got 1"),
+        ({"grid": ""}, "grid: expected lines of equal length with at most 4096 cells, got lengths 0; use a text such"),
+        ({"grid": "AB\nO"}, "grid: expected lines of equal length with at most 4096 cells, got lengths 2x1"),
+        ({"grid": "AB.."}, "grid: expected one 'A', one 'B', some 'O' and '.', got 2 '.', 1 'A', 1 'B', 0 'O'"),
+        ({"grid": "AABO"}, "grid: expected one 'A'.* got 2 'A', 1 'B', 1 'O'"),
+        ({"grid": "ABOx"}, "grid: expected one 'A'.* 1 'x'"),
+    ],
+)
+def test_bad_settings_raise_one_line(settings, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        make_core("MarkovSoccer-v0", 1, "cpu", **settings)
+    assert "\n" not in str(raised.value)

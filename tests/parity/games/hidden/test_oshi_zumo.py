@@ -1,0 +1,83 @@
+"""OshiZumo-v0 against OpenSpiel 2.0.2's oshi_zumo: every history of a small game, random games of all settings."""
+
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel_games
+
+GAMES = 10_000
+
+
+def name_of(settings):
+    """Return OpenSpiel's name of a game with these settings."""
+    return f"oshi_zumo({','.join(f'{name}={value}' for name, value in settings.items())})"
+
+
+SMALL = {"coins": 5, "size": 1, "horizon": 3}
+LARGE = [
+    {},
+    {"coins": 4, "size": 1, "horizon": 3, "alesia": True},
+    {"coins": 50, "size": 3, "horizon": 6, "min_bid": 3},
+    {"coins": 17, "size": 0, "min_bid": 17},
+    {"coins": 30, "size": 5, "horizon": 40, "min_bid": 2, "alesia": True},
+    {"coins": 4, "size": 2, "min_bid": 1, "alesia": True},
+]
+
+
+def test_all_histories_of_a_small_game_equal_the_reference():
+    found = spiel_games.all_histories("OshiZumo-v0", name_of(SMALL), **SMALL)
+    assert len(found.states) > 100
+    assert len(found.results) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "games"),
+    [
+        *((each, GAMES // 3) for each in LARGE[:3]),
+        *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in LARGE),
+    ],
+    ids=str,
+)
+def test_random_games_equal_the_reference(settings, games):
+    found = spiel_games.random_games("OshiZumo-v0", name_of(settings), games, **settings)
+    assert len(found.states) == games
+    assert found.decisions >= games
+    assert len(found.results) >= 2 - (settings.get("min_bid") == 17)
+
+
+def test_player_below_the_lowest_bid_bids_all_coins():
+    core = make_core("OshiZumo-v0", 1, "cpu", **LARGE[2])
+    core.reset()
+    core.step(torch.tensor([[48, 3]]))
+    assert core.action_mask[0, 0].nonzero().flatten().tolist() == [2]
+    assert core.action_mask[0, 1].nonzero().flatten().tolist() == list(range(3, 48))
+    with pytest.raises(errors.ActionError, match="player_0 in world 0 is illegal"):
+        core.step(torch.tensor([[1, 3]]))
+
+
+def test_limit_of_a_caller_truncates_before_the_horizon():
+    core = make_core("OshiZumo-v0", 1, "cpu", max_episode_steps=2, autoreset="disabled")
+    core.reset()
+    for step in range(2):
+        _, reward, terminated, truncated, _ = core.step(torch.tensor([[2, 1]]))
+        assert truncated.all() == (step == 1)
+    assert not terminated.any()
+    assert not reward.any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"coins": 0}, r"coins: expected an int in \[1, 10000\], got 0"),
+        ({"size": -1}, r"size: expected an int in \[0, 1000\], got -1"),
+        ({"horizon": 0}, r"horizon: expected an int in \[1, 2147483647\], got 0"),
+        ({"coins": 5, "min_bid": 6}, "min_bid: expected at most coins = 5, got 6; use less"),
+        ({"alesia": 1}, "alesia: expected True or False, got 1"),
+    ],
+)
+def test_bad_settings_raise_one_line(settings, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        make_core("OshiZumo-v0", 1, "cpu", **settings)
+    assert "\n" not in str(raised.value)

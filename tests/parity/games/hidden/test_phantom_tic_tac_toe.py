@@ -1,0 +1,85 @@
+"""PhantomTicTacToe-v0 against OpenSpiel 2.0.2's phantom_ttt: random games of all settings."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel_games
+
+GAMES = 10_000
+SETTINGS = [
+    dict(zip(("gameversion", "obstype"), each, strict=True))
+    for each in product(("classical", "abrupt"), ("reveal-nothing", "reveal-numturns"))
+]
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+
+
+@pytest.mark.parametrize(
+    ("settings", "games"),
+    [(SETTINGS[0], GAMES // 4), (SETTINGS[3], GAMES // 4)]
+    + [pytest.param(each, GAMES, marks=pytest.mark.slow) for each in SETTINGS],
+    ids=str,
+)
+def test_random_games_equal_the_reference(settings, games):
+    listed = ",".join(f"{name}={value}" for name, value in settings.items())
+    found = spiel_games.random_games("PhantomTicTacToe-v0", f"phantom_ttt({listed})", games, **settings)
+    assert len(found.states) == games
+    assert found.decisions > 9 * games  # tries of occupied cells included
+    assert min(found.results.values()) > games / 100
+    assert len(found.results) == 3
+    won = {
+        (line, result)
+        for state in found.states
+        if (result := state.returns()[0])
+        for line in LINES
+        if all(board_of(state)[cell] == (1 if result > 0 else -1) for cell in line)
+    }
+    assert len(won) == 2 * len(LINES)  # every line, for either player
+
+
+def board_of(state):
+    """Return the marks of OpenSpiel's board by cell: 1 for a cross, -1 for a nought."""
+    board = np.zeros(9, int)
+    for pair in state.full_history():
+        if board[pair.action] == 0:
+            board[pair.action] = 1 - 2 * pair.player
+    return board
+
+
+@pytest.mark.parametrize(("version", "after"), [("classical", [False, True]), ("abrupt", [True, False])])
+def test_try_of_an_occupied_cell_shows_it_and_ends_the_turn_if_abrupt(version, after):
+    settings = SETTINGS[0] if version == "classical" else SETTINGS[3]
+    core = make_core("PhantomTicTacToe-v0", 1, "cpu", autoreset="disabled", **settings)
+    core.reset()
+    core.step(torch.tensor([[4, 0]]))
+    assert core.action_mask[0, 1].all()  # the mark is hidden
+    core.step(torch.tensor([[0, 4]]))
+    assert core.to_move[0].tolist() == after
+    assert core.obs[0, 1, 2 * 9 + 4] == 1.0  # a cross
+    assert core.world_state["marks"].tolist() == [[16, 0]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"obstype": "reveal"}, "obstype: expected one of 'reveal-nothing', 'reveal-numturns'"),
+        ({"gameversion": "adh"}, "gameversion: expected one of 'classical', 'abrupt'"),
+    ],
+)
+def test_bad_settings_raise_one_line(settings, words):
+    with pytest.raises(errors.ConfigError, match=words) as raised:
+        make_core("PhantomTicTacToe-v0", 1, "cpu", **settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_cell_that_is_known_is_illegal():
+    core = make_core("PhantomTicTacToe-v0", 1, "cpu", **SETTINGS[0])
+    core.reset()
+    core.step(torch.tensor([[4, 0]]))
+    core.step(torch.tensor([[0, 4]]))
+    with pytest.raises(errors.ActionError, match="player_1 in world 0 is illegal"):
+        core.step(torch.tensor([[0, 4]]))

@@ -1,0 +1,1 @@
+"""Rules of games with hidden information or simultaneous moves, as in OpenSpiel."""
