@@ -27,7 +27,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ORACLES = ("lbforaging",)
+ORACLES = ("jaxmarl", "lbforaging")
 """Originals of environments, which `make test-parity` plays."""
 
 ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
@@ -98,6 +98,12 @@ def recipes(session: nox.Session) -> None:
 @nox.session
 def rllib(session: nox.Session) -> None:
     """RLlib, which needs an older Gymnasium."""
+    test(session)
+
+
+@nox.session(default=False, tags=["parity"])
+def jaxmarl(session: nox.Session) -> None:
+    """SwitchRiddle-v0 and CoinGame-v0 against their originals."""
     test(session)
 
 
