@@ -85,6 +85,20 @@ _LBF = (
     "all players together earn 1, the maximum, if they load all food (Foraging-8x8-2p-2f-coop); the other threshold is "
     "the heuristic H4 of lbforaging, the best with H2"
 )
+_RIDDLE = (
+    "for three prisoners together a policy that ignores the lamp gets at most 1.58 and one that knows all visits 2.22, "
+    "both by counting all 729 sequences; Foerster et al. 2016 report optimal policies for three prisoners"
+)
+_COINS = (
+    "both players together; taking every coin gives 0 on average, since a coin of the other color costs 2, as Foerster "
+    "et al. 2018 report of naive learners"
+)
+_FIRM = "mpe2 has no baseline of this scenario; random play is the other threshold, and intervals must lie apart"
+_APART: dict[str, tuple[tuple[str, float | str | None], ...]] = {
+    "collect": (("collector", "random"), ("deposit", "random")),
+    "formation": (("agent", "random"), ("agent", -44.0)),
+    "line": (("agent", "random"),),
+}
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
@@ -219,6 +233,25 @@ TASKS: Sequence[TrainingTask] = (
             zoo=name == "ippo",
         )
         for name, steps in (("ippo", 1_000_000), ("mappo", 2_000_000))
+    ),
+    *(
+        TrainingTask(
+            f"{name}-ppo",
+            f"{env} {_NO_TABLE}",
+            tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
+            "chosen",
+            source,
+            seeds=1,
+            zoo=False,
+        )
+        for name, env, goals, source in (
+            ("collect-treasure", "CollectTreasure-v0", _APART["collect"], _FIRM),
+            ("simple-formation", "SimpleFormation-v0", _APART["formation"], _FIRM),
+            ("simple-line", "SimpleLine-v0", _APART["line"], _FIRM),
+            ("switch-riddle", "SwitchRiddle-v0", (("agent", 1.7),), _RIDDLE),
+            ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
+            ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 10.0),), _COINS),
+        )
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(

@@ -1,6 +1,6 @@
 """Replay of recorded steps of JaxMARL in SwitchRiddle-v0 and CoinGame-v0.
 
-A trace has JaxMARL's results from states of this library, with the random numbers that it draws in these worlds, so a
+A trace has JaxMARL's results from states of this library, with the random numbers that follow from these states, so a
 replay draws the same ones.
 """
 
@@ -73,8 +73,8 @@ def write(env_id, stories, folder=None):
             moments = [moment if isinstance(moment, dict) else {"": moment} for moment in moments]
             for name in moments[0]:
                 values = np.stack([moment[name] for moment in moments])
-                small = values.astype(np.float32 if name == "reward" else np.int16)
-                np.testing.assert_array_equal(small, values.astype(float))
+                small = values.astype(np.float32 if name == "reward" else np.int64 if name == "key" else np.int16)
+                np.testing.assert_array_equal(small, values)
                 arrays[f"{index}.{part}.{name}"] = small
     path = (folder or PATHS[env_id].parent) / PATHS[env_id].name
     np.savez_compressed(path, **arrays)

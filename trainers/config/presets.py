@@ -164,12 +164,20 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("CollectTreasure-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleFormation-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleLine-v0", "cpu", "ppo"): _MPE_PPO,
+    # Prisoners need memory of their visits, so the network is recurrent.
     ("SwitchRiddle-v0", "cpu", "ppo"): {
         "num_envs": 256,
-        "total_steps": 2_000_000,
+        "total_steps": 600_000,
         "num_threads": 1,
         "learner": dict(
-            network="gru", hidden_sizes=(64,), rollout_length=24, learning_rate=3e-3, gamma=1.0, entropy_coef=0.01
+            network="gru",
+            hidden_sizes=(32,),
+            rollout_length=24,
+            learning_rate=5e-3,
+            gamma=1.0,
+            entropy_coef=0.01,
+            num_epochs=3,
+            num_minibatches=2,
         ),
     },
     ("CoinGame-v0", "cpu", "ppo"): {

@@ -9,7 +9,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.episode import IO, stream
+from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
 __all__ = ["NUM_ACTIONS", "OBSERVATION", "SWITCH", "TELL", "Params", "State", "rules"]
@@ -40,6 +40,7 @@ class State:
     bulb: wp.array(dtype=int)  # (E,) 1: the lamp is on
     room: wp.array(dtype=int)  # (E,) row of the agent in the room
     been: wp.array2d(dtype=int)  # (E, A) 1: the agent has acted in the room
+    key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
     told: wp.array(dtype=int)  # (E,) last step: 0 no agent told, 1 too early, 2 all had been in the room
 
 
@@ -62,7 +63,7 @@ def rules(num_agents: int) -> Rules:
                 if state.been[env, agent] == 0:
                     told = 1
         state.told[env] = told
-        word = philox.bits(stream(io, env), 0, philox.STEP, 0)
+        word = philox.bits(keyed_stream(io, env, state.key[env]), 0, philox.STEP, 0)
         state.room[env] = philox.below(word[0], num_agents)
 
     @wp.func(inline=True)
@@ -95,6 +96,7 @@ def rules(num_agents: int) -> Rules:
         word = philox.bits(rng, 0, philox.RESET, 0)
         state.room[env] = philox.below(word[0], num_agents)
         state.bulb[env] = params.initial_bulb_state
+        state.key[env] = episode_key(rng)
         state.told[env] = 0
         for agent in range(num_agents):
             state.been[env, agent] = 0

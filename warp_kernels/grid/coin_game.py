@@ -9,7 +9,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.episode import IO, stream
+from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.rules import Rules, world_phase
 
 __all__ = ["CONVENTIONS", "NUM_ACTIONS", "OBSERVATION", "SIDE", "Params", "State", "rules"]
@@ -51,6 +51,7 @@ class State:
     convention: wp.array2d(dtype=int)  # (E, 2) last coin taken in the inner episode: 0 none, 1 own, 2 other color
     convention_steps: wp.array2d(dtype=int)  # (E, 9) steps that began with each pair of conventions
     convention_own: wp.array3d(dtype=int)  # (E, 2, 9) those in which a player took a coin of its own color
+    key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
     inner_done: wp.array2d(dtype=int)  # (E, 2) 1: an inner episode ended in the last step; equal for both players
 
 
@@ -118,7 +119,7 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
         state.convention_steps[env, pair] = state.convention_steps[env, pair] + 1
         state.convention_own[env, 0, pair] = state.convention_own[env, 0, pair] + red_red
         state.convention_own[env, 1, pair] = state.convention_own[env, 1, pair] + blue_blue
-        rng = stream(io, env)
+        rng = keyed_stream(io, env, state.key[env])
         word = philox.bits(rng, 0, philox.STEP, 0)
         if red_red + blue_red > 0:
             red_coin = _cell(word[0])
@@ -185,6 +186,7 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
         state.player[env, 1] = _cell(start[1])
         state.coin[env, 0] = _cell(start[2])
         state.coin[env, 1] = _cell(start[3])
+        state.key[env] = episode_key(rng)
         for player in range(2):
             state.convention[env, player] = 0
             state.inner_done[env, player] = 0

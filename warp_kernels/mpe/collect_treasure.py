@@ -9,7 +9,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.episode import IO, stream
+from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.mpe import particles
 from warp_kernels.mpe.observed_neighbors import nearest_after
 from warp_kernels.rules import Rules, agent_phase, world_phase
@@ -45,6 +45,7 @@ class State:
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
     holding: wp.array2d(dtype=int)  # (E, C) 1 + type of the treasure that the collector carries; 0: none
     kind: wp.array2d(dtype=int)  # (E, T) 1 + type of a treasure; 0: it is not there
+    key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
     events: wp.array(dtype=int)  # (E,) treasures picked up or delivered in the last step
     benchmark: wp.array3d(dtype=float)  # (E, A, 2) mpe2's benchmark_data; (E, A, 0) if disabled
 
@@ -92,7 +93,7 @@ def rules(sizes: Sizes) -> Rules:
         """Pick up, place and deliver treasures, in row order; write treasures, what is carried, and the events."""
         events = int(0)
         reach = params.treasure_size + params.collector_size
-        rng = stream(io, env)
+        rng = keyed_stream(io, env, state.key[env])
         for treasure in range(num_treasures):
             row = num_agents + treasure
             kind = state.kind[env, treasure]
@@ -250,6 +251,7 @@ def rules(sizes: Sizes) -> Rules:
         for treasure in range(num_treasures):
             word = philox.bits(rng, num_agents + treasure, philox.RESET, 1)
             state.kind[env, treasure] = 1 + philox.below(word[0], num_types)
+        state.key[env] = episode_key(rng)
         state.events[env] = 0
 
     motion = particles.motion(Params, State, num_agents, num_agents, sizes.continuous, accel_of, cap_of)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
 from gpu_envs.utils.settings import MAX_SIZE, setting
 from warp_kernels.games import switch_riddle
 
@@ -60,6 +60,7 @@ def build(config: Config) -> EnvDefinition:
             "bulb": integers((), 0, 1),
             "room": index((), agents),
             "been": integers((agents,), 0, 1),
+            "key": any_bits(()),
             "told": integers((), 0, 2),
         },
         global_state_size=2 * agents + 2,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, any_bits, box, integers
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, MAX_SIZE, setting
 from warp_kernels.grid import coin_game
@@ -75,6 +75,7 @@ def build(config: Config) -> EnvDefinition:
             "convention": integers((2,), 0, 2),
             "convention_steps": integers((coin_game.CONVENTIONS,), 0, MAX_INT),
             "convention_own": integers((2, coin_game.CONVENTIONS), 0, MAX_INT),
+            "key": any_bits(()),
             "inner_done": integers((2,), 0, 1),
         },
         agents=AGENTS,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.definition.environment import EnvDefinition, integers
+from gpu_envs.definition.environment import EnvDefinition, any_bits, integers
 from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
@@ -74,6 +74,7 @@ def build(config: Config) -> EnvDefinition:
             "vel": (agents,),
             "holding": integers((config.num_collectors,), 0, config.num_deposits),
             "kind": integers((treasures,), 0, config.num_deposits),
+            "key": any_bits(()),
             "events": integers((), 0, config.num_collectors + treasures),
             "benchmark": (agents, collect_treasure.BENCHMARK if config.benchmark_data else 0),
         },
