@@ -93,12 +93,7 @@ _COINS = (
     "both players together; taking every coin gives 0 on average, since a coin of the other color costs 2, as Foerster "
     "et al. 2018 report of naive learners"
 )
-_FIRM = "mpe2 has no baseline of this scenario; random play is the other threshold, and intervals must lie apart"
-_APART: dict[str, tuple[tuple[str, float | str | None], ...]] = {
-    "collect": (("collector", "random"), ("deposit", "random")),
-    "formation": (("agent", "random"), ("agent", -44.0)),
-    "line": (("agent", "random"),),
-}
+_BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
@@ -245,9 +240,9 @@ TASKS: Sequence[TrainingTask] = (
             zoo=False,
         )
         for name, env, goals, source in (
-            ("collect-treasure", "CollectTreasure-v0", _APART["collect"], _FIRM),
-            ("simple-formation", "SimpleFormation-v0", _APART["formation"], _FIRM),
-            ("simple-line", "SimpleLine-v0", _APART["line"], _FIRM),
+            ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
+            ("simple-formation", "SimpleFormation-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
+            ("simple-line", "SimpleLine-v0", (("agent", "random"),), _BY_US),
             ("switch-riddle", "SwitchRiddle-v0", (("agent", 1.7),), _RIDDLE),
             ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
             ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 10.0),), _COINS),
