@@ -27,7 +27,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ORACLES = ("hanabi", "lbforaging", "overcooked", "rware")
+ORACLES = ("hanabi", "jaxmarl", "lbforaging", "overcooked", "rware")
 """Originals of environments, which `make test-parity` plays."""
 
 ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
@@ -105,6 +105,12 @@ def rllib(session: nox.Session) -> None:
 def hanabi(session: nox.Session) -> None:
     """Hanabi-v0 against its original, which is compiled for it: CMake and a C++ compiler must be there."""
     session.env["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"  # the original asks for a version that CMake 4 refuses
+    test(session)
+
+
+@nox.session(default=False, tags=["parity"])
+def jaxmarl(session: nox.Session) -> None:
+    """SwitchRiddle-v0 and CoinGame-v0 against their originals."""
     test(session)
 
 

@@ -23,8 +23,11 @@ __all__ = [
     "SCENARIOS",
     "MpeView",
     "Scenario",
+    "collect_treasure_v1",
     "simple_adversary_v3",
     "simple_crypto_v3",
+    "simple_formation_v1",
+    "simple_line_v1",
     "simple_push_v3",
     "simple_reference_v3",
     "simple_speaker_listener_v4",
@@ -131,9 +134,12 @@ class Scenario:
         return self.env(render_mode, **config)
 
 
+collect_treasure_v1: Scenario = Scenario("CollectTreasure-v0")  # mpe2.collect_treasure_v1
 simple_v3: Scenario = Scenario("Simple-v0")  # mpe2.simple_v3
 simple_adversary_v3: Scenario = Scenario("SimpleAdversary-v0")  # mpe2.simple_adversary_v3
 simple_crypto_v3: Scenario = Scenario("SimpleCrypto-v0")  # mpe2.simple_crypto_v3
+simple_formation_v1: Scenario = Scenario("SimpleFormation-v0")  # mpe2.simple_formation_v1
+simple_line_v1: Scenario = Scenario("SimpleLine-v0")  # mpe2.simple_line_v1
 simple_push_v3: Scenario = Scenario("SimplePush-v0")  # mpe2.simple_push_v3
 simple_reference_v3: Scenario = Scenario("SimpleReference-v0")  # mpe2.simple_reference_v3
 simple_speaker_listener_v4: Scenario = Scenario("SimpleSpeakerListener-v0")  # mpe2.simple_speaker_listener_v4

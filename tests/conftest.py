@@ -84,12 +84,16 @@ SMALL = {
     "SimpleAdversary-v0": {"max_cycles": 7, "benchmark_data": True},
     "SimplePush-v0": {"max_cycles": 7},
     "SimpleSpread-v0": {"max_cycles": 7, "terminate_on_success": True, "num_landmark_neighbors": 2},
+    "CollectTreasure-v0": {"max_cycles": 7, "num_collectors": 3, "num_treasures": 4, "benchmark_data": True},
+    "SimpleFormation-v0": {"max_cycles": 7, "N": 3, "terminate_on_success": True},
+    "SimpleLine-v0": {"max_cycles": 7},
     # MPE, the talking ones
     "SimpleCrypto-v0": {"max_cycles": 7},
     "SimpleReference-v0": {"max_cycles": 7},
     "SimpleSpeakerListener-v0": {"max_cycles": 7},
     "SimpleWorldComm-v0": {"max_cycles": 7},
     # grids
+    "CoinGame-v0": {"num_inner_steps": 3, "num_outer_steps": 3},
     "LevelBasedForaging-v0": {
         "players": 3,
         "field_size": (4, 5),
@@ -156,6 +160,7 @@ SMALL = {
     "OshiZumo-v0": {"coins": 6, "size": 2, "horizon": 7},
     "PhantomTicTacToe-v0": {"obstype": "reveal-numturns", "gameversion": "abrupt"},
     "RockPaperScissors-v0": {"num_repetitions": 6},
+    "SwitchRiddle-v0": {"num_agents": 4},
     "TicTacToe-v0": {},
     "TwoStepGame-v0": {},
 }
@@ -173,12 +178,16 @@ GROUP = {
     "SimpleAdversary-v0": "agent",
     "SimplePush-v0": "agent",
     "SimpleSpread-v0": "agent",
+    "CollectTreasure-v0": "collector",
+    "SimpleFormation-v0": "agent",
+    "SimpleLine-v0": "agent",
     # MPE, the talking ones
     "SimpleCrypto-v0": "bob",
     "SimpleReference-v0": "agent",
     "SimpleSpeakerListener-v0": "listener",
     "SimpleWorldComm-v0": "adversary",
     # grids
+    "CoinGame-v0": "player",
     "LevelBasedForaging-v0": "player",
     "RobotWarehouse-v0": "robot",
     # kitchens
@@ -191,6 +200,7 @@ GROUP = {
         "agent",
     ),
     # games
+    "SwitchRiddle-v0": "agent",
     **dict.fromkeys(
         (
             "ClimbingGame-v0",
@@ -220,6 +230,7 @@ SPECIAL = (
     ("TagContinuous-v0", {"use_full_observation": True}),
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
     ("TagGridworld-v0", {"use_full_observation": False}),
+    ("CoinGame-v0", {"cnn": True, "egocentric": True, "shared_rewards": True}),
     ("LevelBasedForaging-v0", {"grid_observation": True}),
     ("LevelBasedForaging-v0", {"action_mask": False, "time_limit": "termination", "observe_agent_levels": False}),
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),

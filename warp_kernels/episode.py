@@ -29,6 +29,8 @@ __all__ = [
     "continuous_check",
     "discrete_check",
     "draw_params",
+    "episode_key",
+    "keyed_stream",
     "report",
     "sample_phase",
     "start_stream",
@@ -126,6 +128,27 @@ def start_stream(io: IO, env: int) -> philox.Stream:
     """Return the random stream of a world's start: that of step 0, whatever step count the episode starts at."""
     rng = stream(io, env)
     rng.step = wp.uint32(0)
+    return rng
+
+
+@wp.func(inline=True)
+def episode_key(rng: philox.Stream) -> wp.uint64:
+    """Return a random key for the draws within an episode, from the stream of its start; State keeps it.
+
+    With the key in State, a copied or permuted world draws the same numbers as before.
+    """
+    word = philox.bits(rng, philox.MAX_AGENTS - 1, philox.RESET, philox.MAX_DRAWS - 1)
+    return (wp.uint64(word[0]) << wp.uint64(32)) | wp.uint64(word[1])
+
+
+@wp.func(inline=True)
+def keyed_stream(io: IO, env: int, key: wp.uint64) -> philox.Stream:
+    """Return the random stream of an episode's key at the current step."""
+    rng = philox.Stream()
+    rng.seed = key
+    rng.world = wp.uint32(0)
+    rng.episode = wp.uint32(0)
+    rng.step = wp.uint32(io.step[env])
     return rng
 
 

@@ -88,6 +88,24 @@ def _mpe(env_id: str, worlds: int = 4096) -> Round:
     return Round(f"{env_id}, {world_count(worlds)}", contenders, {"EnvPool": ">= 1"})
 
 
+MODULES = {
+    "CollectTreasure-v0": "collect_treasure_v1",
+    "SimpleFormation-v0": "simple_formation_v1",
+    "SimpleLine-v0": "simple_line_v1",
+}
+"""Scenarios of MPE that are compared with mpe2, by their modules there."""
+
+
+def _mpe_module(env_id: str, worlds: int = 4096) -> Round:
+    theirs = mpe2("mpe2", MODULES[env_id])
+    return Round(f"{env_id}, {world_count(worlds)}", (*core_contenders(Case(env_id, worlds)), theirs))
+
+
+def _jaxmarl(env_id: str, game: str, worlds: int = 4096) -> Round:
+    theirs = peer("JaxMARL", "jaxmarl", game, worlds)
+    return Round(f"{env_id}, {world_count(worlds)}", (*core_contenders(Case(env_id, worlds)), theirs))
+
+
 def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Round:
     """Return a round of random rollouts against a compiled JAX loop, without Python between steps."""
     mine = Contender("core.random_rollout", "gpu_envs", Case(env_id, worlds, "random play"))
@@ -245,6 +263,18 @@ COMPARISONS = (
         "Other MPE scenarios compared with EnvPool",
         "Simple-v0",
         tuple(map(_mpe, SCENARIOS)),
+    ),
+    ComparisonGroup(
+        "peers-mpe-modules",
+        "MPE scenarios compared with mpe2",
+        "CollectTreasure-v0",
+        tuple(map(_mpe_module, MODULES)),
+    ),
+    ComparisonGroup(
+        "peers-jaxmarl",
+        "CoinGame-v0 and SwitchRiddle-v0 compared with JaxMARL",
+        "CoinGame-v0",
+        (_jaxmarl("CoinGame-v0", "coin_game"), _jaxmarl("SwitchRiddle-v0", "switch_riddle")),
     ),
     ComparisonGroup(
         "peers-rolled",

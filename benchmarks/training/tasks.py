@@ -105,6 +105,15 @@ _POINTS = (
     "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, which "
     "plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
+_RIDDLE = (
+    "for three prisoners together a policy that ignores the lamp gets at most 1.58 and one that knows all visits 2.22, "
+    "both by counting all 729 sequences; Foerster et al. 2016 report optimal policies for three prisoners"
+)
+_COINS = (
+    "both players together; taking every coin gives 0 on average, since a coin of the other color costs 2, as Foerster "
+    "et al. 2018 report of naive learners"
+)
+_BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
@@ -262,6 +271,25 @@ TASKS: Sequence[TrainingTask] = (
         "chosen",
         _POINTS,
         zoo=False,
+    ),
+    *(
+        TrainingTask(
+            f"{name}-ppo",
+            f"{env} {_NO_TABLE}",
+            tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
+            "chosen",
+            source,
+            seeds=1,
+            zoo=False,
+        )
+        for name, env, goals, source in (
+            ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
+            ("simple-formation", "SimpleFormation-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
+            ("simple-line", "SimpleLine-v0", (("agent", "random"),), _BY_US),
+            ("switch-riddle", "SwitchRiddle-v0", (("agent", 1.7),), _RIDDLE),
+            ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
+            ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 10.0),), _COINS),
+        )
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(

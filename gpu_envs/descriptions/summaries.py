@@ -13,9 +13,12 @@ FAMILIES = {
 }
 """Titles of the families, which are the folders of ``gpu_envs/envs``, in the order of lists."""
 SUMMARIES = {
+    "CollectTreasure-v0": (8, "Collectors carry treasures to their deposits"),
     "Simple-v0": (1, "One agent moves to a landmark"),
     "SimpleAdversary-v0": (3, "Agents hide their goal from an adversary"),
     "SimpleCrypto-v0": (3, "Two agents hide a message from a third"),
+    "SimpleFormation-v0": (4, "Agents form a circle around a landmark"),
+    "SimpleLine-v0": (4, "Agents form a line between two landmarks"),
     "SimplePush-v0": (2, "An adversary keeps an agent from its goal"),
     "SimpleReference-v0": (2, "Each agent knows the goal of the other"),
     "SimpleSpeakerListener-v0": (2, "A speaker names the listener's goal"),
@@ -24,6 +27,7 @@ SUMMARIES = {
     "SimpleWorldComm-v0": (6, "Tag with food, forests and a leader's words"),
     "TagContinuous-v0": (105, "Taggers chase many runners on a square"),
     "TagGridworld-v0": (11, "Taggers chase one runner on a grid"),
+    "CoinGame-v0": (2, "Two players take coins of two colors"),
     "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
     "RobotWarehouse-v0": (2, "Robots carry requested shelves to goals and back"),
     "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
@@ -47,6 +51,7 @@ SUMMARIES = {
     "OshiZumo-v0": (2, "Bids of coins push a wrestler"),
     "PhantomTicTacToe-v0": (2, "Tic-tac-toe with hidden marks"),
     "RockPaperScissors-v0": (2, "Rock-paper-scissors, played repeatedly"),
+    "SwitchRiddle-v0": (3, "Prisoners communicate by a lamp"),
     "TicTacToe-v0": (2, "Three marks in a row"),
     "TwoStepGame-v0": (2, "Cooperative game of two steps, from QMIX"),
 }

@@ -63,7 +63,8 @@ def tag_gridworld_actions():
 
 
 def mpe_actions(name, accel=5.0):
-    """Check the forces [N] of the tables on agents at rest without contacts."""
+    """Check the tables on agents at rest without contacts; ``accel`` is in m/s^2, for all agents or per agent."""
+    accel = torch.as_tensor(accel).reshape(-1, 1)
 
     def apart(state):
         state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
@@ -230,6 +231,27 @@ def hanabi_actions():
             assert after["last_card"] == [0, 6, 12, 18, 24][place]
             assert after["information"] == 4 + (words[0] == "discard")
             assert after["fireworks"].sum() + 3 - after["lives"] == (words[0] == "play")
+
+
+def coin_game_actions():
+    (table,) = tables.description("grid/coin_game").action_tables()
+    ways = {"+column": (0, 1), "-column": (0, -1), "+row": (1, 0), "-row": (-1, 0)}
+    for index, meaning in table.rows:
+
+        def middle(state):
+            state["player"].fill_(1)
+            state["coin"].zero_()
+
+        after = one_step("grid/coin_game", middle, index)
+        assert (after["player"] - 1).tolist() == [list(ways.get(meaning.partition(", ")[2], (0, 0)))] * 2
+
+
+def switch_riddle_actions():
+    (table,) = tables.description("games/switch_riddle").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("games/switch_riddle", lambda state: None, index)
+        assert (after["bulb"] == 1) == meaning.startswith("switch the lamp")
+        assert (after["told"] > 0) == meaning.startswith("tell")
 
 
 def multi_cartpole_actions():
@@ -432,7 +454,11 @@ ACTIONS = {
     "mpe/simple_reference": simple_reference_actions,
     "mpe/simple_speaker_listener": simple_speaker_listener_actions,
     "mpe/simple_world_comm": simple_world_comm_actions,
+    "mpe/collect_treasure": lambda: mpe_actions("mpe/collect_treasure", [1.5] * 3 + [1.5 / 2.25] * 2),
+    "mpe/simple_formation": lambda: mpe_actions("mpe/simple_formation"),
+    "mpe/simple_line": lambda: mpe_actions("mpe/simple_line"),
     # grids
+    "grid/coin_game": coin_game_actions,
     "grid/level_based_foraging": level_based_foraging_actions,
     "grid/robot_warehouse": robot_warehouse_actions,
     "kitchen/overcooked": overcooked_actions,
@@ -459,6 +485,7 @@ ACTIONS = {
     "games/hidden/phantom_tic_tac_toe": phantom_tic_tac_toe_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
+    "games/switch_riddle": switch_riddle_actions,
     "games/tic_tac_toe": tic_tac_toe_actions,
     "games/two_step_game": two_step_game_actions,
 }

@@ -189,6 +189,31 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
+    ("CollectTreasure-v0", "cpu", "ppo"): _MPE_PPO,
+    ("SimpleFormation-v0", "cpu", "ppo"): _MPE_PPO,
+    ("SimpleLine-v0", "cpu", "ppo"): _MPE_PPO,
+    # Prisoners need memory of their visits, so the network is recurrent.
+    ("SwitchRiddle-v0", "cpu", "ppo"): {
+        "num_envs": 256,
+        "total_steps": 600_000,
+        "num_threads": 1,
+        "learner": dict(
+            network="gru",
+            hidden_sizes=(32,),
+            rollout_length=24,
+            learning_rate=5e-3,
+            gamma=1.0,
+            entropy_coef=0.01,
+            num_epochs=3,
+            num_minibatches=2,
+        ),
+    },
+    ("CoinGame-v0", "cpu", "ppo"): {
+        "num_envs": 128,
+        "total_steps": 1_000_000,
+        "num_threads": 1,
+        "learner": dict(rollout_length=20, learning_rate=3e-3, gamma=0.96, entropy_coef=0.01),
+    },
     # Solved (about -140; threshold -200) within a minute.
     ("Pendulum-v1", "cpu", "sac"): {
         "num_envs": 16,

@@ -31,6 +31,8 @@ class Discs(NamedTuple):
     """Draw a ring around a dot, for a goal, instead of a disc."""
     ringed: torch.Tensor | None = None
     """Discs with a wide orange ring around them, (W, rows) bool."""
+    shown: torch.Tensor | None = None
+    """Visible discs, (W, rows) bool; the camera ignores the others. None: all of them."""
 
 
 class Word(NamedTuple):
@@ -42,7 +44,7 @@ class Word(NamedTuple):
     """Loudness of the letters, (W, L) in [0, 1]."""
 
 
-def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
+def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word | torch.Tensor) -> "Scene":
     """Return the scene of these worlds.
 
     With ``config.dynamic_rescaling`` discs shrink when the camera zooms out; otherwise they keep their size.
@@ -50,7 +52,8 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word) -> "Scene
     Args:
         core: Core of the worlds.
         envs: Indices of the worlds, (W,) int64.
-        *parts: Parts in the order of painting. The first rows of ``pos`` are the agents.
+        *parts: Parts in the order of painting; a tensor has rows of shapes (W, M, 10). The first rows of ``pos`` are
+            the agents.
     """
     from gpu_envs.rendering.scene import DARK, Scene, boxes, circles, join
 
@@ -60,6 +63,9 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word) -> "Scene
         if isinstance(part, Discs):
             radii[:, part.rows] = params[part.size][:, None] if isinstance(part.size, str) else part.size
             colors[:, part.rows] = torch.as_tensor(part.color, dtype=torch.float32, device=pos.device)
+            if part.shown is not None:
+                pos = pos.clone()
+                pos[:, part.rows] *= part.shown[..., None]
     far, keep = pos.abs().amax(2), not core.config.dynamic_rescaling
     wide = far / (1.0 - 1.04 * radii / VIEW).clamp(min=0.1) if keep else far + radii  # for discs of constant size
     half = (1.04 * wide.amax(1)).clamp(min=VIEW)  # (W,) half the side of the visible area [m]
@@ -78,6 +84,8 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word) -> "Scene
             center = bubble_center(part.row, pos, radii, core.num_agents, size, half, bubbles)
             bubbles.append((center, size))
             shapes.append(message(center, size, pos[:, row], radii[:, row], part.said, zoom))
+        elif isinstance(part, torch.Tensor):
+            shapes.append(part)
         else:
             shapes.append(_discs(pos[:, part.rows], radii[:, part.rows], part, zoom))
     bounds = torch.stack([-half, -half, half, half], dim=1)
@@ -90,10 +98,11 @@ def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tens
     from gpu_envs.rendering.scene import DARK, ORANGE, Scene, circles, join, rings
 
     if not part.target:
-        edge = rings(pos, radii, DARK, torch.minimum(0.01 * zoom, 0.12 * radii), 0.6 * part.alpha)
+        alpha = part.alpha if part.shown is None else part.alpha * part.shown
+        edge = rings(pos, radii, DARK, torch.minimum(0.01 * zoom, 0.12 * radii), 0.6 * alpha)
         if part.ringed is not None:
             edge = join(edge, rings(pos, radii + 0.035 * zoom, ORANGE, 0.035 * zoom, part.ringed))
-        return join(circles(pos, radii, part.color, part.alpha), edge)
+        return join(circles(pos, radii, part.color, alpha), edge)
     line = 0.35 * radii
     return join(
         circles(pos, radii, Scene.background, part.alpha),

@@ -42,11 +42,15 @@ def play(core, steps, prepare):
         obs, reward, terminated, truncated, info = core.step(action)
         after = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "action": action}
         after |= {name: info[name] for name in ("valid", "benchmark_data") if name in info}
-        story.append((before, {name: values.numpy() for name, values in after.items()}))
+        kept = {name: values.numpy() for name, values in after.items()}
+        kept |= {f"state.{name}": values.numpy().copy() for name, values in core.world_state.items()}
+        story.append((before, kept))
     return story
 
 
-def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, set_world=nothing, count_cases=nothing):
+def compare(
+    core, theirs, steps=25, prepare=nothing, begin=nothing, set_world=nothing, set_draws=nothing, count_cases=nothing
+):
     """Play every world of the core in mpe2 too, and compare the results.
 
     Args:
@@ -56,6 +60,8 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, set_world=no
         prepare: ``prepare(core, step)`` may change the core's worlds before a step.
         begin: ``begin(theirs, env)``, before mpe2 starts the episode of a world.
         set_world: ``set_world(world, state, env)`` copies what is more than places and velocities into mpe2's world.
+        set_draws: ``set_draws(world, before, after, env)`` makes mpe2 draw what the core drew in a step; ``after`` has
+            its state under "state.NAME".
         count_cases: ``count_cases(world, tally, rewards)`` counts cases that matter, in mpe2's world after a step.
 
     Returns:
@@ -78,6 +84,7 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, set_world=no
                     before["vel"][env, row].astype(np.float64) if row < len(agents) else np.zeros(world.dim_p)
                 )
             set_world(world, before, env)
+            set_draws(world, before, after, env)
             obs, reward, terminated, truncated, info = theirs.step(
                 {agent: after["action"][env, row] for row, agent in enumerate(agents)}
             )

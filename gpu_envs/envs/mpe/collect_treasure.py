@@ -1,0 +1,105 @@
+"""Host module of CollectTreasure-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpu_envs.definition.environment import EnvDefinition, any_bits, integers
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.utils.settings import MAX_INT, setting
+from warp_kernels.mpe import collect_treasure
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["MAX_TYPES", "Config", "build", "draw"]
+
+MAX_TYPES = 6
+"""Largest number of deposits and types, the number of mpe2's colors."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of CollectTreasure-v0, with the names and defaults of mpe2."""
+
+    num_collectors: int = setting(6, ge=1)
+    """Number of collectors."""
+    num_deposits: int = setting(2, ge=1, le=MAX_TYPES)
+    """Number of deposits, each with a type of treasure of its own."""
+    num_treasures: int = setting(6, ge=1)
+    """Number of treasures."""
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
+    """Time limit [steps]; the episode is truncated."""
+    continuous_actions: bool = setting(False)
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    dynamic_rescaling: bool = setting(True)
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
+    benchmark_data: bool = setting(False)
+    """Add mpe2's benchmark data to `info`."""
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    counts = {"collector": config.num_collectors, "deposit": config.num_deposits}
+    agents, treasures = sum(counts.values()), config.num_treasures
+    sizes = collect_treasure.Sizes(
+        num_collectors=config.num_collectors,
+        num_deposits=config.num_deposits,
+        num_treasures=treasures,
+        continuous=config.continuous_actions,
+        benchmark=config.benchmark_data,
+    )
+    return scenario.define(
+        config,
+        counts,
+        widths={group: sizes.observation_width(group == "collector") for group in counts},
+        rules=collect_treasure.rules(sizes),
+        params={
+            "collector_size": 0.05,
+            "deposit_size": 0.075,
+            "treasure_size": 0.025,
+            "accel": 1.5,
+            "deposit_mass": 2.25,
+            "max_speed": 1.0,
+            "respawn_prob": 1.0,
+            "event_reward": 5.0,
+            "collision_penalty": 5.0,
+            "distance_cost": 0.1,
+        },
+        state={
+            "pos": (agents + treasures,),
+            "vel": (agents,),
+            "holding": integers((config.num_collectors,), 0, config.num_deposits),
+            "kind": integers((treasures,), 0, config.num_deposits),
+            "key": any_bits(()),
+            "events": integers((), 0, config.num_collectors + treasures),
+            "benchmark": (agents, collect_treasure.BENCHMARK if config.benchmark_data else 0),
+        },
+        bounds={"respawn_prob": (0.0, 1.0)},
+        draw=draw,
+    )
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: deposits dark, treasures small, both in the color of their type.
+
+    Collectors are gray, and have the color of the treasure that they carry.
+    """
+    from gpu_envs.rendering.scene import BLUE, GREEN, ORANGE, PURPLE, RED
+
+    config, count, state = core.config, core.num_agents, core.world_state
+    palette = torch.tensor(
+        [(0.85, 0.85, 0.85), BLUE, ORANGE, GREEN, RED, PURPLE, (0.55, 0.34, 0.29)], device=core.device
+    )
+    kind = state["kind"][envs].long()
+    deposits = slice(config.num_collectors, count)
+    return scene(
+        core,
+        envs,
+        Discs(deposits, "deposit_size", 0.55 * palette[1 : 1 + config.num_deposits]),
+        Discs(slice(0, config.num_collectors), "collector_size", palette[state["holding"][envs].long()]),
+        Discs(slice(count, None), "treasure_size", palette[kind], shown=kind > 0),
+    )

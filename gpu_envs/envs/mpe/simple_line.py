@@ -1,0 +1,75 @@
+"""Host module of SimpleLine-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_line.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.utils.settings import MAX_INT, setting
+from warp_kernels.mpe import assigned_targets, particles, simple_line
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of SimpleLine-v0, with the names and defaults of mpe2."""
+
+    N: int = setting(4, ge=1, le=assigned_targets.MAX_AGENTS)
+    """Number of agents."""
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
+    """Time limit [steps]; the episode is truncated."""
+    continuous_actions: bool = setting(False)
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    dynamic_rescaling: bool = setting(True)
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
+    benchmark_data: bool = setting(False)
+    """Add mpe2's benchmark data to `info`; empty, because mpe2 has none for this scenario."""
+    terminate_on_success: bool = setting(False)
+    """Terminate the episode when every agent is at its target."""
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    n = config.N
+    return scenario.define(
+        config,
+        counts={"agent": n},
+        widths={"agent": assigned_targets.observation_width(simple_line.LANDMARKS)},
+        rules=simple_line.rules(n, config.continuous_actions),
+        params={
+            "agent_size": 0.03,
+            "accel": 5.0,
+            "line_length": 1.25,
+            "capture_radius": 0.05,
+            "terminate_on_success": int(config.terminate_on_success),
+        },
+        dense=particles.DENSE,
+        state={
+            "pos": (n + simple_line.LANDMARKS,),
+            "vel": (n,),
+            "force": (n,),
+            "target": (n,),
+            "away": (n,),
+            "benchmark": (n, 0),
+        },
+        draw=draw,
+    )
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: agents blue, landmarks dark, and the line between the landmarks."""
+    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, lines
+
+    count = core.num_agents
+    start, end = core.world_state["pos"][envs, count:].split(1, dim=1)
+    landmarks = Discs(slice(count, None), 0.05, DARK, target=True)
+    agents = Discs(slice(0, count), "agent_size", BLUE)
+    return scene(core, envs, lines(start, end, 0.015, GRAY), landmarks, agents)

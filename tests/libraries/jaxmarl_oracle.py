@@ -1,0 +1,154 @@
+"""Steps of JaxMARL 0.2.0 from the states of SwitchRiddle-v0 and CoinGame-v0, with the random numbers of the latter.
+
+The recorded traces of the quick tests are made by this module:
+
+    .nox/jaxmarl/bin/python -m libraries.jaxmarl_oracle   # in the folder tests
+"""
+
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import jaxmarl
+import numpy as np
+from parity.jaxmarl_replay import TRACES, played, write
+
+KEY = jax.random.PRNGKey(0)
+
+
+def with_draws(step, draws):
+    """Return the result of ``step()``, in which JaxMARL draws these integers one after another."""
+    with mock.patch.object(jax.random, "randint", side_effect=draws):
+        return step()
+
+
+def jitted(one):
+    """Return a function that takes a batch of states in NumPy and returns NumPy."""
+    compiled = jax.jit(jax.vmap(one))
+    return lambda *given: jax.tree.map(np.asarray, compiled(*given))
+
+
+def switch_riddle(settings):
+    """Return ``f(before, after, action) -> results`` of a batch of SwitchRiddle."""
+    env = jaxmarl.make("switch_riddle", **settings)
+    state_type = type(env.reset(KEY)[1])
+    step_env = type(env).step_env.__wrapped__  # the random numbers would be constants of the compiled one
+
+    def one(before, room, action):
+        fields = dict(bulb_state=before["bulb"] == 1, agent_in_room=before["room"], has_been=before["been"])
+        state = state_type(**fields, done=jnp.array(False), step=before["step"])
+        actions = dict(zip(env.agents, action, strict=True))
+        obs, new, reward, done, _ = with_draws(lambda: step_env(env, KEY, state, actions), [room])
+        return {
+            "obs": jnp.stack([obs[agent] for agent in env.agents]),
+            "reward": jnp.stack([reward[agent] for agent in env.agents]),
+            "done": jnp.stack([done[agent] for agent in env.agents]),
+            "bulb": new.bulb_state,
+            "room": new.agent_in_room,
+            "been": new.has_been,
+        }
+
+    batch = jitted(one)
+    return lambda before, after, action: batch(before, after["room"], action)
+
+
+def coin_game(settings):
+    """Return ``f(before, after, action) -> results`` of a batch of CoinGame."""
+    env = jaxmarl.make("coin_game", **settings)
+    state_type = type(env.reset(KEY)[1])
+    inner = env.num_inner_steps
+
+    def one(before, after, action):
+        sides = ("red", "blue")
+        taken = [("coop", "own_coins"), ("defect", "other_coins")]
+        fields = {f"{side}_pos": before["player"][row] for row, side in enumerate(sides)}
+        fields |= {f"{side}_coin_pos": before["coin"][row] for row, side in enumerate(sides)}
+        fields |= {
+            f"{side}_{theirs}": before[name][row].astype(jnp.int8)
+            for theirs, name in taken
+            for row, side in enumerate(sides)
+        }
+        counts = dict(counter=before["convention_steps"], coop1=before["convention_own"][0])
+        counts |= dict(coop2=before["convention_own"][1], last_state=before["convention"])
+        fields |= {name: values.astype(float) for name, values in counts.items()}
+        clocks = dict(step=before["step"] % inner, outer_t=before["step"] // inner, done=jnp.array(False))
+        state = state_type(**fields, **clocks)
+        actions = dict(zip(env.agents, action, strict=True))
+        draws = [after["coin"], jnp.concatenate([after["player"], after["coin"]])]
+        obs, new, reward, done, info = with_draws(lambda: env.step_env(KEY, state, actions), draws)
+        seen = [obs[agent] for agent in env.agents]
+        if env.cnn:  # layers first
+            seen = [jnp.moveaxis(each, -1, 0) for each in seen]
+        found = {name: [getattr(new, f"{side}_{theirs}") for side in sides] for theirs, name in taken}
+        return {
+            "obs": jnp.stack([each.ravel() for each in seen]),
+            "reward": jnp.stack([reward[agent] for agent in env.agents]),
+            "done": jnp.stack([done[agent] for agent in env.agents]),
+            "inner_done": jnp.stack([info["inner_episode_done"]] * 2),
+            "player": jnp.stack([new.red_pos, new.blue_pos]),
+            "coin": jnp.stack([new.red_coin_pos, new.blue_coin_pos]),
+            **{name: jnp.stack(values) for name, values in found.items()},
+            "convention": new.last_state,
+            "convention_steps": new.counter,
+            "convention_own": jnp.stack([new.coop1, new.coop2]),
+        }
+
+    return jitted(one)
+
+
+ORIGINALS = {"SwitchRiddle-v0": switch_riddle, "CoinGame-v0": coin_game}
+
+
+def random_settings(env_id, rng):
+    """Return settings drawn at random."""
+    if env_id == "SwitchRiddle-v0":
+        return {
+            "num_agents": int(rng.integers(3, 8)),
+            "initial_bulb_state": bool(rng.random() < 0.5),
+            "reward_all_die": -float(rng.integers(1, 5)),
+            "reward_all_live": float(rng.integers(1, 5)) / 2,
+        }
+    return {
+        "num_inner_steps": int(rng.integers(1, 12)),
+        "num_outer_steps": int(rng.integers(1, 5)),
+        "cnn": bool(rng.random() < 0.5),
+        "egocentric": bool(rng.random() < 0.5),
+        "shared_rewards": bool(rng.random() < 0.3),
+        "payoff_matrix": tuple(tuple(float(value) for value in row) for row in rng.integers(-3, 4, (2, 3))),
+    }
+
+
+def compare(env_id, settings, num_envs, steps, seed):
+    """Step worlds at random, and JaxMARL from the same states; return the transitions and counts of cases."""
+    original = ORIGINALS[env_id](settings)
+    story, tally = [], {"steps": 0, "done": 0, "rewarded": 0, "lost": 0}
+    for before, action, after in played(env_id, settings, num_envs, steps, seed):
+        results = original(before, after, action)
+        active = after["valid"].any(1)
+        for name, values in results.items():
+            mine, values = after[name], values.astype(after[name].dtype)
+            np.testing.assert_array_equal(mine[active], values[active], err_msg=f"{name} {settings}")
+        tally["steps"] += int(active.sum())
+        tally["done"] += int(after["done"][active].all(1).sum())
+        tally["rewarded"] += int((results["reward"][active] > 0).any(1).sum())
+        tally["lost"] += int((results["reward"][active] < 0).any(1).sum())
+        story.append((before, action, {**results, "valid": after["valid"]}))
+    return story, tally
+
+
+def record_all(folder=None):
+    """Write the traces of the quick tests; return their paths."""
+    paths = []
+    for env_id, traces in TRACES.items():
+        stories = [
+            compare(env_id, settings, num_envs, steps, seed)[0]
+            for seed, (settings, num_envs, steps) in enumerate(traces)
+        ]
+        path = write(env_id, stories, folder)
+        print(f"{path}: {path.stat().st_size} bytes")
+        paths.append(path)
+    return paths
+
+
+if __name__ == "__main__":
+    record_all()

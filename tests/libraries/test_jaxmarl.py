@@ -1,0 +1,60 @@
+"""SwitchRiddle-v0 and CoinGame-v0 against JaxMARL 0.2.0, step by step."""
+
+import jax
+import jaxmarl
+import numpy as np
+import pytest
+from libraries import jaxmarl_oracle as oracle
+from parity.jaxmarl_replay import PATHS
+
+from gpu_envs.runtime.factory import make_core
+
+SETTINGS, WORLDS = 12, 80
+
+
+@pytest.mark.parametrize("env_id", oracle.ORIGINALS)
+def test_steps_with_random_settings_equal_the_original(env_id):
+    total = {}
+    for index in range(SETTINGS):
+        settings = oracle.random_settings(env_id, np.random.default_rng(index))
+        steps = 60 if env_id == "SwitchRiddle-v0" else 30
+        counts = oracle.compare(env_id, settings, WORLDS, steps, index)[1]
+        total = {name: count + total.get(name, 0) for name, count in counts.items()}
+    assert total["steps"] > 20_000
+    assert min(total.values()) > 500, total
+
+
+def test_recorded_traces_are_those_of_the_original(tmp_path):
+    for path in oracle.record_all(tmp_path):
+        kept = next(each for each in PATHS.values() if each.name == path.name)
+        with np.load(path) as new, np.load(kept) as old:
+            assert set(new) == set(old)
+            for name in new:
+                np.testing.assert_array_equal(new[name], old[name])
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_riddle_has_the_spaces_and_the_length_of_the_original(count):
+    core = make_core("SwitchRiddle-v0", 1, "cpu", num_agents=count)
+    theirs = jaxmarl.make("switch_riddle", num_agents=count)
+    assert list(core.possible_agents) == theirs.agents
+    assert core.max_episode_steps == theirs.max_steps
+    for agent in theirs.agents:
+        assert core.action_spaces[agent].n == theirs.action_space(agent).n
+        assert core.observation_spaces[agent].shape == theirs.observation_space(agent).shape
+
+
+def test_coin_game_has_the_spaces_of_the_original():
+    core, theirs = make_core("CoinGame-v0", 1, "cpu"), jaxmarl.make("coin_game")
+    for mine, agent in zip(core.possible_agents, theirs.agents, strict=True):
+        assert core.action_spaces[mine].n == theirs.action_space(agent).n
+        assert core.observation_spaces[mine].shape == theirs.observation_space(agent).shape
+
+
+def test_starts_of_the_original_are_as_frequent_as_ours():
+    """Cells of players and coins, and the first prisoner, are uniform in both."""
+    keys = jax.random.split(jax.random.PRNGKey(0), 9000)
+    riddle = jax.vmap(lambda key: jaxmarl.make("switch_riddle").reset(key)[1].agent_in_room)(keys)
+    assert np.abs(np.bincount(np.asarray(riddle)) / 9000 - 1 / 3).max() < 0.02
+    coins = jax.vmap(lambda key: jaxmarl.make("coin_game").reset(key)[1].blue_coin_pos)(keys)
+    assert np.abs(np.bincount(np.asarray(coins) @ [3, 1]) / 9000 - 1 / 9).max() < 0.015

@@ -1,0 +1,107 @@
+"""Replay of recorded steps of JaxMARL in SwitchRiddle-v0 and CoinGame-v0.
+
+A trace has JaxMARL's results from states of this library, with the random numbers that follow from these states, so a
+replay draws the same ones.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gpu_envs.runtime.factory import make_core
+
+HERE = Path(__file__).parent
+PATHS = {"SwitchRiddle-v0": HERE / "games" / "switch_riddle.npz", "CoinGame-v0": HERE / "grid" / "coin_game.npz"}
+# Settings, worlds and steps of every trace; the seed is the index.
+TRACES = {
+    "SwitchRiddle-v0": (
+        ({}, 60, 12),
+        ({"num_agents": 5, "initial_bulb_state": True, "reward_all_die": -3.0, "reward_all_live": 0.5}, 40, 28),
+    ),
+    "CoinGame-v0": (
+        ({}, 24, 30),
+        ({"num_inner_steps": 4, "num_outer_steps": 3, "egocentric": True, "cnn": True}, 24, 24),
+        (
+            {"num_inner_steps": 3, "shared_rewards": True, "payoff_matrix": ((2.0, 3.0, -1.0), (4.0, 5.0, -7.0))},
+            24,
+            30,
+        ),
+    ),
+}
+
+
+def make(env_id, settings, num_envs, seed):
+    """Return a core without autoreset."""
+    core = make_core(env_id, num_envs, "cpu", seed=seed, autoreset="disabled", **settings)
+    core.reset()
+    return core
+
+
+def snapshot(core):
+    """Return the state of all worlds and their clocks in NumPy."""
+    state = {name: values.numpy().copy() for name, values in core.world_state.items()}
+    kept = core.get_state()
+    return state | {"step": core.elapsed_steps.numpy().copy(), "episode": kept["io.episode"].numpy().copy()}
+
+
+def results(core, outcome):
+    """Return the results of a step in NumPy, with the state after it."""
+    obs, reward, terminated, truncated, info = outcome
+    assert not truncated.any()  # the original knows no truncation
+    found = {"obs": obs, "reward": reward, "done": terminated, "valid": info["valid"]}
+    return {name: values.numpy().copy() for name, values in found.items()} | snapshot(core)
+
+
+def played(env_id, settings, num_envs, steps, seed):
+    """Step worlds at random; yield the state before, the actions and the results of every step."""
+    core = make(env_id, settings, num_envs, seed)
+    for _ in range(steps):
+        if not core.alive.any():
+            core.reset()
+        before = snapshot(core)
+        action = core.sample_actions()
+        outcome = results(core, core.step(action))
+        yield before, action[..., 0].numpy() if action.ndim == 3 else action.numpy(), outcome
+
+
+def write(env_id, stories, folder=None):
+    """Write the transitions of all traces of an environment; return the path."""
+    arrays = {}
+    for index, story in enumerate(stories):
+        for part, moments in zip(("before", "action", "after"), zip(*story, strict=True), strict=True):
+            moments = [moment if isinstance(moment, dict) else {"": moment} for moment in moments]
+            for name in moments[0]:
+                values = np.stack([moment[name] for moment in moments])
+                small = values.astype(np.float32 if name == "reward" else np.int64 if name == "key" else np.int16)
+                np.testing.assert_array_equal(small, values)
+                arrays[f"{index}.{part}.{name}"] = small
+    path = (folder or PATHS[env_id].parent) / PATHS[env_id].name
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+def replay(env_id, index):
+    """Take every step of a recorded trace, compare all results exactly, and return the rewards of valid worlds."""
+    settings, num_envs, steps = TRACES[env_id][index]
+    core, rewards = make(env_id, settings, num_envs, index), []
+    with np.load(PATHS[env_id]) as file:
+        trace = {name.removeprefix(f"{index}."): file[name] for name in file if name.startswith(f"{index}.")}
+    for step in range(steps):
+        state = core.get_state()
+        for name, values in trace.items():
+            if name.startswith("before."):
+                field = name.removeprefix("before.")
+                key = f"io.{field}" if field in ("step", "episode") else f"state.{field}"
+                state[key] = torch.from_numpy(values[step]).to(state[key].dtype)
+        valid = torch.from_numpy(trace["after.valid"][step] != 0)
+        state["io.alive"], state["io.over"] = valid.clone(), ~valid.any(1)
+        core.set_state(state)
+        after = results(core, core.step(torch.from_numpy(trace["action."][step]).long()))
+        active = valid.any(1).numpy()
+        for name, values in trace.items():
+            if name.startswith("after."):
+                mine = after[name.removeprefix("after.")][active]
+                np.testing.assert_array_equal(mine, values[step][active].astype(mine.dtype), err_msg=name)
+        rewards.append(after["reward"][active])
+    return np.concatenate(rewards)

@@ -1,0 +1,189 @@
+"""CollectTreasure-v0 against mpe2 1.1.1 itself, episode by episode, with the state copied across before every step.
+
+mpe2 draws positions and types of new treasures from the results of this library's step.
+"""
+
+import numpy as np
+import pytest
+import torch
+from mpe2 import collect_treasure_v1
+from mpe2.collect_treasure import collect_treasure
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.factory import make_core
+from parity.mpe import beside
+
+TOLERANCE = 1e-5
+ENV = "CollectTreasure-v0"
+AWAY = -999.0
+
+
+class Draws:
+    """Random numbers of mpe2's treasures that are not there, in row order: the probability, the place, the type."""
+
+    def __init__(self, places, kinds):
+        self.places, self.kinds = iter(places), iter(kinds)
+
+    def uniform(self, low=None, high=None, size=None):
+        assert (low, high, size) in ((None, None, None), (-0.95, 0.95, 2))
+        return 0.5 if low is None else next(self.places).astype(np.float64)
+
+    def integers(self, low, high):
+        kind = int(next(self.kinds)) - 1
+        assert low <= kind < high
+        return kind
+
+
+def set_world(world, state, env):
+    """Copy what collectors carry, and types and places of treasures."""
+    for row, collector in enumerate(world.agents[: world.num_collectors]):
+        held = int(state["holding"][env, row])
+        collector.holding = held - 1 if held else None
+    for row, treasure in enumerate(world.landmarks):
+        kind = int(state["kind"][env, row])
+        treasure.alive = kind > 0
+        treasure.type = max(kind - 1, 0)
+
+
+def set_draws(world, before, after, env):
+    """Make mpe2 draw the treasures of this step."""
+    gone = before["kind"][env] == 0
+    places = after["state.pos"][env, len(world.agents) :]
+    world._np_random = Draws(places[gone], after["state.kind"][env][gone])
+
+
+def gather(core, step):
+    """Rearrange worlds; treasures that are not there stay away, and some collectors carry a treasure."""
+    beside.closer(core, step)
+    rng, state = np.random.default_rng(step), core.world_state
+    places = state["pos"][:, core.num_agents :]
+    places[state["kind"] == 0] = AWAY
+    if step % 5 == 0:
+        held = rng.integers(1, core.config.num_deposits + 1, state["holding"].shape) * (rng.random() < 0.5)
+        state["holding"].copy_(torch.from_numpy(held))
+
+
+def count_cases(world, tally, rewards):
+    """Count what happens to treasures."""
+    tally["carried"] += any(agent.holding is not None for agent in world.agents)
+    tally["gone"] += any(not treasure.alive for treasure in world.landmarks)
+    scenario = world.scenario
+    tally["picked up"] += scenario._cached_global_collecting > 0
+    tally["delivered"] += scenario._cached_global_deposit > 0
+    tally["both"] += scenario._cached_global_collecting > 0 and scenario._cached_global_deposit > 0
+    tally["none left"] += not any(treasure.alive for treasure in world.landmarks)
+    pos = np.array([agent.state.p_pos for agent in world.agents[: world.num_collectors]])
+    tally["touches"] += (np.linalg.norm(pos[:, None] - pos, axis=-1) < 0.1).sum() > len(pos)
+
+
+def run(monkeypatch, num_envs, **settings):
+    theirs_data = collect_treasure.Scenario.benchmark_data
+
+    def figures(self, agent, world):
+        first, left = theirs_data(self, agent, world)
+        return -1 if first is None else first, left  # a tensor has no None
+
+    monkeypatch.setattr(collect_treasure.Scenario, "benchmark_data", figures)
+    core = make_core(ENV, num_envs, "cpu", seed=0, autoreset="disabled", **settings)
+    theirs = collect_treasure_v1.parallel_env(**settings)
+    theirs.unwrapped.world.scenario = theirs.unwrapped.scenario
+    steps = settings.get("max_cycles", 25)
+    hooks = {"set_world": set_world, "set_draws": set_draws, "count_cases": count_cases}
+    return beside.compare(core, theirs, steps, prepare=gather, **hooks)
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes_equal_the_reference(monkeypatch, continuous):
+    worst, tally = run(monkeypatch, 80, continuous_actions=continuous)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 80 * 25
+    assert tally["truncated"] == 80
+    assert min(tally[name] for name in ("carried", "gone", "picked up", "delivered", "both", "touches")) > 100, tally
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_collectors": 1, "num_deposits": 1, "num_treasures": 1, "max_cycles": 12},
+        {"num_collectors": 4, "num_deposits": 6, "num_treasures": 3, "max_cycles": 7, "benchmark_data": True},
+    ],
+    ids=str,
+)
+def test_settings_equal_the_reference(monkeypatch, settings):
+    worst, tally = run(monkeypatch, 80, **settings)
+    assert worst < TOLERANCE
+    assert tally["truncated"] == 80
+    assert min(tally["picked up"], tally["delivered"], tally["gone"]) > 5, tally
+    if "benchmark_data" in settings:
+        assert tally["benchmark"] > 1000
+    else:
+        assert tally["none left"] > 5
+
+
+@pytest.mark.slow
+def test_random_settings_equal_the_reference(monkeypatch):
+    """Together with the other tests these are more than 20,000 steps."""
+    total = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        settings = {
+            "num_collectors": int(rng.integers(1, 8)),
+            "num_deposits": int(rng.integers(1, 7)),
+            "num_treasures": int(rng.integers(1, 9)),
+            "max_cycles": int(rng.integers(10, 30)),
+            "continuous_actions": bool(rng.random() < 0.5),
+            "benchmark_data": bool(rng.random() < 0.5),
+        }
+        worst, tally = run(monkeypatch, 100, **settings)
+        assert worst < TOLERANCE, settings
+        total += tally["steps"]
+    assert total > 16_000
+
+
+@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "num_deposits": 3}], ids=str)
+def test_spaces_match(settings):
+    core = make_core(ENV, 1, "cpu", **settings)
+    core.reset()
+    beside.assert_same_spaces(core, collect_treasure_v1.parallel_env(**settings))
+
+
+def assert_types_uniform(kinds, count):
+    """Assert that types 1 .. count are equally frequent."""
+    shares = torch.bincount(kinds.flatten(), minlength=count + 1).float() / kinds.numel()
+    assert shares[0] == 0
+    assert (shares[1:] - 1 / count).abs().max() < 0.01
+
+
+def test_start_distribution():
+    core = make_core(ENV, 20_000, "cpu", seed=3, num_deposits=3)
+    core.reset()
+    assert not core.world_state["vel"].any()
+    assert not core.world_state["holding"].any()
+    for row in range(9):
+        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+    for row in range(9, 15):
+        beside.assert_uniform(core.world_state["pos"][:, row], 0.95)
+    assert_types_uniform(core.world_state["kind"], 3)
+
+
+def test_new_treasures_are_distributed_as_at_the_start():
+    core = make_core(ENV, 20_000, "cpu", seed=3, num_deposits=3)
+    core.reset()
+    core.world_state["kind"].zero_()
+    core.step(core.sample_actions())
+    for row in range(9, 15):
+        beside.assert_uniform(core.world_state["pos"][:, row], 0.95)
+    assert_types_uniform(core.world_state["kind"], 3)
+    core.world_state["kind"].zero_()
+    core.set_params(respawn_prob=0.25)
+    core.step(core.sample_actions())
+    assert abs((core.world_state["kind"] > 0).float().mean() - 0.25) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"num_deposits": 7}, "num_deposits: expected .*6.*, got 7"), ({"num_treasures": 0}, "num_treasures: expected")],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_core(ENV, 1, "cpu", **settings)
