@@ -30,15 +30,17 @@ DEFAULTS = dict(
 # Settings of the recorded traces.
 TRACED = (
     dict(),
-    dict(layout=CROWDED, n_agents=9, request_queue_size=6, max_steps=60),
-    dict(column_height=2, n_agents=6, msg_bits=2, reward_type="two_stage", max_inactivity_steps=25, max_steps=90),
+    dict(layout=CROWDED, n_agents=5, request_queue_size=6, max_steps=60),
+    dict(
+        column_height=1, shelf_rows=2, n_agents=5, msg_bits=2, reward_type="two_stage", max_inactivity_steps=25,
+        max_steps=90, normalised_coordinates=True,
+    ),
     dict(
         layout=CROWDED, n_agents=5, request_queue_size=3, sensor_range=2, observation_type="image_dict",
         image_observation_layers=(
             "accessible", "agent_direction", "agent_load", "agents", "goals", "requests", "shelves",
         ), reward_type="global",
     ),
-    dict(column_height=1, shelf_rows=2, n_agents=4, normalised_coordinates=True, observation_type="flattened"),
 )  # fmt: skip
 _LONGEST = networkx.algorithms.dag_longest_path
 _CYCLE = networkx.algorithms.find_cycle
