@@ -112,7 +112,9 @@ def _flattened_blocks(config: Config) -> list[ObservationBlock]:
             y, x = state["row"][row] + down, state["column"][row] + right
             rows, columns = state["floor"].shape
             shelf = state["shelf"][y, x] if 0 <= y < rows and 0 <= x < columns else 0
-            found = [index for index in range(config.n_agents) if (state["row"][index], state["column"][index]) == (y, x)]
+            found = [
+                index for index in range(config.n_agents) if (state["row"][index], state["column"][index]) == (y, x)
+            ]
             way = state["direction"][found[0]] if found else 0
             message = [float(state["message"][found[0]] >> bit & 1) if found else 0.0 for bit in range(bits)]
             return [float(bool(found)), *np.eye(4)[way], *message, float(shelf > 0), float(shelf == 2)]

@@ -99,7 +99,7 @@ def test_traces_are_small():
     assert TRACE.stat().st_size <= 500_000
 
 
-def test_turns():
+def test_four_turns_to_one_side_are_a_whole_turn():
     core = at([(2, 2, UP, 0)])
     seen = []
     for action in (LEFT, LEFT, LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT):

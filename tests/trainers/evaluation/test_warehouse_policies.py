@@ -72,5 +72,7 @@ def test_scripted_policy_of_the_warehouse_is_registered_and_checks_its_core():
     with pytest.raises(ConfigError, match="expected RobotWarehouse-v0, got SimpleSpread-v0"):
         WarehousePolicy(make_core("SimpleSpread-v0", 1, "cpu"), "agent")
     large = make_core("RobotWarehouse-v0", 1, "cpu", shelf_columns=151, shelf_rows=5, column_height=40)
-    with pytest.raises(ConfigError, match="expected at most 67108864 products of places and cells, got .*; use a small"):
+    with pytest.raises(
+        ConfigError, match=r"expected at most 67108864 products of places and cells, got .*; use a small"
+    ):
         WarehousePolicy(large, "robot")
