@@ -230,6 +230,7 @@ TASKS: Sequence[TrainingTask] = (
         (Goal("return robot", 18.0, greedy=False), Goal("return robot", "random", greedy=False)),
         "chosen",
         _RWARE,
+        seeds=1,
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(
