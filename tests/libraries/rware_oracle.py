@@ -5,6 +5,7 @@ The recorded traces of the quick tests are made by this module:
     .nox/rware/bin/python -m libraries.rware_oracle   # in the folder tests
 """
 
+import itertools
 import json
 from collections import deque
 from pathlib import Path
@@ -29,16 +30,18 @@ DEFAULTS = dict(
 )  # fmt: skip
 # Settings of the recorded traces.
 TRACED = (
-    dict(),
-    dict(layout=CROWDED, n_agents=9, request_queue_size=6, max_steps=60),
-    dict(column_height=2, n_agents=6, msg_bits=2, reward_type="two_stage", max_inactivity_steps=25, max_steps=90),
+    {},
+    dict(layout=CROWDED, n_agents=5, request_queue_size=6, max_steps=60),
+    dict(
+        column_height=1, shelf_rows=2, n_agents=5, msg_bits=2, reward_type="two_stage", max_inactivity_steps=25,
+        max_steps=90, normalised_coordinates=True,
+    ),
     dict(
         layout=CROWDED, n_agents=5, request_queue_size=3, sensor_range=2, observation_type="image_dict",
         image_observation_layers=(
             "accessible", "agent_direction", "agent_load", "agents", "goals", "requests", "shelves",
         ), reward_type="global",
     ),
-    dict(column_height=1, shelf_rows=2, n_agents=4, normalised_coordinates=True, observation_type="flattened"),
 )  # fmt: skip
 _LONGEST = networkx.algorithms.dag_longest_path
 _CYCLE = networkx.algorithms.find_cycle
@@ -49,7 +52,7 @@ class Original(Warehouse):
 
     - New requests are chosen by the random words of a world of this library, uniformly as in the original.
     - Of several longest queues to a free cell, that of the robots with the lowest rows is taken. The original takes one
-      by the order of a Python set; `longest_path` checks that ours is one of them.
+      by the order of a Python set; `longest_path` checks that this is one of them.
     - Version 2.0.0 writes the layers AGENT_DIRECTION and AGENT_LOAD to (x, y) instead of (y, x).
     """
 
@@ -93,7 +96,7 @@ class Original(Warehouse):
             path.insert(0, min(rows, key=lambda node: (-length[node], rows[node])))
         assert len(path) == len(theirs)
         ordered = networkx.DiGraph()  # the original's function takes this path if the set has this order
-        ordered.add_edges_from(zip(path, path[1:], strict=False))
+        ordered.add_edges_from(itertools.pairwise(path))
         ordered.add_edges_from(graph.edges)
         assert len(path) < 2 or _LONGEST(ordered) == path
         self.ties += path != theirs

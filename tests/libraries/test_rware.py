@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-import rware  # noqa: F401  # registers its environments
+import rware
 import torch
 from libraries import rware_oracle as oracle
 from parity.grid.warehouse_replay import core_at, replay
@@ -118,7 +118,7 @@ def test_both_outcomes_of_a_tie_occur_in_the_original():
             moved = [robot.x == column for robot in env.agents[:2]]
             assert sum(moved) == 1
             winners.add(moved.index(True))
-    assert winners == {0, 1}  # and ours is always 0, see tests/parity/grid/test_robot_warehouse.py
+    assert winners == {0, 1}  # RobotWarehouse-v0: always 0, see tests/parity/grid/test_robot_warehouse.py
 
 
 def test_layers_of_directions_and_loads_are_transposed_in_the_original():

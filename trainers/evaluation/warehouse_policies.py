@@ -106,7 +106,7 @@ class WarehousePolicy(Summarized):
         choice = torch.randint(1, NUM_ACTIONS, row.shape, generator=self._generator, device=device)
         chance = torch.rand(row.shape, generator=self._generator, device=device)
         for robot in range(robots):
-            here, loaded = cell[:, robot], load[:, robot] > 0
+            loaded = load[:, robot] > 0
             down, right = (where[:, robot, None] + steps[:, axis] for axis, where in enumerate((row, column)))
             # without a shelf: below all others, straight to a requested one
             gap = (y - row[:, robot, None]).abs() + (x - column[:, robot, None]).abs()
@@ -120,7 +120,7 @@ class WarehousePolicy(Summarized):
             target = torch.where(requested[:, robot], len(self._places), back)
             length = torch.where(
                 loaded[:, None], self._steps_on[target[:, None], padded], below
-            )  # of the cell and around it
+            )  # own cell, four around
             taken = self._taken(cell, padded, columns)
             lower = taken[..., :robot].any(-1) & (chance[:, robot, None] < GIVES_WAY)
             length[:, 1:] = length[:, 1:].masked_fill(lower, _FAR)

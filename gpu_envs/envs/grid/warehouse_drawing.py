@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-WOOD, EDGE = (0.72, 0.53, 0.34), (0.42, 0.28, 0.16)
-CARTON, TAPE = (0.88, 0.73, 0.50), (0.62, 0.46, 0.27)
-WANTED, WANTED_EDGE = (0.16, 0.70, 0.58), (0.04, 0.38, 0.32)
-FLOOR, LINE = (0.90, 0.91, 0.92), (0.80, 0.81, 0.83)
-TRUCK = (0.99, 0.85, 0.30)
+_WOOD, _EDGE = (0.72, 0.53, 0.34), (0.42, 0.28, 0.16)
+_CARTON, _TAPE = (0.88, 0.73, 0.50), (0.62, 0.46, 0.27)
+_WANTED, _WANTED_EDGE = (0.16, 0.70, 0.58), (0.04, 0.38, 0.32)
+_FLOOR, _LINE = (0.90, 0.91, 0.92), (0.80, 0.81, 0.83)
+_TRUCK = (0.99, 0.85, 0.30)
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
@@ -37,8 +37,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     cells = torch.stack([x.flatten() + 0.5, rows - 0.5 - y.flatten()], -1)[None].to(device).expand(worlds, -1, -1)
     kind, shelves = floor.flatten(1), shelf.flatten(1)
     is_goal = (kind == 2).float()
-    ground = [boxes(cells, 0.48, FLOOR), boxes(cells, 0.42, LINE, (kind == 0).float(), 0.04)]
-    ground.append(boxes(cells, 0.48, TRUCK, is_goal))
+    ground = [boxes(cells, 0.48, _FLOOR), boxes(cells, 0.42, _LINE, (kind == 0).float(), 0.04)]
+    ground.append(boxes(cells, 0.48, _TRUCK, is_goal))
     for offset in (-0.28, 0.0, 0.28):  # stripes of a loading zone
         ground.append(lines(shift(cells, offset - 0.12, -0.38), shift(cells, offset + 0.12, 0.38), 0.1, DARK, is_goal))
 
@@ -57,8 +57,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     ]  # fmt: skip
 
     seen, wanted = (shelves > 0).float(), (shelves > 1)[..., None]
-    color = torch.where(wanted, *(torch.tensor(each, device=device) for each in (WANTED, WOOD)))
-    edge = torch.where(wanted, *(torch.tensor(each, device=device) for each in (WANTED_EDGE, EDGE)))
+    color = torch.where(wanted, *(torch.tensor(each, device=device) for each in (_WANTED, _WOOD)))
+    edge = torch.where(wanted, *(torch.tensor(each, device=device) for each in (_WANTED_EDGE, _EDGE)))
     on_robot = torch.zeros((worlds, rows * columns), device=device)
     on_robot.scatter_(1, (row * columns + column).long(), loaded)
     half = 0.36 - 0.08 * on_robot  # the robot around a shelf that it carries stays visible
@@ -66,8 +66,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     for right, up, size in ((-0.15, -0.14, 0.11), (0.13, -0.14, 0.12), (-0.1, 0.14, 0.13), (0.17, 0.12, 0.09)):
         scale = (half / 0.36)[..., None]
         where = cells + scale * torch.tensor([right, up], device=device)
-        racks.append(boxes(where, size * scale, CARTON, seen))
-        racks.append(boxes(where, size * scale * torch.tensor([0.2, 1.0], device=device), TAPE, seen))
+        racks.append(boxes(where, size * scale, _CARTON, seen))
+        racks.append(boxes(where, size * scale * torch.tensor([0.2, 1.0], device=device), _TAPE, seen))
     tip = place + 0.43 * ahead
     arrows = [
         lines(place + 0.27 * turn * side + 0.2 * ahead, tip, 0.1, color_of, 1.0)
