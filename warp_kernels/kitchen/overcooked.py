@@ -46,6 +46,7 @@ __all__ = [
     "WEST",
     "Params",
     "State",
+    "relayout",
     "rules",
 ]
 
@@ -78,7 +79,7 @@ class Params:
     old_dynamics: int  # 1: three ingredients start to cook by themselves, 0: a player starts
     max_num_ingredients: int  # ingredients of a full pot
     random_start_pos: int  # 1: players start on random floor cells
-    rnd_obj_prob_thresh: float  # probability of a random item in each pot and hand at the start
+    rnd_obj_prob_thresh: float  # probability of a random item in each pot and hand at the start [1]
     num_floor: int  # number of floor cells
 
 

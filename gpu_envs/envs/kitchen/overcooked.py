@@ -19,7 +19,7 @@ from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.kitchen import overcooked
 from warp_kernels.kitchen.overcooked_items import NUM_LAYERS, NUM_RECIPES, TICK
 
-__all__ = ["LAYER_HIGHS", "MAX_INGREDIENTS", "MAX_TIME", "SHAPING", "Config", "build", "draw"]
+__all__ = ["LAYER_HIGHS", "MAX_INGREDIENTS", "MAX_TIME", "SHAPING", "Config", "build", "draw", "observation_space"]
 
 MAX_INGREDIENTS = 9
 """Most ingredients of a soup."""

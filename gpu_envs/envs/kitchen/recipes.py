@@ -14,6 +14,7 @@ __all__ = ["DEFAULT", "Recipe", "all_recipes", "check", "cook_times", "read_orde
 DEFAULT = 20
 """Reward and cooking time of a recipe without others."""
 INGREDIENTS = ("onion", "tomato")
+"""Names of ingredients."""
 EXCLUSIVE = (
     ("onion_value", "delivery_reward"),
     ("onion_value", "recipe_values"),
