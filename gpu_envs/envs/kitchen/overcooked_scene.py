@@ -193,7 +193,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     kinds = torch.from_numpy(kitchen.terrain & 7).to(device)
 
     def of_kind(*wanted: int) -> _Pen:
-        cells = torch.nonzero(sum(kinds == kind for kind in wanted)).flatten()
+        cells = torch.nonzero(torch.isin(kinds, torch.tensor(wanted, device=device))).flatten()
         found = centers(cells)[None].expand(count, -1, -1)
         return _Pen(found, torch.ones(found.shape[:2], device=device))
 
