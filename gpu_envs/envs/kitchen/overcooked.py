@@ -165,7 +165,6 @@ def build(config: Config) -> EnvDefinition:
     size = cells * NUM_LAYERS
     named = roster({"player": players}, {"player": size}, {"player": spaces.Discrete(overcooked.NUM_ACTIONS)})
     named["observation_spaces"] = dict.fromkeys(named["agents"], observation_space(config))
-    inner = (kitchen.height, cells - kitchen.height - 1)  # a player reaches into the cells beside it
     items, held = (0, MAX_INT), (0, TICK - 1)
     return EnvDefinition(
         **named,
@@ -182,7 +181,7 @@ def build(config: Config) -> EnvDefinition:
             "num_floor": len(kitchen.floor),
         },
         state={
-            "place": integers((players,), *inner),
+            "place": index((players,), cells),
             "facing": index((players,), 4),
             "held": integers((players,), *held),
             "item": integers((surfaces,), *items),
