@@ -4,7 +4,7 @@ The rules are in ``warp_kernels/kitchen/overcooked.py``, the drawing in ``overco
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,10 @@ class Config:
                 f"rnd_obj_prob_thresh: expected 0 with pots of less than 3 ingredients, got {self.rnd_obj_prob_thresh}"
             )
 
-    @cached_property
+    @property
     def kitchen(self) -> Kitchen:
         """Numbers of the kitchen."""
-        return Kitchen(self.layout_grid or LAYOUTS[self.layout_name]["layout_grid"])
+        return _kitchen(self.layout_grid or LAYOUTS[self.layout_name]["layout_grid"])
 
     @property
     def orders(self) -> dict[str, Any]:
@@ -132,6 +132,11 @@ class Config:
     def longest_time(self) -> int:
         """Longest time to cook of any recipe [steps]."""
         return int(recipes.cook_times(self.orders, self.max_num_ingredients).max())
+
+
+@cache
+def _kitchen(rows: tuple[str, ...]) -> Kitchen:
+    return Kitchen(rows)
 
 
 def _read_shaping(given: Any) -> dict[str, float]:
