@@ -31,7 +31,7 @@ OUT = provenance.ROOT / "out" / "learning"
 RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
-JAXMARL: dict[Any, dict[str, Any]] = {
+JAXMARL: dict[str, dict[str, Any]] = {
     "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
     "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
 }
@@ -80,7 +80,7 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
         values.append(mean)
         ends.append(mean + half if goal.below else mean - half)
         bound = goal.bound
-        if bound in JAXMARL:
+        if isinstance(bound, str) and bound in JAXMARL:
             bound = statistics.fmean(peers[bound]["returns"]) * peers[bound]["agents"]
         elif isinstance(bound, str):
             mean, half = run["others"][goal.reference][goal.measure]
@@ -144,7 +144,7 @@ def main(argv: Sequence[str]) -> None:
         if task.name not in args.only:
             continue
         peers = {}
-        for name in {goal.bound for goal in task.goals} & set(JAXMARL):
+        for name in [name for name in JAXMARL if any(goal.bound == name for goal in task.goals)]:
             peers[name] = recorded().get(file_of(name)) or jaxmarl(name)
             RESULTS.write(file_of(name), peers[name])
         runs = []

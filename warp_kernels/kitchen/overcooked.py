@@ -46,6 +46,7 @@ __all__ = [
     "WEST",
     "Params",
     "State",
+    "relayout",
     "rules",
 ]
 
@@ -78,7 +79,7 @@ class Params:
     old_dynamics: int  # 1: three ingredients start to cook by themselves, 0: a player starts
     max_num_ingredients: int  # ingredients of a full pot
     random_start_pos: int  # 1: players start on random floor cells
-    rnd_obj_prob_thresh: float  # probability of a random item in each pot and hand at the start
+    rnd_obj_prob_thresh: float  # probability of a random item in each pot and hand at the start [1]
     num_floor: int  # number of floor cells
 
 
@@ -141,6 +142,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         num_pots: Number of pots among them.
         channels_first: Observe (26, width, height) instead of (width, height, 26).
     """
+    num_cells = width * height
     note_changes, observe, global_state = overcooked_observation.observation(
         Params, State, width, height, num_surfaces, num_pots, channels_first
     )
@@ -148,7 +150,8 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     @wp.func(inline=True)
     def ahead(cell: int, direction: int):
         """Return the adjacent cell in a direction."""
-        return cell + wp.where(direction < EAST, 2 * direction - 1, (5 - 2 * direction) * height)
+        there = cell + wp.where(direction < EAST, 2 * direction - 1, (5 - 2 * direction) * height)
+        return wp.min(wp.max(there, 0), num_cells - 1)  # restored states may have players on the border
 
     @wp.func(inline=True)
     def pots_in_use(params: Params, state: State, env: int):
@@ -292,7 +295,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         observe=observe,
         reset=reset,
         reset_agent=reset_agent,
-        relayout=relayout(width * height, num_surfaces),
+        relayout=relayout(num_cells, num_surfaces),
         global_state=global_state,
         num_choices=NUM_ACTIONS,
         max_unroll=1,  # unrolled, it compiles for a quarter longer, and steps no faster

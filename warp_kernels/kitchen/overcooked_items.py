@@ -1,7 +1,7 @@
 """Things of Overcooked as numbers: terrain, items with their ingredients and clocks, and layers of observations.
 
-An item is an int32: its kind in bits 0 to 2, its recipe (onions + 16 tomatoes) in bits 3 to 10, and from bit 11 on 0
-before a soup cooks, else 1 + the steps that it has cooked. 0 is no item.
+An item is an int32; 0 is none. Bits 0 to 2 are its kind, bits 3 to 10 its recipe, onions + 16 tomatoes. From bit 11 on
+it is 0 before a soup cooks, else 1 + the steps that it has cooked.
 """
 
 import warp as wp
@@ -29,17 +29,28 @@ __all__ = [
 ]
 
 FLOOR: int = wp.constant(0)
+"""Terrain on which players stand."""
 COUNTER: int = wp.constant(1)
+"""Terrain that holds an item."""
 ONION_DISPENSER: int = wp.constant(2)
+"""Terrain with any number of onions."""
 TOMATO_DISPENSER: int = wp.constant(3)
+"""Terrain with any number of tomatoes."""
 POT: int = wp.constant(4)
+"""Terrain that cooks soups."""
 DISH_DISPENSER: int = wp.constant(5)
+"""Terrain with any number of dishes."""
 SERVING: int = wp.constant(6)
+"""Terrain where soups are served."""
 
 DISH: int = wp.constant(1)
+"""Item: an empty dish."""
 ONION: int = wp.constant(2)
+"""Item: an onion."""
 TOMATO: int = wp.constant(3)
+"""Item: a tomato."""
 SOUP: int = wp.constant(4)
+"""Item: a soup, in a pot or on a dish."""
 TICK: int = wp.constant(1 << 11)
 """Amount by which a step of cooking changes an item."""
 NUM_RECIPES = 256

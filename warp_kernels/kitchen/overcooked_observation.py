@@ -27,8 +27,8 @@ __all__ = ["URGENT_STEPS", "observation"]
 
 URGENT_STEPS = 40
 """The last layer is 1 while fewer steps than this are left."""
-URGENCY = 25
-HOLDS: int = wp.constant(1 << 14)  # players with an item are at least this number
+_URGENCY = 25
+_HOLDS: int = wp.constant(1 << 14)  # players with an item are at least this number
 
 
 def observation(
@@ -107,7 +107,7 @@ def observation(
     def put_urgency(row: wp.array(dtype=float), urgent: int):
         cell = int(0)
         while cell < cells:
-            put(row, cell, URGENCY, urgent)
+            put(row, cell, _URGENCY, urgent)
             cell += 1
 
     @wp.func(inline=True)
@@ -199,14 +199,14 @@ def observation(
                 put_player(row, 1, other_before, 0)
                 put_player(row, 1, other, 1)
             # Remove both items before any is written: one may have moved to the cell of the other.
-            if (own | other | own_before | other_before) >= HOLDS:
-                if own_before >= HOLDS and own != own_before:
+            if (own | other | own_before | other_before) >= _HOLDS:
+                if own_before >= _HOLDS and own != own_before:
                     put_held(row, own_before, 0)
-                if other_before >= HOLDS and other != other_before:
+                if other_before >= _HOLDS and other != other_before:
                     put_held(row, other_before, 0)
-                if own >= HOLDS and own != own_before:
+                if own >= _HOLDS and own != own_before:
                     put_held(row, own, 1)
-                if other >= HOLDS and other != other_before:
+                if other >= _HOLDS and other != other_before:
                     put_held(row, other, 1)
         state.seen_urgent[env, agent] = urgent
 

@@ -4,7 +4,7 @@ The rules are in ``warp_kernels/kitchen/overcooked.py``, the drawing in ``overco
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.kitchen import overcooked
 from warp_kernels.kitchen.overcooked_items import NUM_LAYERS, NUM_RECIPES, TICK
 
-__all__ = ["LAYER_HIGHS", "MAX_INGREDIENTS", "MAX_TIME", "SHAPING", "Config", "build", "draw"]
+__all__ = ["LAYER_HIGHS", "MAX_INGREDIENTS", "MAX_TIME", "SHAPING", "Config", "build", "draw", "observation_space"]
 
 MAX_INGREDIENTS = 9
 """Most ingredients of a soup."""
@@ -106,10 +106,10 @@ class Config:
                 f"rnd_obj_prob_thresh: expected 0 with pots of less than 3 ingredients, got {self.rnd_obj_prob_thresh}"
             )
 
-    @cached_property
+    @property
     def kitchen(self) -> Kitchen:
         """Numbers of the kitchen."""
-        return Kitchen(self.layout_grid or LAYOUTS[self.layout_name]["layout_grid"])
+        return _kitchen(self.layout_grid or LAYOUTS[self.layout_name]["layout_grid"])
 
     @property
     def orders(self) -> dict[str, Any]:
@@ -132,6 +132,11 @@ class Config:
     def longest_time(self) -> int:
         """Longest time to cook of any recipe [steps]."""
         return int(recipes.cook_times(self.orders, self.max_num_ingredients).max())
+
+
+@cache
+def _kitchen(rows: tuple[str, ...]) -> Kitchen:
+    return Kitchen(rows)
 
 
 def _read_shaping(given: Any) -> dict[str, float]:
@@ -165,7 +170,6 @@ def build(config: Config) -> EnvDefinition:
     size = cells * NUM_LAYERS
     named = roster({"player": players}, {"player": size}, {"player": spaces.Discrete(overcooked.NUM_ACTIONS)})
     named["observation_spaces"] = dict.fromkeys(named["agents"], observation_space(config))
-    inner = (kitchen.height, cells - kitchen.height - 1)  # a player reaches into the cells beside it
     items, held = (0, MAX_INT), (0, TICK - 1)
     return EnvDefinition(
         **named,
@@ -182,7 +186,7 @@ def build(config: Config) -> EnvDefinition:
             "num_floor": len(kitchen.floor),
         },
         state={
-            "place": integers((players,), *inner),
+            "place": index((players,), cells),
             "facing": index((players,), 4),
             "held": integers((players,), *held),
             "item": integers((surfaces,), *items),

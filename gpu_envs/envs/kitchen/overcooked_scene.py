@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-TILE = (0.93, 0.90, 0.84)
-WOOD, EDGE, TOP = (0.62, 0.44, 0.28), (0.45, 0.31, 0.19), (0.74, 0.56, 0.38)
-IRON, BROTH, CREAM = (0.26, 0.28, 0.32), (0.91, 0.66, 0.27), (0.98, 0.90, 0.68)
-SKIN, SKIN_EDGE = (0.95, 0.78, 0.60), (0.55, 0.38, 0.25)
-ONION, ONION_EDGE = (0.93, 0.78, 0.42), (0.66, 0.46, 0.14)
-WINDOW = (0.62, 0.80, 0.66)
-PLACES = ((-0.13, 0.0), (0.13, 0.0), (0.0, 0.17), (0.0, -0.17))  # of ingredients
+_TILE = (0.93, 0.90, 0.84)
+_WOOD, _EDGE, _TOP = (0.62, 0.44, 0.28), (0.45, 0.31, 0.19), (0.74, 0.56, 0.38)
+_IRON, _BROTH, _CREAM = (0.26, 0.28, 0.32), (0.91, 0.66, 0.27), (0.98, 0.90, 0.68)
+_SKIN, _SKIN_EDGE = (0.95, 0.78, 0.60), (0.55, 0.38, 0.25)
+_ONION, _ONION_EDGE = (0.93, 0.78, 0.42), (0.66, 0.46, 0.14)
+_WINDOW = (0.62, 0.80, 0.66)
+_PLACES = ((-0.13, 0.0), (0.13, 0.0), (0.0, 0.17), (0.0, -0.17))  # of ingredients
 
 
 class _Pen:
@@ -50,11 +50,11 @@ def _onion(pen: _Pen) -> list[torch.Tensor]:
     return [
         pen.line((0.0, 0.18), (0.0, 0.3), 0.05, GREEN),
         pen.line((0.0, 0.18), (0.07, 0.28), 0.04, GREEN),
-        pen.disc(0.0, 0.0, 0.21, ONION),
-        pen.ring(0.0, 0.0, 0.21, ONION_EDGE),
-        pen.line((-0.09, 0.14), (-0.09, -0.13), 0.02, ONION_EDGE),
-        pen.line((0.0, 0.19), (0.0, -0.19), 0.02, ONION_EDGE),
-        pen.line((0.09, 0.14), (0.09, -0.13), 0.02, ONION_EDGE),
+        pen.disc(0.0, 0.0, 0.21, _ONION),
+        pen.ring(0.0, 0.0, 0.21, _ONION_EDGE),
+        pen.line((-0.09, 0.14), (-0.09, -0.13), 0.02, _ONION_EDGE),
+        pen.line((0.0, 0.19), (0.0, -0.19), 0.02, _ONION_EDGE),
+        pen.line((0.09, 0.14), (0.09, -0.13), 0.02, _ONION_EDGE),
     ]
 
 
@@ -87,7 +87,7 @@ def _item_shapes(centers: torch.Tensor, item: torch.Tensor, scale: float) -> tor
     soup = pen(kind == items.SOUP)
     shapes = [
         *_plate(pen((kind == items.DISH) | (kind == items.SOUP))),
-        soup.disc(0.0, 0.0, 0.2, BROTH),
+        soup.disc(0.0, 0.0, 0.2, _BROTH),
         *_pieces(centers, onions, tomatoes, kind == items.SOUP, scale * 0.8),
         *_onion(pen(kind == items.ONION)),
         *_tomato(pen(kind == items.TOMATO)),
@@ -100,11 +100,11 @@ def _pieces(
 ) -> list[torch.Tensor]:
     """Return up to four ingredients in a soup: onions, then tomatoes."""
     shapes = []
-    for place, (right, up) in enumerate(PLACES):
-        for low, count, color in ((0, onions, CREAM), (onions, tomatoes, RED)):
+    for place, (right, up) in enumerate(_PLACES):
+        for low, count, color in ((0, onions, _CREAM), (onions, tomatoes, RED)):
             shown = there & (place >= torch.as_tensor(low)) & (place < low + count)
             pen = _Pen(centers, shown, scale)
-            shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, ONION_EDGE, 0.02)]
+            shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, _ONION_EDGE, 0.02)]
     return shapes
 
 
@@ -119,10 +119,10 @@ def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor) ->
     return join(
         all_pots.box(0.0, 0.0, (0.46, 0.46), (0.50, 0.52, 0.55)),
         hot.disc(0.0, 0.0, 0.45, (0.93, 0.45, 0.20)),
-        all_pots.line((-0.44, 0.0), (0.44, 0.0), 0.12, IRON),
-        all_pots.disc(0.0, 0.0, 0.38, IRON),
+        all_pots.line((-0.44, 0.0), (0.44, 0.0), 0.12, _IRON),
+        all_pots.disc(0.0, 0.0, 0.38, _IRON),
         all_pots.disc(0.0, 0.0, 0.31, (0.42, 0.44, 0.48)),
-        full.disc(0.0, 0.0, 0.31, BROTH),
+        full.disc(0.0, 0.0, 0.31, _BROTH),
         *_pieces(centers, recipe & 15, recipe >> 4, soup != 0, 1.0),
         badge.disc(0.24, -0.26, 0.19, PAPER),
         badge.ring(0.24, -0.26, 0.19, RED),
@@ -148,7 +148,7 @@ def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held:
         shoulder, hand = centers + sign * 0.25 * side, centers + sign * 0.17 * side + 0.33 * front
         return [
             lines(shoulder, hand, 0.13, colors, carrying.float()),
-            circles(hand, 0.07, SKIN, carrying.float()),
+            circles(hand, 0.07, _SKIN, carrying.float()),
         ]
 
     def across(width: float, back: float, thick: float, color: Color) -> torch.Tensor:
@@ -162,8 +162,8 @@ def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held:
         across(0.2, 0.02, 0.31, colors),
         *arm(-1.0),
         *arm(1.0),
-        circles(face, 0.15, SKIN, there),
-        rings(face, 0.15, SKIN_EDGE, 0.025, there),
+        circles(face, 0.15, _SKIN, there),
+        rings(face, 0.15, _SKIN_EDGE, 0.025, there),
         *[circles(face + 0.07 * front + sign * 0.06 * side, 0.028, DARK, there) for sign in (-1.0, 1.0)],
         *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.14, GRAY, there) for sign in (-1.0, 1.0)],
         circles(hat, 0.19, GRAY, there),
@@ -193,7 +193,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     kinds = torch.from_numpy(kitchen.terrain & 7).to(device)
 
     def of_kind(*wanted: int) -> _Pen:
-        cells = torch.nonzero(sum(kinds == kind for kind in wanted)).flatten()
+        cells = torch.nonzero(torch.isin(kinds, torch.tensor(wanted, device=device))).flatten()
         found = centers(cells)[None].expand(count, -1, -1)
         return _Pen(found, torch.ones(found.shape[:2], device=device))
 
@@ -204,22 +204,22 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     crates = [
         pen.box(0.0, 0.0, half, color)
         for pen in (onions, tomatoes)
-        for half, color in (((0.4, 0.4), EDGE), ((0.34, 0.34), WOOD))
+        for half, color in (((0.4, 0.4), _EDGE), ((0.34, 0.34), _WOOD))
     ]
     heap = [(-0.16, 0.13), (0.16, 0.13), (0.0, -0.13)]
     ground = join(
-        floor.box(0.0, 0.0, (0.49, 0.49), TILE),
-        solid.box(0.0, 0.0, (0.5, 0.5), EDGE),
-        solid.box(0.0, 0.0, (0.47, 0.47), TOP),
+        floor.box(0.0, 0.0, (0.49, 0.49), _TILE),
+        solid.box(0.0, 0.0, (0.5, 0.5), _EDGE),
+        solid.box(0.0, 0.0, (0.47, 0.47), _TOP),
         *crates,
         *[each for right, up in heap for each in _onion(_Pen(onions.at(right, up), onions.there, 0.75))],
         *[each for right, up in heap for each in _tomato(_Pen(tomatoes.at(right, up), tomatoes.there, 0.75))],
         *[each for up in (-0.1, -0.03, 0.04) for each in _plate(_Pen(dishes.at(0.0, up), dishes.there, 1.3))],
-        window.box(0.0, 0.0, (0.46, 0.46), WINDOW),
+        window.box(0.0, 0.0, (0.46, 0.46), _WINDOW),
         *[window.line((right, -0.4), (right, 0.4), 0.05, PAPER) for right in (-0.3, 0.0, 0.3)],
         window.line((-0.22, -0.14), (0.22, -0.14), 0.09, DARK),
         window.disc(0.0, -0.06, 0.19, (0.98, 0.78, 0.25)),
-        window.ring(0.0, -0.06, 0.19, EDGE),
+        window.ring(0.0, -0.06, 0.19, _EDGE),
         window.box(0.0, -0.2, (0.24, 0.05), DARK),
         window.disc(0.0, 0.17, 0.05, DARK),
     )

@@ -14,6 +14,7 @@ __all__ = ["DEFAULT", "Recipe", "all_recipes", "check", "cook_times", "read_orde
 DEFAULT = 20
 """Reward and cooking time of a recipe without others."""
 INGREDIENTS = ("onion", "tomato")
+"""Names of ingredients."""
 EXCLUSIVE = (
     ("onion_value", "delivery_reward"),
     ("onion_value", "recipe_values"),
@@ -38,11 +39,11 @@ def read_orders(name: str, given: Any, most: int) -> tuple[Recipe, ...]:
     Raises:
         ConfigError: An order is not a recipe, or occurs twice.
     """
-    orders = []
+    orders: list[Recipe] = []
     for order in given if isinstance(given, tuple | list) else [None]:
         items = order.get("ingredients") if isinstance(order, Mapping) else order
-        fits = isinstance(items, tuple | list) and 1 <= len(items) <= most
-        if not fits or not all(item in INGREDIENTS for item in items):
+        items = items if isinstance(items, tuple | list) else ()
+        if not 1 <= len(items) <= most or not all(item in INGREDIENTS for item in items):
             wanted = f"lists of 1 to {most} ingredients, 'onion' or 'tomato'"
             raise ConfigError(f"{name}: expected {wanted}, got {shown(given)}")
         orders.append(tuple(sorted(items)))
