@@ -60,16 +60,17 @@ def test_reward_of_the_last_life_is_that_of_the_example_environment():
         assert sum(rewards) == 0
 
 
-@pytest.mark.parametrize("settings", [{}, {"players": 3}])
+@pytest.mark.parametrize("settings", oracle.TRACED[:2])
 def test_scripted_policy_chooses_as_the_simple_agent(settings):
     """All positions of games of random and careful actions."""
-    trace = oracle.record(settings, 40, seed=3)
+    trace = oracle.record(settings, 60, seed=3)
     core = core_at(settings, trace)
     policy, compared = HanabiPolicy(core, "player"), Counter()
     games, players = len(trace["deck"]), core.num_agents
-    config = {"players": players}
-    agent, env = SimpleAgent(config), rl_env.HanabiEnv({**config, "observation_type": 1})
-    states = states_of(env, settings, trace)
+    agent = SimpleAgent({"information_tokens": core.config.max_information_tokens})
+    env = rl_env.HanabiEnv({name: value for name, value in settings.items() if name in oracle.NAMES})
+    game, states = states_of(settings, trace)
+    assert game.num_players() == players
     for step in range(int(trace["length"].max())):
         ours = policy.act(core.obs)
         for world in np.flatnonzero(trace["length"] > step):
@@ -83,8 +84,8 @@ def test_scripted_policy_chooses_as_the_simple_agent(settings):
     assert min(compared.values()) > 20, compared
 
 
-def states_of(env, settings, trace):
-    """Return the states of the original before every action of recorded games, by playing them again."""
+def states_of(settings, trace):
+    """Return a game, which must outlive its states, and the states before every recorded action, by playing again."""
     rng, found = np.random.default_rng(3), []
     game = oracle.make(settings, 4)
     for index in range(len(trace["deck"])):
@@ -92,4 +93,4 @@ def states_of(env, settings, trace):
         oracle.play(game, rng, skill=rng.random() ** 0.3, watch=lambda state, kept=states: kept.append(state.copy()))
         assert len(states) == trace["length"][index]
         found.append(states)
-    return found
+    return game, found

@@ -21,6 +21,7 @@ REWARDS = (
     RewardTerm("all players", "the last life token is lost, with `keep_score=False`", "-(the score so far)"),
 )
 COLORS = ("red", "yellow", "green", "white", "blue")
+"""Names of the colors."""
 
 
 def action_tables() -> list[Table]:
@@ -52,7 +53,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     sizes = config.sizes
     players, hand_size, colors, ranks, cards = sizes.players, sizes.hand_size, sizes.colors, sizes.ranks, sizes.cards
     names = tuple(f"{color} {rank + 1}" for color in COLORS[:colors] for rank in range(ranks))
-    told = (*COLORS[:colors], *map(str, range(1, ranks + 1)))
+    hinted = (*COLORS[:colors], *map(str, range(1, ranks + 1)))
     copies = tuple(
         f"{color} {rank + 1}" for color in COLORS[:colors] for rank in range(ranks) for _ in range(sizes.copies(rank))
     )
@@ -114,7 +115,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         ("actor", "last action: its player, one-hot; zeros before the first action", seats),
         ("kind", "last action: its kind, one-hot", ("play", "discard", "color hint", "rank hint")),
         ("target", "last action, a hint: the player who received it, one-hot", seats),
-        ("told", "last action, a hint: its color or rank, one-hot", told),
+        ("value", "last action, a hint: its color or rank, one-hot", hinted),
         ("hinted", "last action, a hint: the cards that match", slots),
         ("place", "last action, a play or discard: place of the card, one-hot", slots),
         ("card", "last action, a play or discard: the card, one-hot", names),
@@ -122,10 +123,10 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     ):
         blocks.append(block(meaning, last(part), len(parts), parts))
     if config.observation_type != "minimal":
-        entries = (*(f"{name} possible" for name in names), *(f"{word} told" for word in told))
+        entries = (*(f"{name} possible" for name in names), *(f"{word} hinted" for word in hinted))
         for offset in range(players):
             whose = "own cards" if offset == 0 else f"cards of player +{offset}"
-            meaning = f"knowledge of the {whose}: possible cards by the hints, then the color and the rank told"
+            meaning = f"knowledge of the {whose}: possible cards by the hints, then the color and the rank hinted"
             blocks.append(block(meaning, knowledge(offset), hand_size * sizes.card_knowledge, entries))
     return blocks
 
@@ -161,7 +162,7 @@ def _last_action(config: Config, world: World, row: int) -> dict[str, np.ndarray
         "actor": (seat, players),
         "kind": (kind, 4),
         "target": (target, players),
-        "told": (hint, colors + ranks),
+        "value": (hint, colors + ranks),
         "place": (place, hand_size),
         "card": (int(state["last_card"]), sizes.cards),
     }

@@ -13,7 +13,7 @@ __all__ = ["COLORS", "draw"]
 
 COLORS = ((0.87, 0.25, 0.20), (0.97, 0.81, 0.22), (0.20, 0.66, 0.38), (0.95, 0.95, 0.95), (0.22, 0.50, 0.88))
 """Red, yellow, green, white and blue, the order of the original."""
-NIGHT, SHADE, INK = (0.07, 0.09, 0.17), (0.13, 0.16, 0.27), (0.12, 0.13, 0.18)
+_NIGHT, _SHADE, _INK = (0.07, 0.09, 0.17), (0.13, 0.16, 0.27), (0.12, 0.13, 0.18)
 SIDE = 12.0
 """Width and height of the picture [world units]."""
 RAYS = 12
@@ -25,7 +25,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     At the top are the fireworks with a burst per card, deck and tokens: blue for information, red for life. Below are
     the hands, player 0 first, and the discards on the right. A golden frame marks the player to act. Below a card are
-    the color and the rank that its holder was told.
+    the color and the rank that were hinted.
     """
     from gpu_envs.envs.games.scene import BACK, GOLD, PAPER
     from gpu_envs.envs.games.seven_segment import numbers
@@ -35,7 +35,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     state = {name: tensor[envs] for name, tensor in core.world_state.items()}
     worlds, colors, ranks = len(envs), sizes.colors, sizes.ranks
     paints = torch.tensor(COLORS, device=device)[:colors]
-    inks = torch.tensor([PAPER if index in (0, 2, 4) else INK for index in range(colors)], device=device)
+    inks = torch.tensor([PAPER if index in (0, 2, 4) else _INK for index in range(colors)], device=device)
 
     def at(points: list[tuple[float, float]]) -> torch.Tensor:
         return torch.tensor(points, device=device).reshape(-1, 2).expand(worlds, -1, -1)
@@ -46,7 +46,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         """Return cards (W, N) with their numbers, 0.7 * height wide."""
         half = torch.tensor([0.35, 0.5], device=device) * height
         return join(
-            boxes(centers, half + 0.05, INK, shown),
+            boxes(centers, half + 0.05, _INK, shown),
             boxes(centers, half, paints[color], shown),
             numbers(centers, rank + 1, 0.5 * height, 0.55 * height, inks[color], shown),
         )
@@ -57,7 +57,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     slots = at([(place, 8.9) for place in x])
     order = torch.arange(colors, device=device).expand(worlds, -1)
     parts = [
-        boxes(slots, torch.tensor([0.56, 0.79]), SHADE),
+        boxes(slots, torch.tensor([0.56, 0.79]), _SHADE),
         cards_at(slots, order, height.clamp(min=1) - 1, 1.5, height > 0),
     ]
     heads = at([(place, 10.75) for place in x])
@@ -99,7 +99,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         frame = torch.tensor([0.5 * gap * sizes.hand_size + 0.1, 0.47 * row_height])
         here = at([(middle, y)])
         moves = core.to_move[envs, player, None]
-        parts.append(boxes(here, frame, SHADE))
+        parts.append(boxes(here, frame, _SHADE))
         parts.append(boxes(here, frame, GOLD, moves, line_width=0.1))
         card, revealed = state["hand"][:, player], state["revealed"][:, player]
         there, known = card >= 0, card.clamp(min=0)
@@ -107,13 +107,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         lift, drop = 0.14 * row_height, 0.36 * row_height
         centers = at([(1.55 + gap * (slot + 0.5), y + lift) for slot in range(sizes.hand_size)])
         parts.append(cards_at(centers, color, rank, tall, there))
-        told = [((revealed >> bit) & 1).bool() & there for bit in (color, colors + rank)]
+        hinted = [((revealed >> bit) & 1).bool() & there for bit in (color, colors + rank)]
         left_of, right_of = (
             at([(1.55 + gap * (slot + 0.5) + way * 0.2 * tall, y - drop) for slot in range(sizes.hand_size)])
             for way in (-1, 1)
         )
-        parts.append(boxes(left_of, 0.11 * tall, paints[color], told[0]))
-        parts.append(numbers(right_of, rank + 1, 0.3 * tall, 0.26 * tall, PAPER, told[1]))
+        parts.append(boxes(left_of, 0.11 * tall, paints[color], hinted[0]))
+        parts.append(numbers(right_of, rank + 1, 0.3 * tall, 0.26 * tall, PAPER, hinted[1]))
     agents = circles(at(seats), 0.36, BACK)
     number = torch.arange(sizes.players, device=device).expand(worlds, -1)
     parts += [agents, numbers(at(seats), number, 0.5, 0.36, PAPER)]
@@ -129,6 +129,6 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     gone = ((state["discards"][:, :, None] >> bits) & 1).bool().flatten(1)
     tint = torch.tensor(color_of, device=device).expand(worlds, -1)
     rank = torch.tensor(rank_of * colors, device=device).expand(worlds, -1)
-    parts.append(boxes(at(places), torch.tensor([0.2, 0.27]), SHADE))
+    parts.append(boxes(at(places), torch.tensor([0.2, 0.27]), _SHADE))
     parts.append(cards_at(at(places), tint, rank, 0.56, gone))
-    return Scene(join(*parts), (0.0, 0.0, SIDE, SIDE), background=NIGHT, border=INK, agents=agents)
+    return Scene(join(*parts), (0.0, 0.0, SIDE, SIDE), background=_NIGHT, border=_INK, agents=agents)
