@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, any_bits, box, index, integers
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games.hidden import markov_soccer
@@ -75,6 +75,7 @@ def build(config: Config) -> EnvDefinition:
             "holder": integers((), -1, 1),
             "ball": index((), cells),
             "scorer": integers((), -1, 1),
+            "key": any_bits(()),
             "first": index((), 2),
         },
         agents=AGENTS,
