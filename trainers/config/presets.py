@@ -168,7 +168,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=25, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
     },
-    # Self-play with a policy per seat: after 50,000 steps better against random play than OpenSpiel's DQN.
+    # Self-play with a policy per seat, since observations do not tell the seat in most of these games.
     **{(game, "cpu", "ppo"): _HIDDEN for game in _HIDDEN_GAMES},
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "GROUPS", "MOST_CELLS", "Config", "build", "draw", "sizes_of"]
 
-AGENTS = ("player_0", "player_1")  # in the order of rows
 GROUPS = ("a", "b")  # of player 0 and player 1
+AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
 MOST_CELLS = 4096  # largest number of cells of a grid
 
 
@@ -80,7 +80,7 @@ def build(config: Config) -> EnvDefinition:
         },
         agents=AGENTS,
         groups={name: (row,) for row, name in enumerate(GROUPS)},
-        roles={agent: (agent,) for agent in AGENTS},
+        roles={name: (name,) for name in GROUPS},
         zero_sum=True,
         observation_spaces={agent: box(markov_soccer.PLANES * cells, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(markov_soccer.ACTIONS) for agent in AGENTS},
