@@ -145,7 +145,7 @@ SMALL = {
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
     "DarkHex-v0": {"num_rows": 2, "num_cols": 3},
     "DiscGame-v0": {"num_repetitions": 6},
-    "Goofspiel-v0": {"players": 3, "num_cards": 5, "imp_info": True},
+    "Goofspiel-v0": {"players": 3, "num_cards": 7, "imp_info": True},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
     "LiarsDice-v0": {"numdice": 2, "dice_sides": 3, "bidding_rule": "reset-quantity"},

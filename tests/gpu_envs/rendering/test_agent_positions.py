@@ -10,7 +10,10 @@ from tests.conftest import SMALL
 NOWHERE = {
     "ClimbingGame-v0",
     "ConnectFour-v0",
+    "DarkHex-v0",
     "MatrixGame-v0",
+    "OshiZumo-v0",
+    "PhantomTicTacToe-v0",
     "RockPaperScissors-v0",
     "TicTacToe-v0",
     "TwoStepGame-v0",

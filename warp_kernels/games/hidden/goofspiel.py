@@ -130,7 +130,9 @@ def rules(s: Sizes) -> Rules:
         """Play a card of every player, and the last ones after the last choice; write all fields but the order."""
         turn = wp.min(state.turn[env], num_turns - 1)  # bounded, as it indexes
         for player in range(players):
-            state.bid[env, player, turn] = int(io.choice[env, player, 0])
+            hand = state.hand[env, player]
+            card = int(io.choice[env, player, 0])
+            state.bid[env, player, turn] = wp.where(((hand >> card) & 1) == 1, card, lowest(hand))
         settle(state, env, turn)
         turn += 1
         if turn == forced:
@@ -219,6 +221,7 @@ def rules(s: Sizes) -> Rules:
         legal=legal,
         reset=reset,
         masked=True,
+        illegal_noop=True,  # a card that is not in the hand is replaced by the lowest one
         num_choices=num_cards,
         max_unroll=6,
     )

@@ -10,7 +10,7 @@ from functools import cache
 
 import warp as wp
 
-from warp_kernels import episode, philox
+from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.games.hidden import observations
 from warp_kernels.rules import Rules, world_phase
@@ -51,6 +51,7 @@ class State:
     holder: wp.array(dtype=int)  # (E,) player with the ball; -1: none
     ball: wp.array(dtype=int)  # (E,) cell of the ball before a player has it
     scorer: wp.array(dtype=int)  # (E,) player that has scored and left the field; -1: none
+    key: wp.array(dtype=wp.uint64)  # (E,) key of the random orders of this episode
     first: wp.array(dtype=int)  # (E,) player whose move was resolved first in the last step
 
 
@@ -86,7 +87,10 @@ def rules(s: Sizes) -> Rules:
     @wp.func(inline=True)
     def play(params: Params, state: State, io: IO, env: int):
         """Resolve both moves in random order; write all fields, rewards and terminated."""
-        first = philox.below(philox.bits(episode.stream(io, env), 0, philox.STEP, 0)[0], PLAYERS)
+        rng = philox.Stream()
+        rng.seed = state.key[env]
+        rng.step = wp.uint32(io.step[env])
+        first = philox.below(philox.bits(rng, 0, philox.STEP, 0)[0], PLAYERS)
         state.first[env] = first
         resolve(state, env, first, int(io.choice[env, first, 0]))
         resolve(state, env, 1 - first, int(io.choice[env, 1 - first, 0]))
@@ -120,7 +124,9 @@ def rules(s: Sizes) -> Rules:
         """Put the players on their cells and the ball on one of its cells."""
         state.cell[env, 0] = start_a
         state.cell[env, 1] = start_b
-        state.ball[env] = balls[philox.below(philox.bits(rng, 0, philox.RESET, 0)[0], num_balls)]
+        word = philox.bits(rng, 0, philox.RESET, 0)
+        state.ball[env] = balls[philox.below(word[0], num_balls)]
+        state.key[env] = (wp.uint64(word[1]) << wp.uint64(32)) | wp.uint64(word[2])
         state.holder[env] = -1
         state.scorer[env] = -1
         state.first[env] = 0

@@ -51,7 +51,8 @@ def rules(coins: int, size: int) -> Rules:
     def push(params: Params, state: State, io: IO, env: int):
         """Pay the bids and move the wrestler; write all fields, rewards and terminated."""
         for player in range(PLAYERS):
-            paid = wp.min(int(io.choice[env, player, 0]), state.coins[env, player])
+            own = state.coins[env, player]
+            paid = wp.clamp(int(io.choice[env, player, 0]), wp.min(params.min_bid, own), own)
             state.bid[env, player] = paid
             state.coins[env, player] = state.coins[env, player] - paid
         lead = state.bid[env, 0] - state.bid[env, 1]
@@ -108,6 +109,7 @@ def rules(coins: int, size: int) -> Rules:
         legal=legal,
         reset=reset,
         masked=True,
+        illegal_noop=True,  # another bid is replaced by the nearest legal one
         num_choices=num_choices,
         max_unroll=6,
     )

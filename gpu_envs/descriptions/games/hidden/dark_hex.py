@@ -12,9 +12,9 @@ __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observat
 
 # Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Any player": ("player_0", {}),
+    "Any player": ("black_0", {}),
     'With `num_rows=2, num_cols=4, obstype="reveal-numturns"`': (
-        "player_0",
+        "black_0",
         {"num_rows": 2, "num_cols": 4, "obstype": REVEAL_TURNS},
     ),
 }

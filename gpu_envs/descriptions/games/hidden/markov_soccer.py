@@ -11,7 +11,7 @@ from gpu_envs.envs.games.hidden.markov_soccer import Config, sizes_of
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Both players": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Both players": ("a_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("player that scores", "a goal before the horizon", "win_reward"),

@@ -11,7 +11,7 @@ from gpu_envs.envs.games.hidden.oshi_zumo import Config
 __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
 # Observation tables of the documentation page, by title: (agent, settings).
-OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Both players": ("player_0", {})}
+OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {"Both players": ("left_0", {})}
 # Reward terms, in the order of the documentation page.
 REWARDS = (
     RewardTerm("winner", "the game ends", "win_reward"),

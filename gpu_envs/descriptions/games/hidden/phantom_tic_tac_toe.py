@@ -12,8 +12,8 @@ __all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observat
 
 # Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Any player": ("player_0", {}),
-    'With `obstype="reveal-numturns"`': ("player_0", {"obstype": REVEAL_TURNS}),
+    "Any player": ("cross_0", {}),
+    'With `obstype="reveal-numturns"`': ("cross_0", {"obstype": REVEAL_TURNS}),
 }
 _NAMES = [f"{down} {across}" for down in ("top", "middle", "bottom") for across in ("left", "center", "right")]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, any_bits, box, index, integers
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games.hidden import markov_soccer
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "GROUPS", "MOST_CELLS", "Config", "build", "draw", "sizes_of"]
 
-AGENTS = ("player_0", "player_1")  # in the order of rows
 GROUPS = ("a", "b")  # of player 0 and player 1
+AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
 MOST_CELLS = 4096  # largest number of cells of a grid
 
 
@@ -75,11 +75,12 @@ def build(config: Config) -> EnvDefinition:
             "holder": integers((), -1, 1),
             "ball": index((), cells),
             "scorer": integers((), -1, 1),
+            "key": any_bits(()),
             "first": index((), 2),
         },
         agents=AGENTS,
         groups={name: (row,) for row, name in enumerate(GROUPS)},
-        roles={agent: (agent,) for agent in AGENTS},
+        roles={name: (name,) for name in GROUPS},
         zero_sum=True,
         observation_spaces={agent: box(markov_soccer.PLANES * cells, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(markov_soccer.ACTIONS) for agent in AGENTS},

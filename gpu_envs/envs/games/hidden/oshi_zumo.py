@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AGENTS", "GROUPS", "Config", "build", "draw"]
 
-AGENTS = ("player_0", "player_1")  # in the order of rows
 GROUPS = ("left", "right")  # of player 0 and player 1
+AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def build(config: Config) -> EnvDefinition:
         },
         agents=AGENTS,
         groups={name: (row,) for row, name in enumerate(GROUPS)},
-        roles={agent: (agent,) for agent in AGENTS},
+        roles={name: (name,) for name in GROUPS},
         zero_sum=True,
         observation_spaces={agent: box(width, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(coins + 1) for agent in AGENTS},

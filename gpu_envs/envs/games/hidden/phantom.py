@@ -11,9 +11,8 @@ from warp_kernels.games.hidden import phantom_boards
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
 
-__all__ = ["AGENTS", "FOG", "OBSTYPES", "PALE", "REVEAL_TURNS", "boards_of", "definition_of", "opacity_of"]
+__all__ = ["FOG", "OBSTYPES", "PALE", "REVEAL_TURNS", "boards_of", "definition_of", "opacity_of"]
 
-AGENTS = ("player_0", "player_1")  # in the order of rows
 REVEAL_TURNS = "reveal-numturns"  # the number of tries is observed
 PALE = 0.16
 """Opacity of marks that the viewer of a board does not know."""
@@ -31,7 +30,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         reveal_turns: Whether the number of tries is observed.
         names: Names of the groups, which have one player each: the sides differ, and observations do not tell them.
     """
-    most = phantom_boards.longest(cells)
+    most, agents = phantom_boards.longest(cells), tuple(f"{name}_0" for name in names)
     bits = integers((2,), 0, 2**cells - 1)
     width = phantom_boards.observation_width(cells, planes, reveal_turns)
     return {
@@ -45,12 +44,12 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
             "mover": integers((), -1, 1),
             "winner": integers((), -1, 1),
         },
-        "agents": AGENTS,
+        "agents": agents,
         "groups": {name: (row,) for row, name in enumerate(names)},
-        "roles": {agent: (agent,) for agent in AGENTS},
+        "roles": {name: (name,) for name in names},
         "zero_sum": True,
-        "observation_spaces": {agent: box(width, 0.0, 1.0) for agent in AGENTS},
-        "action_spaces": {agent: spaces.Discrete(cells) for agent in AGENTS},
+        "observation_spaces": {agent: box(width, 0.0, 1.0) for agent in agents},
+        "action_spaces": {agent: spaces.Discrete(cells) for agent in agents},
         "max_episode_steps": most,
         "time_limit_terminates": True,
         "render_fps": 2,

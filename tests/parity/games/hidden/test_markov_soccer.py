@@ -54,6 +54,19 @@ def test_random_games_equal_the_reference(settings, games):
         assert found.results[-1.0, 1.0] > games / 50
 
 
+def test_both_orders_are_equally_frequent_in_every_step():
+    core = make_core("MarkovSoccer-v0", 20_000, "cpu", seed=0, autoreset="disabled")
+    core.reset()
+    before = torch.zeros(20_000)
+    for _ in range(3):
+        core.step(torch.full((20_000, 2), 4))
+        first = core.world_state["first"].float()
+        assert abs(float(first.mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
+        assert abs(float((first == before).float().mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
+        before = first
+    assert abs(float((core.world_state["ball"] == 7).float().mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
+
+
 MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "stand": 4}
 
 

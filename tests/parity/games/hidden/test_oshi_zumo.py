@@ -48,13 +48,13 @@ def test_random_games_equal_the_reference(settings, games):
 
 
 def test_player_below_the_lowest_bid_bids_all_coins():
-    core = make_core("OshiZumo-v0", 1, "cpu", **LARGE[2])
+    core = make_core("OshiZumo-v0", 1, "cpu", autoreset="disabled", **LARGE[2])
     core.reset()
     core.step(torch.tensor([[48, 3]]))
     assert core.action_mask[0, 0].nonzero().flatten().tolist() == [2]
     assert core.action_mask[0, 1].nonzero().flatten().tolist() == list(range(3, 48))
-    with pytest.raises(errors.ActionError, match="player_0 in world 0 is illegal"):
-        core.step(torch.tensor([[1, 3]]))
+    core.step(torch.tensor([[1, 50]]))  # illegal bids become the nearest legal ones
+    assert core.world_state["bid"].tolist() == [[2, 47]]
 
 
 def test_limit_of_a_caller_truncates_before_the_horizon():

@@ -81,5 +81,5 @@ def test_cell_that_is_known_is_illegal():
     core.reset()
     core.step(torch.tensor([[4, 0]]))
     core.step(torch.tensor([[0, 4]]))
-    with pytest.raises(errors.ActionError, match="player_1 in world 0 is illegal"):
+    with pytest.raises(errors.ActionError, match="nought_0 in world 0 is illegal"):
         core.step(torch.tensor([[0, 4]]))
