@@ -9,7 +9,7 @@ from parity.jaxmarl_replay import PATHS
 
 from gpu_envs.runtime.factory import make_core
 
-SETTINGS, WORLDS = 12, 80
+SETTINGS, WORLDS = 6, 240
 
 
 @pytest.mark.parametrize("env_id", oracle.ORIGINALS)

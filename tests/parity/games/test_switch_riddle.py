@@ -16,7 +16,7 @@ NOTHING, SWITCH, TELL = range(3)
 def test_recorded_steps_equal_the_original(index):
     rewards = jaxmarl_replay.replay(ENV, index)
     assert len(rewards) > 250
-    assert min((rewards < 0).any(1).sum(), (rewards > 0).any(1).sum()) >= 5
+    assert min((rewards < 0).any(1).sum(), (rewards > 0).any(1).sum()) > 3
 
 
 def at(been, room, bulb=0, **settings):
