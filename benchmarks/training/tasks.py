@@ -106,8 +106,8 @@ _POINTS = (
     "plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
 _RIDDLE = (
-    "for three prisoners together a policy that ignores the lamp gets at most 1.58 and one that knows all visits 2.22, "
-    "both by counting all 729 sequences; Foerster et al. 2016 report optimal policies for three prisoners"
+    "intervals must lie apart from random play's. For three prisoners together a policy that ignores the lamp gets at "
+    "most 1.58 and one that knows all visits 2.22, by counting all 729 sequences. So few steps do not teach the lamp"
 )
 _COINS = (
     "both players together; taking every coin gives 0 on average, since a coin of the other color costs 2, as Foerster "
@@ -286,8 +286,8 @@ TASKS: Sequence[TrainingTask] = (
         for name, env, goals, source in (
             ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
             ("simple-formation", "SimpleFormation-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
-            ("simple-line", "SimpleLine-v0", (("agent", "random"),), _BY_US),
-            ("switch-riddle", "SwitchRiddle-v0", (("agent", 1.7),), _RIDDLE),
+            ("simple-line", "SimpleLine-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
+            ("switch-riddle", "SwitchRiddle-v0", (("agent", "random"),), _RIDDLE),
             ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
             ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 10.0),), _COINS),
         )

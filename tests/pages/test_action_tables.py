@@ -251,7 +251,7 @@ def switch_riddle_actions():
     for index, meaning in table.rows:
         after = one_step("games/switch_riddle", lambda state: None, index)
         assert (after["bulb"] == 1) == meaning.startswith("switch the lamp")
-        assert (after["told"] > 0) == meaning.startswith("tell")
+        assert (after["claim"] > 0) == meaning.startswith("tell")
 
 
 def multi_cartpole_actions():

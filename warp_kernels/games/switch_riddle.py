@@ -41,7 +41,7 @@ class State:
     room: wp.array(dtype=int)  # (E,) row of the agent in the room
     been: wp.array2d(dtype=int)  # (E, A) 1: the agent has acted in the room
     key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
-    told: wp.array(dtype=int)  # (E,) last step: 0 no agent told, 1 too early, 2 all had been in the room
+    claim: wp.array(dtype=int)  # (E,) last step: 0 no claim, 1 too early, 2 all had been in the room
 
 
 @cache
@@ -56,22 +56,22 @@ def rules(num_agents: int) -> Rules:
         state.been[env, room] = 1
         if choice == SWITCH:
             state.bulb[env] = 1 - state.bulb[env]
-        told = int(0)
+        claim = int(0)
         if choice == TELL:
-            told = int(2)
+            claim = int(2)
             for agent in range(num_agents):
                 if state.been[env, agent] == 0:
-                    told = 1
-        state.told[env] = told
+                    claim = 1
+        state.claim[env] = claim
         word = philox.bits(keyed_stream(io, env, state.key[env]), 0, philox.STEP, 0)
         state.room[env] = philox.below(word[0], num_agents)
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the shared reward and terminated."""
-        told = state.told[env]
-        if told > 0:
-            io.reward[env, agent] = wp.where(told == 2, params.reward_all_live, params.reward_all_die)
+        claim = state.claim[env]
+        if claim > 0:
+            io.reward[env, agent] = wp.where(claim == 2, params.reward_all_live, params.reward_all_die)
             io.terminated[env, agent] = True
 
     @wp.func(inline=True)
@@ -97,7 +97,7 @@ def rules(num_agents: int) -> Rules:
         state.room[env] = philox.below(word[0], num_agents)
         state.bulb[env] = params.initial_bulb_state
         state.key[env] = episode_key(rng)
-        state.told[env] = 0
+        state.claim[env] = 0
         for agent in range(num_agents):
             state.been[env, agent] = 0
 

@@ -30,11 +30,11 @@ CONVENTIONS = 9
 class Params:
     """Environment parameters."""
 
-    red_own: float  # reward of red for a red coin
-    red_other: float  # reward of red for a blue coin
+    red_own_reward: float  # reward of red for a red coin
+    red_other_reward: float  # reward of red for a blue coin
     red_penalty: float  # reward of red if blue takes a red coin
-    blue_other: float  # reward of blue for a red coin
-    blue_own: float  # reward of blue for a blue coin
+    blue_other_reward: float  # reward of blue for a red coin
+    blue_own_reward: float  # reward of blue for a blue coin
     blue_penalty: float  # reward of blue if red takes a blue coin
     shared_rewards: int  # 1: both players get the sum of both rewards
     num_inner_steps: int  # length of an inner episode [steps]
@@ -127,8 +127,8 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
             blue_coin = _cell(word[1])
         red_last = wp.where(red_blue == 1, 2, wp.where(red_red == 1, 1, red_before))
         blue_last = wp.where(blue_red == 1, 2, wp.where(blue_blue == 1, 1, blue_before))
-        red_reward = float(red_red) * params.red_own + float(red_blue) * params.red_other
-        blue_reward = float(blue_blue) * params.blue_own + float(blue_red) * params.blue_other
+        red_reward = float(red_red) * params.red_own_reward + float(red_blue) * params.red_other_reward
+        blue_reward = float(blue_blue) * params.blue_own_reward + float(blue_red) * params.blue_other_reward
         red_reward += float(blue_red) * params.red_penalty
         blue_reward += float(red_blue) * params.blue_penalty
         done = io.step[env] % params.num_inner_steps == 0

@@ -31,7 +31,7 @@ class Params:
     accel: float  # force at full throttle [N]
     deposit_mass: float  # mass of a deposit [kg]
     max_speed: float  # [m/s]
-    respawn_prob: float  # probability per step that a treasure appears again
+    respawn_prob: float  # probability [1/step] that a treasure appears again
     event_reward: float  # of all agents, per treasure that is picked up or delivered
     collision_penalty: float  # of a collector, per other collector that it touches
     distance_cost: float  # per distance to the next goal [1/m]

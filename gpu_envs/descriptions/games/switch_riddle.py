@@ -14,6 +14,7 @@ REWARDS = (
     RewardTerm("all", "the agent in the room tells, and all have been in the room", "reward_all_live"),
     RewardTerm("all", "the agent in the room tells, and not all have been in the room", "reward_all_die"),
 )
+# Meaning of an action, by index.
 ACTIONS = ("nothing", "switch the lamp", "tell: all have been in the room")
 
 

@@ -16,15 +16,18 @@ OBSERVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 # Reward terms, in the order of the documentation page.
 REWARDS = (
-    RewardTerm("player_0 (red)", "it takes a red coin", "red_own"),
-    RewardTerm("player_0 (red)", "it takes a blue coin", "red_other"),
+    RewardTerm("player_0 (red)", "it takes a red coin", "red_own_reward"),
+    RewardTerm("player_0 (red)", "it takes a blue coin", "red_other_reward"),
     RewardTerm("player_0 (red)", "the other player takes a red coin", "red_penalty"),
-    RewardTerm("player_1 (blue)", "it takes a blue coin", "blue_own"),
-    RewardTerm("player_1 (blue)", "it takes a red coin", "blue_other"),
+    RewardTerm("player_1 (blue)", "it takes a blue coin", "blue_own_reward"),
+    RewardTerm("player_1 (blue)", "it takes a red coin", "blue_other_reward"),
     RewardTerm("player_1 (blue)", "the other player takes a blue coin", "blue_penalty"),
 )
+# Move, by index of the action.
 MOVES = ("right, +column", "left, -column", "up, +row", "down, -row", "stay")
+# Things in the layers of an observation.
 LAYERS = ("own player", "other player", "coin of the own color", "coin of the other color")
+# Number of rows and of columns.
 SIDE = 3
 
 

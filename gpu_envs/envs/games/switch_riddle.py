@@ -61,7 +61,7 @@ def build(config: Config) -> EnvDefinition:
             "room": index((), agents),
             "been": integers((agents,), 0, 1),
             "key": any_bits(()),
-            "told": integers((), 0, 2),
+            "claim": integers((), 0, 2),
         },
         global_state_size=2 * agents + 2,
         max_episode_steps=time_limit(agents),
@@ -82,7 +82,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering.scene import DARK, GRAY, GREEN, ORANGE, RED, Scene, boxes, circles, join, lines, rings
 
     count, state = core.num_agents, core.world_state
-    room, bulb, been, told = (state[name][envs] for name in ("room", "bulb", "been", "told"))
+    room, bulb, been, claim = (state[name][envs] for name in ("room", "bulb", "been", "claim"))
     across = max(count, 3)
     column = (torch.arange(count, device=core.device) + 0.5 * (across - count) + 0.5).float()
     cells = torch.stack([column, torch.full_like(column, 0.75)], -1).expand(len(envs), -1, -1)
@@ -100,8 +100,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     lit = torch.tensor([1.0, 0.87, 0.3], device=core.device)
     dark = torch.tensor([0.45, 0.47, 0.5], device=core.device)
     lamp = spot(middle, 2.95)
-    wall = torch.where(told[:, None, None] == 2, torch.tensor(GREEN, device=core.device), torch.tensor(DARK).to(lamp))
-    wall = torch.where(told[:, None, None] == 1, torch.tensor(RED, device=core.device), wall)
+    wall = torch.where(claim[:, None, None] == 2, torch.tensor(GREEN, device=core.device), torch.tensor(DARK).to(lamp))
+    wall = torch.where(claim[:, None, None] == 1, torch.tensor(RED, device=core.device), wall)
     bars = [lines(shift(cells, x, -0.38), shift(cells, x, 0.38), 0.03, GRAY) for x in (-0.24, 0.0, 0.24)]
     lever = torch.where(on[..., None], spot(middle + 0.62, 2.45), spot(middle + 0.62, 2.05))
     shapes = join(

@@ -58,11 +58,11 @@ def build(config: Config) -> EnvDefinition:
     return EnvDefinition(
         rules=coin_game.rules(inner, config.egocentric, config.cnn),
         params={
-            "red_own": red[0],
-            "red_other": red[1],
+            "red_own_reward": red[0],
+            "red_other_reward": red[1],
             "red_penalty": red[2],
-            "blue_other": blue[0],
-            "blue_own": blue[1],
+            "blue_other_reward": blue[0],
+            "blue_own_reward": blue[1],
             "blue_penalty": blue[2],
             "shared_rewards": int(config.shared_rewards),
             "num_inner_steps": config.num_inner_steps,

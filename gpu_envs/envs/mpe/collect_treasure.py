@@ -1,4 +1,7 @@
-"""Host module of CollectTreasure-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe``."""
+"""Host module of CollectTreasure-v0: settings, agents, spaces, drawing.
+
+The rules are in ``warp_kernels/mpe/collect_treasure.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
