@@ -24,7 +24,7 @@ SUMMARIES = {
     "TagContinuous-v0": (105, "Taggers chase many runners on a square"),
     "TagGridworld-v0": (11, "Taggers chase one runner on a grid"),
     "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
-    "Hanabi-v0": (2, "Players who do not see their own cards build fireworks"),
+    "Hanabi-v0": (2, "Fireworks by players with unseen own cards"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),
     "MountainCar-v0": (1, "Drive a weak car up a hill"),
