@@ -90,8 +90,8 @@ _HANABI = (
 )
 _POINTS = (
     "Hanabi-Small of the Hanabi Learning Environment: at most 10 points, which both players get, so at most 20. It has "
-    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, which "
-    "plays every hinted card. Published results are for the full game and for at least 100 million steps"
+    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
+    "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
