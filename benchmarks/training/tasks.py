@@ -231,7 +231,7 @@ TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "hanabi-ippo",
         f"{_HANABI} --algorithm ippo {_NO_TABLE}",
-        (Goal("return player", 3.0, greedy=False), Goal("return player", "scripted", greedy=False)),
+        (Goal("return player", 2.5, greedy=False), Goal("return player", "scripted", greedy=False)),
         "chosen",
         _POINTS,
         zoo=False,
