@@ -102,8 +102,8 @@ _HANABI = (
 )
 _POINTS = (
     "Hanabi-Small of the Hanabi Learning Environment: at most 10 points, which both players get, so at most 20. It has "
-    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, which "
-    "plays every hinted card. Published results are for the full game and for at least 100 million steps"
+    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
+    "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
 _RIDDLE = (
     "intervals must lie apart from random play's. For three prisoners together a policy that ignores the lamp gets at "
@@ -268,7 +268,7 @@ TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "hanabi-ippo",
         f"{_HANABI} --algorithm ippo {_NO_TABLE}",
-        (Goal("return player", 3.0, greedy=False), Goal("return player", "scripted", greedy=False)),
+        (Goal("return player", 2.5, greedy=False), Goal("return player", "scripted", greedy=False)),
         "chosen",
         _POINTS,
         zoo=False,
