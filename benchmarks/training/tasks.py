@@ -88,8 +88,8 @@ _LBF = (
     "the heuristic H4 of lbforaging, the best with H2"
 )
 _RWARE = (
-    "both robots together (rware-tiny-2ag) make at least 18 deliveries in 500 steps. Random robots make nearly none. The "
-    "scripted ones make more, since they see the whole warehouse and not only the cells around them"
+    "both robots together (rware-tiny-2ag) make at least 18 deliveries in 500 steps. Random robots make nearly none. "
+    "The scripted ones make more, since they see the whole warehouse and not only the cells around them"
 )
 _COOK = "Overcooked-v0 --env-arg old_dynamics=True --env-arg reward_shaping_factor=1.0"
 _COOKED = (
