@@ -49,16 +49,6 @@ _JOINT_CRITICS: dict[str, Any] = {
     "gamma": 0.95,
     "tau": 0.01,
 }
-_HIDDEN: dict[str, Any] = {
-    "num_envs": 64,
-    "total_steps": 50_000,
-    "num_threads": 1,
-    "sharing": "agent",
-    "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
-}
-_HIDDEN_GAMES = (
-    *("DarkHex-v0", "Goofspiel-v0", "LiarsDice-v0", "MarkovSoccer-v0", "OshiZumo-v0", "PhantomTicTacToe-v0"),
-)
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small game of tag; trains in three minutes on two CPU cores.
     ("TagContinuous-v0", "cpu", "ppo"): {
@@ -168,8 +158,14 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=25, learning_rate=1e-3, gamma=0.99, entropy_coef=0.01),
     },
-    # Self-play with a policy per seat, since observations do not tell the seat in most of these games.
-    **{(game, "cpu", "ppo"): _HIDDEN for game in _HIDDEN_GAMES},
+    # Self-play of both sides: crosses win 0.79 against random noughts (random: 0.26), noughts lose 0.06 (random: 0.26).
+    ("PhantomTicTacToe-v0", "cpu", "ppo"): {
+        "num_envs": 64,
+        "total_steps": 50_000,
+        "num_threads": 1,
+        "sharing": "agent",
+        "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
+    },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
