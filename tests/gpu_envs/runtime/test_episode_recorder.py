@@ -15,7 +15,7 @@ def test_recorded_episodes_equal_the_played_steps(env_id, small_core, autoreset,
     core.step(core.sample_actions())  # this episode has started before the recording
     story = []
     with core.record_episodes([4, 1]) as recorder:
-        for t in range(40):
+        for t in range(60):  # long games, too, end twice
             before = core.get_state() | {f"state.{name}": value.clone() for name, value in core.world_state.items()}
             core.step(core.sample_actions())
             story.append((before, core.get_state()))

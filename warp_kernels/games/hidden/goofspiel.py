@@ -24,9 +24,9 @@ MOST_CARDS = 31
 class Sizes:
     """Settings that the rules use as constants."""
 
-    players: int
-    num_cards: int
-    num_turns: int
+    players: int  # number of players P
+    num_cards: int  # cards of each player
+    num_turns: int  # turns T
     points_order: str  # "random", "ascending" or "descending"
     returns_type: str  # "win_loss", "point_difference" or "total_points"
     hidden: bool  # bids are hidden

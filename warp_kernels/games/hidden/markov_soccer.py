@@ -29,8 +29,8 @@ PLANES = 6
 class Sizes:
     """Grid of the game."""
 
-    rows: int
-    columns: int
+    rows: int  # number of rows
+    columns: int  # number of columns
     starts: tuple[int, int]  # first cells of the players
     balls: tuple[int, ...]  # possible first cells of the ball
 

@@ -59,7 +59,7 @@ def tries(cells: int, reveal_turns: bool, names: Sequence[str]) -> ObservationBl
 def one_hot(
     state_of: Callable[[World, int], Sequence[int]], values: Sequence[int], by_cell: bool
 ) -> Callable[[World, int], np.ndarray]:
-    """Return a reader of the states of all cells, one-hot.
+    """Return a reader of the states of all N cells, one-hot: a function that returns (N * S,) for S values.
 
     Args:
         state_of: Function that returns the state of each cell.

@@ -33,10 +33,10 @@ class Config:
     num_cols: int | None = setting(None, ge=2, le=MOST_SIDE)
     """Number of columns; None: `board_size`."""
     obstype: str = setting(OBSTYPES[0], choices=OBSTYPES)
-    """What players observe of the opponent's tries: nothing, or their number."""
+    """Information on the opponent's tries: none, or their number."""
     gameversion: str = setting("cdh", choices=("cdh", "adh"))
-    """What follows a try of an occupied cell: another try of the same player (classical, "cdh") or the opponent's turn
-    (abrupt, "adh")."""
+    """Consequence of a try of an occupied cell: another try of the same player (classical, "cdh"), or the opponent's
+    turn (abrupt, "adh")."""
 
 
 def sizes_of(config: Config) -> tuple[int, int]:

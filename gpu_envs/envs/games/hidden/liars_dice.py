@@ -66,7 +66,7 @@ def build(config: Config) -> EnvDefinition:
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
         state={
-            "dice": integers((total,), 1, sides),
+            "dice": integers((total,), 0, sides),  # 0 before the first reset
             "bids": integers((), 0, 2 ** (bids + 1) - 1),
             "last": integers((), -1, bids - 1),
             "mover": integers((), 0, 1),

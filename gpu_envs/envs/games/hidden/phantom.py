@@ -1,4 +1,4 @@
-"""What the host files of board games without a view of the opponent's marks share."""
+"""Shared parts of the host files of board games without a view of the opponent's marks."""
 
 from typing import TYPE_CHECKING, Any
 

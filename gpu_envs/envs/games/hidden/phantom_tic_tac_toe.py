@@ -27,9 +27,9 @@ class Config:
     """Settings of PhantomTicTacToe-v0, with the names and defaults of OpenSpiel."""
 
     obstype: str = setting(OBSTYPES[0], choices=OBSTYPES)
-    """What players observe of the opponent's tries: nothing, or their number."""
+    """Information on the opponent's tries: none, or their number."""
     gameversion: str = setting("classical", choices=("classical", "abrupt"))
-    """What follows a try of an occupied cell: another try of the same player ("classical") or the opponent's turn
+    """Consequence of a try of an occupied cell: another try of the same player ("classical") or the opponent's turn
     ("abrupt")."""
 
 
