@@ -110,7 +110,7 @@ _RIDDLE = (
     "most 1.58 and one that knows all visits 2.22, by counting all 729 sequences. So few steps do not teach the lamp"
 )
 _COINS = (
-    "both players together; taking every coin gives 0 on average, since a coin of the other color costs 2, as Foerster "
+    "both players together; taking every coin gives about 0, since a coin of the other color costs 2, as Foerster "
     "et al. 2018 report of naive learners"
 )
 _BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
@@ -289,7 +289,7 @@ TASKS: Sequence[TrainingTask] = (
             ("simple-line", "SimpleLine-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
             ("switch-riddle", "SwitchRiddle-v0", (("agent", "random"),), _RIDDLE),
             ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
-            ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 10.0),), _COINS),
+            ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 180.0),), _COINS),
         )
     ),
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
