@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.training import tag_cross_play_section
-from benchmarks.training.tasks import Goal, TrainingTask
+from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from gpu_envs.definition import registry
 from gpu_envs.rendering.palette import PALETTE, role_colors
 from gpu_envs.utils.settings import build_config

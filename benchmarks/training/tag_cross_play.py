@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.hardware import provenance
 from benchmarks.training.goals import Matches, checkpoints_of
 from benchmarks.training.tag_cross_play_section import GAMES, OPPONENTS, PICTURE, RESULT, draw, recorded
-from benchmarks.training.tasks import TASKS
+from benchmarks.training.tasks.all_tasks import TASKS
 from benchmarks.training.train_tasks import finished
 from trainers.storage.learning_curves import read_rows
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
-from benchmarks.training.tasks import TrainingTask
+from benchmarks.training.tasks.training_task import TrainingTask
 from league.storage.run_store import RunStore
 from trainers.base.agent_group import agent_rows_of
 from trainers.storage.learning_curves import read_rows

@@ -1,4 +1,4 @@
-"""Train and evaluate the tasks of `benchmarks/training/tasks.py` and write docs/learning.md and the model zoo.
+"""Train and evaluate the tasks of `benchmarks/training/tasks` and write docs/learning.md and the model zoo.
 
 python -m benchmarks.training.train_tasks                       # All tasks, then the page.
 python -m benchmarks.training.train_tasks --only pendulum-sac   # Selected tasks; the others are unchanged.
@@ -24,7 +24,8 @@ from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
 from benchmarks.training.task_runs import options_of, policies_in, progress_of, run_training
-from benchmarks.training.tasks import TASKS, Goal, TrainingTask
+from benchmarks.training.tasks.all_tasks import TASKS
+from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from trainers.storage import checkpoint
 
 OUT = provenance.ROOT / "out" / "learning"

@@ -133,7 +133,7 @@ def family(module: str) -> str:
 def results(module: str) -> str:
     """Return the recorded results of the trainings of a family, with links from docs/algorithms."""
     from benchmarks.training import learning_page, train_tasks
-    from benchmarks.training.tasks import TASKS
+    from benchmarks.training.tasks.all_tasks import TASKS
 
     recorded = train_tasks.recorded()
     rows = [

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.training import goals, tag_cross_play, tag_cross_play_section
 from benchmarks.training.goals import RANDOM, TRAINED, Matches, evaluate_goals
-from benchmarks.training.tasks import Goal
+from benchmarks.training.tasks.training_task import Goal
 from trainers.config.presets import preset
 from trainers.runner.trainer import Trainer
 

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 import gpu_envs
 from benchmarks.training import learning_page, train_tasks
 from benchmarks.training.goals import Matches, sources_of
-from benchmarks.training.tasks import TASKS, Goal, TrainingTask
+from benchmarks.training.tasks.all_tasks import TASKS
+from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from gpu_envs.errors import ConfigError
 from gpu_envs.rendering.palette import PALETTE
 from trainers.algorithms.registry import ALGORITHMS

@@ -109,7 +109,7 @@ def test_engines_learn_simple_spread_equally_well(tmp_path):
 @pytest.mark.learning
 @pytest.mark.parametrize("engine", ["torch", "kernel"])
 def test_dqn_preset_solves_cartpole(engine, tmp_path):
-    """Tests the last greedy policy, not the best one. More seeds: benchmarks/training/tasks.py."""
+    """Tests the last greedy policy, not the best one. More seeds: benchmarks/training/tasks."""
     config = dataclasses.replace(preset("CartPole-v1", "cpu", "dqn"), seed=0, eval_episodes=0, engine=engine)
     trainer = Trainer(config, tmp_path)
     trainer.run()
@@ -168,7 +168,7 @@ def test_maddpg_preset_learns_to_communicate(tmp_path):
 
 @pytest.mark.learning
 def test_both_sides_of_simple_tag_beat_random_play(tmp_path):
-    """Cross-play against random opponents; 95 % intervals are disjoint. Three seeds: benchmarks/training/tasks.py."""
+    """Cross-play against random opponents; 95 % intervals are disjoint. Three seeds: benchmarks/training/tasks."""
     config = preset("SimpleTag-v0", "cpu")
     config = dataclasses.replace(config, eval_episodes=0, num_threads=1)
     trainer = Trainer(config, tmp_path)

@@ -1,126 +1,27 @@
-"""Training tasks: command, metric and threshold of each."""
+"""All training tasks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-Origin: TypeAlias = Literal["published", "measured", "chosen"]
-"""Origin of a threshold: published; the original program, run by us; or chosen by us."""
+from benchmarks.training.tasks.cooperative_tasks import COOPERATIVE_TASKS
+from benchmarks.training.tasks.training_task import NO_TABLE, Goal, Origin, TrainingTask
 
-
-@dataclass(frozen=True)
-class Goal:
-    """Evaluation of the final policies of a training over new episodes."""
-
-    of: str
-    """"return GROUP": mean over episodes of the sum over the group's agents; "survivors GROUP": agents that are still
-    in the game at the end; "length": steps of an episode; "seconds": from start to exit."""
-    bound: float | str | None = None
-    """The end of the 95 % interval that counts must reach it; None: only recorded.
-
-    A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
-    These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
-    steps, and those of the model zoo. "jaxmarl" and "jaxmarl overcooked" are results of `jaxmarl_learning`.
-    """
-    playing: tuple[str, ...] = ()
-    """Trained policies that are judged; () for all."""
-    against: str = "random"
-    """Policies of all other agents: "random", "scripted" or "trained"."""
-    greedy: bool = True
-    """True for the most probable actions instead of samples."""
-    below: bool = False
-    """True if smaller is better."""
-    origin: Origin | None = None
-    """Origin of the threshold if it differs from that of the task."""
-
-    @property
-    def measure(self) -> str:
-        """Name of the result that is judged, see `benchmarks.training.goals.measures`."""
-        return self.of.removeprefix("return ")
-
-    @property
-    def reference(self) -> str | None:
-        """Name of the matchup whose result is the bound; None if the bound is not the result of a matchup."""
-        if not isinstance(self.bound, str) or self.bound.startswith("jaxmarl"):
-            return None
-        whole = self.bound == self.against or not self.playing
-        return self.bound if whole else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
-
-
-@dataclass(frozen=True)
-class TrainingTask:
-    """A training task. Each seed is one run of ``gpu-envs train``, or of ``gpu-envs league train``."""
-
-    name: str
-    """Name of the task and of its entry in the model zoo."""
-    options: str
-    """Options of the command, without --seed, --run-dir and --no-video."""
-    goals: tuple[Goal, ...]
-    origin: Origin
-    """Origin of the thresholds."""
-    source: str
-    """Source of the thresholds, or the reason for the choice."""
-    seeds: int = 3
-    episodes: int = 1024
-    """Evaluation episodes per seed and matchup, one per world."""
-    zoo: bool = True
-    """True to store the policies of the first seed in the model zoo."""
-    command: Literal["train", "league train"] = "train"
-    """Command of ``gpu-envs``. The copies of a league's players become checkpoints by ``gpu-envs league export``."""
-    judged_with: tuple[tuple[str, float], ...] = ()
-    """Environment parameters of the evaluation that differ from those of the training: (name, value)."""
-
-
-_NO_TABLE = "--eval-episodes 0"
-_TWO = f"TwoStepGame-v0 --total-steps 100000 --num-envs 32 {_NO_TABLE}"
-_CLIMB = f"ClimbingGame-v0 --total-steps 100000 --num-envs 32 {_NO_TABLE}"
+_TWO = f"TwoStepGame-v0 --total-steps 100000 --num-envs 32 {NO_TABLE}"
+_CLIMB = f"ClimbingGame-v0 --total-steps 100000 --num-envs 32 {NO_TABLE}"
 _EXPLORE = "--learner.epsilon 1 --learner.epsilon-final 1"
 _QMIX = (
     "Rashid et al. 2018, section 6.1: under full exploration QMIX finds the optimal 8 (16 for both players), VDN "
     "cannot represent it and settles for 7 (14)"
 )
 _CLAUS = "Claus and Boutilier 1998: the optimum pays 11 to each player (22 for both), the safe corner 5 (10)"
-_SPREAD = f"--total-steps 1000000 {_NO_TABLE}"
+_SPREAD = f"--total-steps 1000000 {NO_TABLE}"
 _JAX = "IPPO in JAX on JaxMARL 0.2.0 with the settings that JaxMARL publishes for MPE, after as many steps"
-_FORAGE = "LevelBasedForaging-v0 --env-arg force_coop=True"
-_LBF = (
-    "all players together earn 1, the maximum, if they load all food (Foraging-8x8-2p-2f-coop); the other threshold is "
-    "the heuristic H4 of lbforaging, the best with H2"
-)
-_RWARE = (
-    "both robots together (rware-tiny-2ag) make at least 18 deliveries in 500 steps. Random robots make nearly none. "
-    "The scripted ones make more, since they see the whole warehouse and not only the cells around them"
-)
-_COOK = "Overcooked-v0 --env-arg old_dynamics=True --env-arg reward_shaping_factor=1.0"
-_COOKED = (
-    "IPPO in JAX on JaxMARL 0.2.0's cramped_room with the settings that JaxMARL publishes for Overcooked, after as "
-    "many steps; shaped rewards do not count, and both players receive the reward of a soup. Carroll et al. 2019 show "
-    "about 200 per episode (400 for both players) for PPO in self-play"
-)
-_HANABI = (
-    "Hanabi-v0 --env-arg colors=2 --env-arg hand_size=2 --env-arg max_information_tokens=3 --env-arg max_life_tokens=1"
-)
-_POINTS = (
-    "Hanabi-Small of the Hanabi Learning Environment: at most 10 points, which both players get, so at most 20. It has "
-    "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
-    "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
-)
-_RIDDLE = (
-    "intervals must lie apart from random play's. For three prisoners together a policy that ignores the lamp gets at "
-    "most 1.58 and one that knows all visits 2.22, by counting all 729 sequences. So few steps do not teach the lamp"
-)
-_COINS = (
-    "both players together; taking every coin gives about 0, since a coin of the other color costs 2, as Foerster "
-    "et al. 2018 report of naive learners"
-)
-_BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
 _PENDULUM = "policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
     "a listener that does not understand loses least in the middle of the landmarks, see "
     "`trainers.evaluation.scripted_policies`; the listener's intervals must lie apart"
 )
 _LISTENER = (Goal("return listener", "scripted"), Goal("return listener", "random"))
-_KEEP = f"--checkpoint-interval {{}} --keep-last-checkpoints 100 {_NO_TABLE}"
+_KEEP = f"--checkpoint-interval {{}} --keep-last-checkpoints 100 {NO_TABLE}"
 _TAG = (
     "TagContinuous-v0 --env-arg num_taggers=5 --env-arg num_runners=100 --env-arg grid_length=20.0 "
     "--env-arg episode_length=500 --env-arg num_other_agents_observed=10"
@@ -182,7 +83,7 @@ def _with_actors(
     name: str, options: str, goals: tuple[Goal, ...], origin: Origin, source: str
 ) -> Sequence[TrainingTask]:
     """Return the tasks of APPO with actors whose weights are 1, 2 and 4 updates old, at the steps and bar of PPO."""
-    options = options if _NO_TABLE in options else f"{options} {_NO_TABLE}"
+    options = options if NO_TABLE in options else f"{options} {NO_TABLE}"
     return [
         TrainingTask(
             f"{name}-appo-actors-{count}", f"{options} --algorithm appo --num-actors {count}", goals, origin,
@@ -206,7 +107,7 @@ def _against_joint(measures: dict[str, str]) -> tuple[Goal, ...]:
 TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "cartpole-ppo",
-        f"CartPole-v1 --until-return 475 {_NO_TABLE}",
+        f"CartPole-v1 --until-return 475 {NO_TABLE}",
         (Goal("seconds", 10.0, below=True), Goal("return agent")),
         "chosen",
         "between PureJaxRL, which takes about 5 s to a mean of 475 over the last 100 episodes, and Stable-Baselines3, "
@@ -215,7 +116,7 @@ TASKS: Sequence[TrainingTask] = (
     *(
         TrainingTask(
             f"cartpole-{name}",
-            f"CartPole-v1 --algorithm {name} {_NO_TABLE}",
+            f"CartPole-v1 --algorithm {name} {NO_TABLE}",
             _SOLVED,
             "published",
             _GYMNASIUM,
@@ -226,7 +127,7 @@ TASKS: Sequence[TrainingTask] = (
     *_with_actors("cartpole", "CartPole-v1", _SOLVED, "published", _GYMNASIUM),
     TrainingTask(
         "cartpole-dqn",
-        f"CartPole-v1 --algorithm dqn {_NO_TABLE}",
+        f"CartPole-v1 --algorithm dqn {NO_TABLE}",
         (Goal("return agent", 400.0),),
         "chosen",
         "the greedy policy of DQN still changes at the end, so the bar is below the maximum of 500",
@@ -238,64 +139,11 @@ TASKS: Sequence[TrainingTask] = (
         for name in ("ippo", "mappo")
     ),
     *_with_actors("simple-spread", f"SimpleSpread-v0 {_SPREAD}", _AS_JAX, "measured", _JAX),
-    *(
-        TrainingTask(
-            f"foraging-{name}",
-            f"{_FORAGE} --algorithm {name} --total-steps {steps} {_NO_TABLE}",
-            (Goal("return player", 0.99, greedy=False), Goal("return player", "scripted", greedy=False)),
-            "chosen",
-            _LBF,
-            zoo=name == "ippo",
-        )
-        for name, steps in (("ippo", 1_000_000), ("mappo", 2_000_000))
-    ),
-    TrainingTask(
-        "warehouse-ippo",
-        f"RobotWarehouse-v0 --algorithm ippo {_NO_TABLE}",
-        (Goal("return robot", 18.0, greedy=False), Goal("return robot", "random", greedy=False)),
-        "chosen",
-        _RWARE,
-        seeds=1,
-    ),
-    TrainingTask(
-        "overcooked-ippo",
-        f"{_COOK} --algorithm ippo {_NO_TABLE}",
-        (Goal("return player", "jaxmarl overcooked", greedy=False),),
-        "measured",
-        _COOKED,
-        judged_with=(("reward_shaping_factor", 0.0),),
-    ),
-    TrainingTask(
-        "hanabi-ippo",
-        f"{_HANABI} --algorithm ippo {_NO_TABLE}",
-        (Goal("return player", 2.5, greedy=False), Goal("return player", "scripted", greedy=False)),
-        "chosen",
-        _POINTS,
-        zoo=False,
-    ),
-    *(
-        TrainingTask(
-            f"{name}-ppo",
-            f"{env} {_NO_TABLE}",
-            tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
-            "chosen",
-            source,
-            seeds=1,
-            zoo=False,
-        )
-        for name, env, goals, source in (
-            ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
-            ("simple-formation", "SimpleFormation-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
-            ("simple-line", "SimpleLine-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
-            ("switch-riddle", "SwitchRiddle-v0", (("agent", "random"),), _RIDDLE),
-            ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
-            ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 180.0),), _COINS),
-        )
-    ),
-    TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {_NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
+    *COOPERATIVE_TASKS,
+    TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(
         "simple-tag-iql",
-        f"SimpleTag-v0 --algorithm iql {_NO_TABLE}",
+        f"SimpleTag-v0 --algorithm iql {NO_TABLE}",
         _BEYOND_RANDOM,
         "chosen",
         _BY_CROSS_PLAY,
@@ -370,7 +218,7 @@ TASKS: Sequence[TrainingTask] = (
     *(
         TrainingTask(
             f"pendulum-{name}",
-            f"Pendulum-v1 --algorithm {name} {_NO_TABLE}",
+            f"Pendulum-v1 --algorithm {name} {NO_TABLE}",
             (Goal("return agent", -200.0),),
             "chosen",
             _PENDULUM,
@@ -380,7 +228,7 @@ TASKS: Sequence[TrainingTask] = (
     *(
         TrainingTask(
             f"speaker-listener-{name}",
-            f"SimpleSpeakerListener-v0 --algorithm {name} {_NO_TABLE}",
+            f"SimpleSpeakerListener-v0 --algorithm {name} {NO_TABLE}",
             _LISTENER,
             "chosen",
             _SPEECH,

@@ -1,0 +1,1 @@
+"""Training tasks: command, metric and threshold of each."""

@@ -1,0 +1,74 @@
+"""A training task and its goals."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Origin: TypeAlias = Literal["published", "measured", "chosen"]
+"""Origin of a threshold: published; the original program, run by us; or chosen by us."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Evaluation of the final policies of a training over new episodes."""
+
+    of: str
+    """"return GROUP": mean over episodes of the sum over the group's agents; "survivors GROUP": agents that are still
+    in the game at the end; "length": steps of an episode; "seconds": from start to exit."""
+    bound: float | str | None = None
+    """The end of the 95 % interval that counts must reach it; None: only recorded.
+
+    A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
+    These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
+    steps, and those of the model zoo. "jaxmarl" and "jaxmarl overcooked" are results of `jaxmarl_learning`.
+    """
+    playing: tuple[str, ...] = ()
+    """Trained policies that are judged; () for all."""
+    against: str = "random"
+    """Policies of all other agents: "random", "scripted" or "trained"."""
+    greedy: bool = True
+    """True for the most probable actions instead of samples."""
+    below: bool = False
+    """True if smaller is better."""
+    origin: Origin | None = None
+    """Origin of the threshold if it differs from that of the task."""
+
+    @property
+    def measure(self) -> str:
+        """Name of the result that is judged, see `benchmarks.training.goals.measures`."""
+        return self.of.removeprefix("return ")
+
+    @property
+    def reference(self) -> str | None:
+        """Name of the matchup whose result is the bound; None if the bound is not the result of a matchup."""
+        if not isinstance(self.bound, str) or self.bound.startswith("jaxmarl"):
+            return None
+        whole = self.bound == self.against or not self.playing
+        return self.bound if whole else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """A training task. Each seed is one run of ``gpu-envs train``, or of ``gpu-envs league train``."""
+
+    name: str
+    """Name of the task and of its entry in the model zoo."""
+    options: str
+    """Options of the command, without --seed, --run-dir and --no-video."""
+    goals: tuple[Goal, ...]
+    origin: Origin
+    """Origin of the thresholds."""
+    source: str
+    """Source of the thresholds, or the reason for the choice."""
+    seeds: int = 3
+    episodes: int = 1024
+    """Evaluation episodes per seed and matchup, one per world."""
+    zoo: bool = True
+    """True to store the policies of the first seed in the model zoo."""
+    command: Literal["train", "league train"] = "train"
+    """Command of ``gpu-envs``. The copies of a league's players become checkpoints by ``gpu-envs league export``."""
+    judged_with: tuple[tuple[str, float], ...] = ()
+    """Environment parameters of the evaluation that differ from those of the training: (name, value)."""
+
+
+NO_TABLE = "--eval-episodes 0"
+"""Option for no evaluation at the end of a training."""
