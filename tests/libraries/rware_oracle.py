@@ -50,13 +50,13 @@ _CYCLE = networkx.algorithms.find_cycle
 class Original(Warehouse):
     """The original, except for chance and ties, which are outcomes of its own, and two layers of images.
 
-    - New requests are chosen by the random words of a world of this library, uniformly as in the original.
+    - New requests are chosen by the random words of this library for a key, uniformly as in the original.
     - Of several longest queues to a free cell, that of the robots with the lowest rows is taken. The original takes one
       by the order of a Python set; `longest_path` checks that this is one of them.
     - Version 2.0.0 writes the layers AGENT_DIRECTION and AGENT_LOAD to (x, y) instead of (y, x).
     """
 
-    world = 0
+    key = 0
     ties = rings = swaps = 0
 
     def step(self, actions):
@@ -80,7 +80,7 @@ class Original(Warehouse):
             if (shelf := self.grid[1, self.goals[index][1], self.goals[index][0]])
             and self.shelfs[shelf - 1] in self.request_queue
         )  # fmt: skip
-        word = random_word(self.world, self._cur_steps + 1, goal)
+        word = random_word(self.key, self._cur_steps + 1, goal)
         ordered = sorted(candidates, key=lambda shelf: (shelf.y, shelf.x))
         return ordered[word * len(ordered) >> 32]
 
@@ -259,8 +259,8 @@ def record(settings, steps, seed):
     env, rng = make(**settings), np.random.default_rng(seed)
     bits, kept = env.msg_bits, {}
     env.reset(seed=seed)
-    for world in range(steps):
-        env.world = world
+    for index in range(steps):
+        env.key = index
         ring = env.n_agents >= 4 and rng.random() < 0.05 and arrange_ring(env, rng)
         before, step = state_of(env), env._cur_steps
         action = np.ones(env.n_agents, int) if ring else choose(env, rng)

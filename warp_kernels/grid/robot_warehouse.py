@@ -9,7 +9,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.episode import IO, stream
+from warp_kernels.episode import IO, keyed_stream
 from warp_kernels.grid import warehouse_observations, warehouse_start
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
@@ -91,6 +91,7 @@ class State:
     message: wp.array2d(dtype=int)  # (E, A) bits sent with the last action; bit 0 is the first
     shelf: wp.array3d(dtype=wp.int8)  # (E, R, C) 0: no shelf, 1: a shelf, 2: a requested shelf
     inactive: wp.array(dtype=int)  # (E,) time since the last delivery [steps]
+    key: wp.array(dtype=wp.uint64)  # (E,) key of the random requests of this episode
     target: wp.array2d(dtype=wp.vec3i)  # (E, A) row, column wanted [cells]; 1 + robot there, 0: free, -1: it stays
     rank: wp.array2d(dtype=int)  # (E, A) robots in the longest queue behind; then 1 + its entry of shelf if it moves
     first: wp.array2d(dtype=int)  # (E, A) 1: first of those who want its cell
@@ -256,7 +257,7 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
             goal = state.goal[env, index]
             if state.shelf[env, goal[0], goal[1]] == wp.int8(2):
                 delivered += 1
-                request(params, state, env, philox.bits(stream(io, env), index, philox.STEP, 0)[0])
+                request(params, state, env, philox.bits(keyed_stream(io, env, state.key[env]), index, philox.STEP, 0)[0])
                 state.shelf[env, goal[0], goal[1]] = wp.int8(1)
                 agent = int(0)
                 while agent < num_robots:

@@ -5,6 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
+from warp_kernels.episode import episode_key
 
 __all__ = ["start"]
 
@@ -15,7 +16,7 @@ def start(params: type, state: type, num_robots: int) -> Any:
     Args:
         params: Warp struct of environment parameters.
         state: Warp struct with ``row``, ``column``, ``direction``, ``load``, ``message``, ``shelf``, ``inactive``,
-            ``floor`` and ``place``.
+            ``key``, ``floor`` and ``place``.
         num_robots: Number of robots A.
     """
     Params, State = params, state
@@ -71,5 +72,6 @@ def start(params: type, state: type, num_robots: int) -> Any:
         place_shelves(params, state, env, rng)
         place_robots(params, state, env, rng)
         state.inactive[env] = 0
+        state.key[env] = episode_key(rng)
 
     return reset

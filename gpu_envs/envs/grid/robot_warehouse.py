@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
 from gpu_envs.envs.grid.warehouse_drawing import draw
 from gpu_envs.envs.grid.warehouse_floor import MAX_SIDE, floor_from_sizes, floor_from_text
 from gpu_envs.errors import ConfigError, shown
@@ -72,6 +72,13 @@ class Config:
             raise ConfigError(f"image_observation_layers: expected {wanted}, got {shown(names)}")
         floor, _ = self.floor_and_goals()
         shelves = int((floor == robot_warehouse.PLACE).sum())
+        if not shelves and self.layout:
+            raise ConfigError(f"layout: expected at least one shelf, x, got {shown(self.layout)}")
+        if not shelves:
+            raise ConfigError(
+                f"shelf_columns, shelf_rows: expected sizes with shelves, got one column of shelves, {self.shelf_columns} "
+                f"x {self.shelf_rows}, in place of which a corridor leads to the goals"
+            )
         if self.request_queue_size >= shelves:
             raise ConfigError(
                 f"request_queue_size: expected less than the number of shelves, {shelves}, as every delivery requests "
@@ -81,7 +88,8 @@ class Config:
             raise ConfigError(f"n_agents: expected at most one per cell, {floor.size}, got {self.n_agents}")
         if self.normalised_coordinates and min(floor.shape) == 1:
             raise ConfigError(
-                f"normalised_coordinates: expected False with one row or column of cells, got {floor.shape}"
+                f"normalised_coordinates: expected False with {floor.shape[0]} x {floor.shape[1]} cells, as the last row "
+                "or column is a divisor, got True"
             )
 
     def floor_and_goals(self) -> tuple[np.ndarray, list[tuple[int, int]]]:
@@ -174,6 +182,7 @@ def build(config: Config) -> EnvDefinition:
             "message": integers((robots,), 0, MAX_INT),
             "shelf": integers((rows, columns), 0, 2),
             "inactive": integers((), 0, MAX_INT),
+            "key": any_bits(()),
             "target": integers((robots,), -1, max(side, robots)),
             "rank": integers((robots,), 0, robots + 2),
             "first": integers((robots,), 0, 1),

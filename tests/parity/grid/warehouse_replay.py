@@ -10,12 +10,12 @@ BEFORE = (*ROBOT, "shelf", "inactive")
 _MASK = 0xFFFFFFFF
 
 
-def random_word(world, step, goal):
-    """Return the word by which a world chooses the next request, after a delivery in a step with the key 0.
+def random_word(key, step, goal):
+    """Return the word by which a world with this key chooses the next request, after a delivery in a step.
 
     It is the first word of Philox4x32-10 (``tests/warp_kernels/test_philox.py`` compares that with published vectors).
     """
-    counter, key = [world, 0, step, goal << 12 | 1 << 8], [0, 0]
+    counter, key = [0, 0, step, goal << 12 | 1 << 8], [key, 0]
     for _ in range(10):
         first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
         counter = [second >> 32 ^ counter[1] ^ key[0], second & _MASK, first >> 32 ^ counter[3] ^ key[1], first & _MASK]
@@ -24,7 +24,7 @@ def random_word(world, step, goal):
 
 
 def core_at(settings, trace, **more):
-    """Return a core with a world per transition of a trace, in the state before it."""
+    """Return a core with a world per transition of a trace, in the state before it and with its index as key."""
     worlds = len(trace["step"])
     core = make_core("RobotWarehouse-v0", worlds, "cpu", seed=0, autoreset="disabled", **settings, **more)
     core.reset()
@@ -32,7 +32,7 @@ def core_at(settings, trace, **more):
     for name in BEFORE:
         state[f"state.{name}"] = torch.from_numpy(trace[name]).to(state[f"state.{name}"].dtype)
     state["io.step"] = torch.from_numpy(trace["step"]).int()
-    state["io.seed"].zero_()
+    state["state.key"] = torch.arange(worlds, dtype=state["state.key"].dtype)
     core.set_state(state)
     return core
 
