@@ -39,6 +39,8 @@ class MovingPicture:
 
     zoo: str = ""
     """Model of the zoo that plays."""
+    scripted: bool = False
+    """The scripted policy of the environment plays."""
     train: str = ""
     """Options of ``gpu-envs train`` that make the policies."""
     frames: int = 48
@@ -54,6 +56,8 @@ class MovingPicture:
 
     def caption(self) -> str:
         """Description of the policies."""
+        if self.scripted:
+            return "scripted policy"
         return "trained policies" if self.zoo or self.train else "random play"
 
 
@@ -70,7 +74,7 @@ SHOWS = {
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2),
-    "cards/hanabi": MovingPicture(frames=40),
+    "cards/hanabi": MovingPicture(scripted=True, frames=40),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
     "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
@@ -106,6 +110,21 @@ def policies(place: str, id: str) -> Path | None:
     return checkpoint
 
 
+def scripted(core: Any) -> Callable[..., Any]:
+    """Return the function that chooses the actions of all agents by the scripted policy."""
+    from trainers.evaluation.scripted_policies import scripted_policy
+
+    players = [scripted_policy(core, group) for group in core.groups]
+
+    def act(*_: Any) -> Any:
+        action = core.sample_actions()
+        for player in players:
+            action[:, player.rows] = player.act(core.obs)
+        return action
+
+    return act
+
+
 def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndarray], float]:
     """Return the frames of an environment's image, (SIDE, SIDE, 3) uint8 each, and their rate [1/s].
 
@@ -119,9 +138,13 @@ def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.nda
     from trainers.cli.render import load_checkpoint_players
 
     show, checkpoint = show_of(place), policies(place, id)
-    if checkpoint is None:
+    act: Callable[..., Any]
+    if show.scripted:
         core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
-        act: Callable[..., Any] = lambda *_: core.sample_actions()  # noqa: E731
+        act = scripted(core)
+    elif checkpoint is None:
+        core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
+        act = lambda *_: core.sample_actions()  # noqa: E731
     else:
         core, act, _ = load_checkpoint_players(checkpoint, id, {}, 1, "cpu", show.seed)
     pace = min(max(core.render_fps / show.every, FPS[0]), FPS[1])
@@ -157,7 +180,7 @@ def fresh(place: str, id: str, count: int = 4) -> bool:
 def captioned(text: str, place: str) -> str:
     """Return a page with the animated image and a caption that names the policies."""
     name = place.rpartition("/")[2]
-    found = re.compile(rf"!\[([^\]]*?)(?:; (?:trained policies|random play))?\]\({name}\.(?:png|gif)\)")
+    found = re.compile(rf"!\[([^\]]*?)(?:; (?:trained policies|scripted policy|random play))?\]\({name}\.(?:png|gif)\)")
     return found.sub(lambda match: f"![{match[1]}; {show_of(place).caption()}]({name}.gif)", text)
 
 

@@ -99,6 +99,8 @@ def check_core_settings(
     demand(rules.masked or not rules.turn_based, "rules.masked", "True where agents take turns", rules.masked)
     forgives = rules.masked and not rules.turn_based
     demand(forgives or not rules.illegal_noop, "rules.illegal_noop", "False without masks or with turns", True)
+    shares = rules.turn_based or not rules.shared_stake
+    demand(shares, "rules.shared_stake", "False unless agents take turns", True)
     agents, components = rules.num_agents, rules.action_size
     demand(agents > 1 or not rules.turn_based, "the number of agents", ">= 2 where agents take turns", agents)
     demand(agents <= philox.MAX_AGENTS, "the number of agents", f"<= {philox.MAX_AGENTS}", agents)

@@ -272,7 +272,7 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
         """Return the loss of all players by an illegal action: the score, as with the last life token."""
         return wp.where(params.keep_score == 0, total(state, env), 0)
 
-    @wp.func(inline=False)  # it runs rarely, and compiles once
+    @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Shuffle the deck and deal the hands, player 0 first."""
         card = int(0)

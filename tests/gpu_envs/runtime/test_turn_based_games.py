@@ -1,5 +1,7 @@
 """Games of turns: who moves, what the others may do, and what a refused action does. The game is in ``turns.py``."""
 
+import dataclasses
+
 import gymnasium
 import pytest
 import torch
@@ -8,6 +10,7 @@ from toy import announce
 
 import gpu_envs
 from gpu_envs import errors
+from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.testing.env_checker import check_env
 
@@ -158,6 +161,34 @@ def test_remaining_players_share_the_reward_of_an_illegal_action(nim):
     assert not terminated[ROWS, gone].any()
     assert reward.sum(1).eq(0).all()
     assert info["valid"].sum(1).eq(3).all()
+
+
+@SCHEDULES
+def test_team_loses_the_stake_of_an_illegal_action_together(schedule):
+    core = team_of(turns.Config(players=3), schedule=schedule, illegal_actions="loss", autoreset="disabled")
+    action = core.sample_actions()
+    action[0] = 99
+    _, reward, terminated, _, info = core.step(action)
+    assert reward.tolist() == [[-1.0] * 3, [0.0] * 3]
+    assert terminated.tolist() == [[True] * 3, [False] * 3]
+    assert info["episode_return"][0].tolist() == [-1.0] * 3
+
+
+def test_shared_stake_needs_turns():
+    with pytest.raises(errors.ConfigError, match="shared_stake: expected False unless agents take turns"):
+        team_of(turns.Config(), turn_based=False)
+
+
+def team_of(config, turn_based=True, **settings):
+    """Return a core with two worlds of the game, whose players are a team."""
+    definition = turns.build(config)
+    rules = dataclasses.replace(
+        definition.rules, key=f"nim of a team {config.players}", shared_stake=True, turn_based=turn_based
+    )
+    team = dataclasses.replace(definition, rules=rules)
+    core = Core(team, env_id="Nim-v0", config=config, num_envs=2, device=torch.device("cpu"), seed=0, **settings)
+    core.reset()
+    return core
 
 
 def test_turn_based_game_needs_two_players(nim):

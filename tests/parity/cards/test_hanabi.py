@@ -162,12 +162,13 @@ def test_hint_reveals_matches_and_excludes_the_rest():
     assert core.world_state["information"].item() == 7
 
 
-def test_illegal_action_ends_the_game_as_the_last_life_does():
-    core = make_core("Hanabi-v0", 1, "cpu", seed=0, illegal_actions="loss", autoreset="disabled")
-    core.reset()
+@pytest.mark.parametrize(("keep", "loss"), [(False, 2.0), (True, 0.0)])
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_illegal_action_ends_the_game_as_the_last_life_does(schedule, keep, loss):
+    core = make(schedule=schedule, illegal_actions="loss", keep_score=keep)
     core.world_state["fireworks"][0, 0] = 2
     _, reward, terminated, *_ = act(core, 0)  # a discard with all information tokens
-    assert reward.tolist() == [[-2.0, -2.0]]
+    assert reward.tolist() == [[-loss, -loss]]
     assert terminated.all()
 
 
