@@ -47,9 +47,9 @@ class Core(EnvBatch):
         env_offset: Global index of world 0, where this batch is one shard of a larger one.
         illegal_actions: Effect of an illegal action. "error" raises `ActionError`; where agents take turns, the world
             then waits for another action of the same agent. "loss", where agents take turns: that agent loses the game
-            (reward -1; the other players share 1), or what the environment's page says. "saturate" is "error", but continuous actions outside their bounds
-            are saturated where the reference environment does so. Gymnasium's views use "saturate"; single turn-based
-            environments use "loss".
+            (reward -1; the other players share 1), or what the environment's page says. "saturate" is "error", but
+            continuous actions outside their bounds are saturated where the reference environment does so. Gymnasium's
+            views use "saturate"; single turn-based environments use "loss".
         schedule: "fused" (one thread per world), "phased" (one kernel per phase) or None to choose by agents and
             device.
         threads: Maximum number of CPU threads; None chooses by the size of the batch, and all cores for rollouts with

@@ -257,7 +257,9 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
             goal = state.goal[env, index]
             if state.shelf[env, goal[0], goal[1]] == wp.int8(2):
                 delivered += 1
-                request(params, state, env, philox.bits(keyed_stream(io, env, state.key[env]), index, philox.STEP, 0)[0])
+                request(
+                    params, state, env, philox.bits(keyed_stream(io, env, state.key[env]), index, philox.STEP, 0)[0]
+                )
                 state.shelf[env, goal[0], goal[1]] = wp.int8(1)
                 agent = int(0)
                 while agent < num_robots:

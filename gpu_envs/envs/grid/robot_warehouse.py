@@ -76,8 +76,8 @@ class Config:
             raise ConfigError(f"layout: expected at least one shelf, x, got {shown(self.layout)}")
         if not shelves:
             raise ConfigError(
-                f"shelf_columns, shelf_rows: expected sizes with shelves, got one column of shelves, {self.shelf_columns} "
-                f"x {self.shelf_rows}, in place of which a corridor leads to the goals"
+                "shelf_columns: expected at least 3 with shelf_rows=1, as the corridor to the goals takes the place of "
+                f"the middle column, got {self.shelf_columns}"
             )
         if self.request_queue_size >= shelves:
             raise ConfigError(
@@ -88,8 +88,8 @@ class Config:
             raise ConfigError(f"n_agents: expected at most one per cell, {floor.size}, got {self.n_agents}")
         if self.normalised_coordinates and min(floor.shape) == 1:
             raise ConfigError(
-                f"normalised_coordinates: expected False with {floor.shape[0]} x {floor.shape[1]} cells, as the last row "
-                "or column is a divisor, got True"
+                f"normalised_coordinates: expected False with {floor.shape[0]} x {floor.shape[1]} cells, as cells are "
+                "divided by the last row and column, got True"
             )
 
     def floor_and_goals(self) -> tuple[np.ndarray, list[tuple[int, int]]]:

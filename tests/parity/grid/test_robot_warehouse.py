@@ -322,7 +322,7 @@ def test_nested_space_unflattens_observations():
         ({"layout": "xy\nxg"}, "layout: expected the characters x, g and a dot, got 'y' in line 1"),
         ({"layout": "xx\nx."}, "layout: expected at least one goal, g"),
         ({"layout": "..g"}, "layout: expected at least one shelf, x, got '..g'"),
-        ({"shelf_columns": 1}, "shelf_columns, shelf_rows: expected sizes with shelves, got one column of shelves"),
+        ({"shelf_columns": 1}, "shelf_columns: expected at least 3 with shelf_rows=1"),
         ({"layout": "xxxg", "normalised_coordinates": True}, "normalised_coordinates: expected False"),
         ({"msg_bits": 32}, "msg_bits"),
         ({"reward_type": "shared"}, "reward_type: expected one of 'global', 'individual', 'two_stage'"),
