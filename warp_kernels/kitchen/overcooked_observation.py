@@ -29,6 +29,7 @@ URGENT_STEPS = 40
 """The last layer is 1 while fewer steps than this are left."""
 _URGENCY = 25
 _HOLDS: int = wp.constant(1 << 14)  # players with an item are at least this number
+_NOT_FACING: int = wp.constant(~(3 << 12))  # bits of a player except for its orientation
 
 
 def observation(
@@ -100,8 +101,17 @@ def observation(
 
     @wp.func
     def put_held(row: wp.array(dtype=float), player: int, there: int):
-        """Write the layers of the item that a player holds, or zeros to remove it."""
-        put_item(row, wp.min(player & 4095, cells - 1), (player >> 14) * there)
+        """Write the layers that are not 0 for the item that a player holds, or zeros there to remove it."""
+        cell = wp.min(player & 4095, cells - 1)
+        item = player >> 14
+        kind = item_kind(item)
+        if kind == SOUP:
+            recipe = item_recipe(item)
+            put(row, cell, 18, (recipe & 15) * there)
+            put(row, cell, 19, (recipe >> 4) * there)
+            put(row, cell, 21, there)
+        elif kind > 0:
+            put(row, cell, 21 + kind, there)  # 22 to 24: dish, onion, tomato
 
     @wp.func
     def put_urgency(row: wp.array(dtype=float), urgent: int):
@@ -200,13 +210,15 @@ def observation(
                 put_player(row, 1, other, 1)
             # Remove both items before any is written: one may have moved to the cell of the other.
             if (own | other | own_before | other_before) >= _HOLDS:
-                if own_before >= _HOLDS and own != own_before:
+                own_differs = ((own ^ own_before) & _NOT_FACING) != 0
+                other_differs = ((other ^ other_before) & _NOT_FACING) != 0
+                if own_before >= _HOLDS and own_differs:
                     put_held(row, own_before, 0)
-                if other_before >= _HOLDS and other != other_before:
+                if other_before >= _HOLDS and other_differs:
                     put_held(row, other_before, 0)
-                if own >= _HOLDS and own != own_before:
+                if own >= _HOLDS and own_differs:
                     put_held(row, own, 1)
-                if other >= _HOLDS and other != other_before:
+                if other >= _HOLDS and other_differs:
                     put_held(row, other, 1)
         state.seen_urgent[env, agent] = urgent
 
