@@ -76,7 +76,8 @@ class Matches:
                 kind, _, argument = source.partition(" ")
                 found = SOURCES[kind](self, name, argument)
                 players |= {member: policy for member, policy in found.items() if policy is not None}
-            self._results[key] = measures(evaluate_policies(self.core, players, self.seed, greedy))
+            found = evaluate_policies(self.core, players, self.seed, greedy)
+            self._results[key] = measures(found, [name for name in self.core.possible_agents if name in players])
         return self._results[key]
 
 
@@ -127,14 +128,20 @@ def checkpoints_of(run: Path) -> list[tuple[int, Checkpoint]]:
     return [(saved.steps, saved) for saved in map(checkpoint.load, checkpoint.every(run / checkpoint.FOLDER))]
 
 
-def measures(outcome: EvaluationResult) -> dict[str, list[float]]:
+def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str, list[float]]:
     """Return mean and half-width of the 95 % interval by name of the measure.
 
+    Args:
+        outcome: Result of an evaluation.
+        agents: Agents of groups whose agents have different policies.
+
     Returns:
-        "GROUP" for the return of a group, "survivors GROUP" [agents] and "length" [steps].
+        "GROUP" for the return of a group, "AGENT" for that of one of these agents, "survivors GROUP" [agents] and
+        "length" [steps].
     """
     survivors = {f"survivors {group}": each for group, each in outcome.survivors.items()}
-    found = {**outcome.returns, **survivors, "length": outcome.length}
+    single = {agent: outcome.agent_returns[agent] for agent in agents}
+    found = {**outcome.returns, **single, **survivors, "length": outcome.length}
     return {name: [each.mean, each.half] for name, each in found.items()}
 
 
