@@ -49,6 +49,8 @@ class Matches:
         if params:
             self.core.set_params(**dict(params))
         self.sides = members_by_policy(self.config, self.core)
+        members = {member for each in self.sides.values() for member in each}
+        self._single = [agent for agent in self.core.possible_agents if agent in members - set(self.core.groups)]
         self._policies: dict[Path, dict[str, Policy]] = {}
         self._results: dict[tuple[tuple[tuple[str, str], ...], bool], dict[str, list[float]]] = {}
 
@@ -76,8 +78,7 @@ class Matches:
                 kind, _, argument = source.partition(" ")
                 found = SOURCES[kind](self, name, argument)
                 players |= {member: policy for member, policy in found.items() if policy is not None}
-            found = evaluate_policies(self.core, players, self.seed, greedy)
-            self._results[key] = measures(found, [name for name in self.core.possible_agents if name in players])
+            self._results[key] = measures(evaluate_policies(self.core, players, self.seed, greedy), self._single)
         return self._results[key]
 
 
