@@ -1,4 +1,4 @@
-"""Training tasks of games with hidden information: self-play of two policies, judged by cross-play."""
+"""Training tasks of games with hidden information: self-play of two policies, evaluated by cross-play."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ _BY_CROSS_PLAY = (
     "in this game is known"
 )
 _BY_EXPLOITABILITY = (
-    f"{_BY_CROSS_PLAY}. Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in games of this kind and judge "
-    "it by exploitability"
+    f"{_BY_CROSS_PLAY}. Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in games of this kind and "
+    "measure exploitability"
 )
 _FLAT = (
     f"{_BY_CROSS_PLAY}. Both players are one group whose rewards sum to 0, so that the curve is flat. League runs "
     "compute NashConv"
 )
 _LITTMAN = (
-    f"{_BY_CROSS_PLAY}. Littman 1994 judges minimax-Q in this game by games won against random and other opponents, "
+    f"{_BY_CROSS_PLAY}. Littman 1994 evaluates minimax-Q in this game by games won against random and other opponents, "
     "with a game that a step ends at random"
 )
 _GAMES: Sequence[tuple[str, str, dict[str, str], str]] = (
