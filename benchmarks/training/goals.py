@@ -49,6 +49,8 @@ class Matches:
         if params:
             self.core.set_params(**dict(params))
         self.sides = members_by_policy(self.config, self.core)
+        members = {member for each in self.sides.values() for member in each}
+        self._single = [agent for agent in self.core.possible_agents if agent in members - set(self.core.groups)]
         self._policies: dict[Path, dict[str, Policy]] = {}
         self._results: dict[tuple[tuple[tuple[str, str], ...], bool], dict[str, list[float]]] = {}
 
@@ -76,7 +78,7 @@ class Matches:
                 kind, _, argument = source.partition(" ")
                 found = SOURCES[kind](self, name, argument)
                 players |= {member: policy for member, policy in found.items() if policy is not None}
-            self._results[key] = measures(evaluate_policies(self.core, players, self.seed, greedy))
+            self._results[key] = measures(evaluate_policies(self.core, players, self.seed, greedy), self._single)
         return self._results[key]
 
 
@@ -127,14 +129,20 @@ def checkpoints_of(run: Path) -> list[tuple[int, Checkpoint]]:
     return [(saved.steps, saved) for saved in map(checkpoint.load, checkpoint.every(run / checkpoint.FOLDER))]
 
 
-def measures(outcome: EvaluationResult) -> dict[str, list[float]]:
+def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str, list[float]]:
     """Return mean and half-width of the 95 % interval by name of the measure.
 
+    Args:
+        outcome: Result of an evaluation.
+        agents: Agents of groups whose agents have different policies.
+
     Returns:
-        "GROUP" for the return of a group, "survivors GROUP" [agents] and "length" [steps].
+        "GROUP" for the return of a group, "AGENT" for that of one of these agents, "survivors GROUP" [agents] and
+        "length" [steps].
     """
     survivors = {f"survivors {group}": each for group, each in outcome.survivors.items()}
-    found = {**outcome.returns, **survivors, "length": outcome.length}
+    single = {agent: outcome.agent_returns[agent] for agent in agents}
+    found = {**outcome.returns, **single, **survivors, "length": outcome.length}
     return {name: [each.mean, each.half] for name, each in found.items()}
 
 

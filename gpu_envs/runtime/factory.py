@@ -83,7 +83,8 @@ def configured_definition(
     """
     entry = find(id)
     kind, build = entry.load()
-    limit_name = next((field.name for field in fields(kind) if field.name in LIMIT_NAMES), None)
+    named = (each.name for each in fields(kind) if each.name in LIMIT_NAMES and not each.metadata.get("decides"))
+    limit_name = next(named, None)
     # Gymnasium's TimeLimit truncates, whatever the reference environment does at a limit of another name.
     # An environment whose own limit has that name may have a setting for the kind of its end.
     truncates = max_episode_steps is not None and not (limit_name == "max_episode_steps" and "time_limit" in config)

@@ -108,6 +108,7 @@ def setting(
     choices: tuple[Any, ...] = (),
     requires: Mapping[str, Any] = _NONE,
     before: Any = dataclasses.MISSING,
+    decides: bool = False,
 ) -> Any:
     """Return a dataclass field with a default and its allowed values.
 
@@ -123,9 +124,11 @@ def setting(
         choices: Allowed values; empty: any.
         requires: Values of other settings without which this one has no effect: name -> value or `Bounds`.
         before: Value for runs recorded before the setting existed, if it differs from the default.
+        decides: True for a horizon at which the rules decide the game; `max_episode_steps` does not set it.
     """
-    bounds = Bounds(ge=ge, gt=gt, le=le, lt=lt, choices=choices)
-    return dataclasses.field(default=default, metadata={"bounds": bounds, "requires": requires, "before": before})
+    about = {"requires": requires, "before": before, "decides": decides}
+    about["bounds"] = Bounds(ge=ge, gt=gt, le=le, lt=lt, choices=choices)
+    return dataclasses.field(default=default, metadata=about)
 
 
 def bounds_of(field: "dataclasses.Field[Any]") -> Bounds:

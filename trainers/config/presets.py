@@ -49,6 +49,13 @@ _JOINT_CRITICS: dict[str, Any] = {
     "gamma": 0.95,
     "tau": 0.01,
 }
+_BOTH_SIDES: dict[str, Any] = {  # games of two players, each with its own policy
+    "num_envs": 64,
+    "total_steps": 100_000,
+    "num_threads": 1,
+    "sharing": "agent",
+    "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
+}
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small game of tag; trains in three minutes on two CPU cores.
     ("TagContinuous-v0", "cpu", "ppo"): {
@@ -186,14 +193,13 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=40, learning_rate=1e-3, gamma=0.99, entropy_coef=0.02),
     },
-    # Self-play of both sides.
-    ("PhantomTicTacToe-v0", "cpu", "ppo"): {
-        "num_envs": 64,
-        "total_steps": 50_000,
-        "num_threads": 1,
-        "sharing": "agent",
-        "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
-    },
+    # Self-play of both sides; both win against random play within a minute, see docs/learning.md.
+    ("PhantomTicTacToe-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 50_000},
+    ("DarkHex-v0", "cpu", "ppo"): _BOTH_SIDES,
+    ("LiarsDice-v0", "cpu", "ppo"): _BOTH_SIDES,
+    ("Goofspiel-v0", "cpu", "ppo"): _BOTH_SIDES,
+    ("OshiZumo-v0", "cpu", "ppo"): _BOTH_SIDES,
+    ("MarkovSoccer-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 200_000},
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,

@@ -63,6 +63,8 @@ class EvaluationResult:
     """Steps until all agents of an environment were done."""
     returns: dict[str, Estimate]
     """Return of an episode, summed over the agents of a group, by group."""
+    agent_returns: dict[str, Estimate]
+    """Return of an episode by agent."""
     survivors: dict[str, Estimate]
     """Number of agents that were not terminated, by group; meaningful if agents can leave early, see `leaves`."""
     leaves: dict[str, bool]
@@ -163,6 +165,7 @@ def evaluate_policies(
         episodes=core.num_envs,
         length=estimate(length),
         returns={group: estimate(total[:, agents[group].rows].sum(1)) for group in core.groups},
+        agent_returns={agent: estimate(total[:, row]) for row, agent in enumerate(core.possible_agents)},
         survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
         leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
     )

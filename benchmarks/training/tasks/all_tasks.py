@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.training.tasks.cooperative_tasks import COOPERATIVE_TASKS
+from benchmarks.training.tasks.hidden_games import HIDDEN_GAMES
 from benchmarks.training.tasks.training_task import NO_TABLE, Goal, Origin, TrainingTask
 
 _TWO = f"TwoStepGame-v0 --total-steps 100000 --num-envs 32 {NO_TABLE}"
@@ -140,6 +141,7 @@ TASKS: Sequence[TrainingTask] = (
     ),
     *_with_actors("simple-spread", f"SimpleSpread-v0 {_SPREAD}", _AS_JAX, "measured", _JAX),
     *COOPERATIVE_TASKS,
+    *HIDDEN_GAMES,
     TrainingTask("simple-tag-ppo", f"SimpleTag-v0 {NO_TABLE}", _BEYOND_RANDOM, "chosen", _BY_CROSS_PLAY),
     TrainingTask(
         "simple-tag-iql",

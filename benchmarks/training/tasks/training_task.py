@@ -12,8 +12,11 @@ class Goal:
     """Evaluation of the final policies of a training over new episodes."""
 
     of: str
-    """"return GROUP": mean over episodes of the sum over the group's agents; "survivors GROUP": agents that are still
-    in the game at the end; "length": steps of an episode; "seconds": from start to exit."""
+    """"return GROUP": mean over episodes of the sum over the group's agents.
+
+    "return AGENT": that of one agent of a group whose agents have different policies. "survivors GROUP": agents that
+    are still in the game at the end. "length": steps of an episode. "seconds": from start to exit.
+    """
     bound: float | str | None = None
     """The end of the 95 % interval that counts must reach it; None: only recorded.
 

@@ -29,7 +29,7 @@ MOST_CELLS = 4096  # largest number of cells of a grid
 class Config:
     """Settings of MarkovSoccer-v0, with the names and defaults of OpenSpiel."""
 
-    horizon: int = setting(1000, ge=2, le=MAX_INT)
+    horizon: int = setting(1000, ge=2, le=MAX_INT, decides=True)
     """Moves after which the game is a draw; placing the ball is one of them."""
     grid: str = ".....\n..OB.\n.AO..\n....."
     """Rows of the field as lines of text: "A" and "B" are the first cells of player 0 and player 1, "O" the possible

@@ -29,7 +29,7 @@ class Config:
     """Coins of each player at the start."""
     size: int = setting(3, ge=0, le=1_000)
     """Number of positions on each side of the middle of the field."""
-    horizon: int = setting(1000, ge=1, le=MAX_INT)
+    horizon: int = setting(1000, ge=1, le=MAX_INT, decides=True)
     """Steps after which the game ends."""
     min_bid: int = setting(0, ge=0, le=10_000)
     """Lowest bid. A player with fewer coins bids all of them."""

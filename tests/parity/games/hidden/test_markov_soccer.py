@@ -40,8 +40,8 @@ LARGE = [
     ("settings", "games"),
     [
         *((each, GAMES // 4) for each in LARGE[:2]),
-        *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in LARGE),
-        pytest.param({}, 500, marks=pytest.mark.slow),
+        *(pytest.param(each, GAMES if each["horizon"] <= 40 else 500, marks=pytest.mark.slow) for each in LARGE),
+        pytest.param({}, 200, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -49,7 +49,9 @@ def test_random_games_equal_the_reference(settings, games):
     found = played(games, **settings)
     assert len(found.states) == games
     if settings.get("horizon", 1000) > 2:
-        assert len(found.results) == 3 - (settings == {}) * ((0.0, 0.0) not in found.results)
+        drawn = settings.get("horizon", 1000) <= 40  # a draw is rare in long games
+        assert set(found.results) - {(0.0, 0.0)} == {(1.0, -1.0), (-1.0, 1.0)}
+        assert ((0.0, 0.0) in found.results) or not drawn
         assert found.results[1.0, -1.0] > games / 50
         assert found.results[-1.0, 1.0] > games / 50
 

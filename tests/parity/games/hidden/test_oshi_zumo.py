@@ -22,7 +22,7 @@ LARGE = [
     {"coins": 50, "size": 3, "horizon": 6, "min_bid": 3},
     {"coins": 17, "size": 0, "min_bid": 17},
     {"coins": 30, "size": 5, "horizon": 40, "min_bid": 2, "alesia": True},
-    {"coins": 4, "size": 2, "min_bid": 1, "alesia": True},
+    {"coins": 8, "size": 1, "min_bid": 1, "alesia": True},
 ]
 
 
