@@ -32,8 +32,8 @@ _RIDDLE = (
     "most 1.58 and one that knows all visits 2.22, by counting all 729 sequences. So few steps do not teach the lamp"
 )
 _COINS = (
-    "both players together; taking every coin gives about 0, since a coin of the other color costs 2, as Foerster "
-    "et al. 2018 report of naive learners"
+    "both players together; taking every coin gives about 0, since half of the coins have the other color and each of "
+    "them gives 1 and costs 2"
 )
 _BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
 
