@@ -3,6 +3,7 @@
 Entities: agents, then the landmark. Agents push each other; the landmark does not collide.
 """
 
+import math
 from functools import cache
 
 import warp as wp
@@ -15,7 +16,7 @@ from warp_kernels.rules import Rules
 __all__ = ["LANDMARKS", "Params", "State", "rules"]
 
 LANDMARKS = 1  # number of landmarks
-TWO_PI = wp.constant(wp.float64(6.283185307179586))  # [rad]
+TWO_PI = wp.constant(wp.float64(2.0 * math.pi))  # [rad]
 
 
 @wp.struct
@@ -45,6 +46,8 @@ class State:
 def rules(num_agents: int, continuous: bool) -> Rules:
     """Build the rules for a number of agents."""
     place = particles.random_placement(State, num_agents, landmarks_within=0.5)
+    # Not a conversion of num_agents in the kernel: see tests/house/test_conversions.py.
+    between = wp.constant(wp.float64(2.0 * math.pi / num_agents))  # [rad] angle between neighboring targets
 
     @wp.func
     def aim(params: Params, state: State, io: IO, env: int):
@@ -61,7 +64,7 @@ def rules(num_agents: int, continuous: bool) -> Rules:
         for target in range(num_agents):
             offset = wp.vec2d(wp.cos(angle), wp.sin(angle))
             state.target[env, target] = center + wp.float64(params.formation_radius) * offset
-            angle += TWO_PI / wp.float64(num_agents)
+            angle += between
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):

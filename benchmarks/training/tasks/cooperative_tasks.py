@@ -28,12 +28,12 @@ _POINTS = (
     "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
 _RIDDLE = (
-    "intervals must lie apart from random play's. For three prisoners together a policy that ignores the lamp gets at "
-    "most 1.58 and one that knows all visits 2.22, by counting all 729 sequences. So few steps do not teach the lamp"
+    "intervals must lie apart from random play's. For three prisoners together the best policy found that ignores the "
+    "lamp gets 1.60 and one that knows all visits 2.22, over all 729 sequences. So few steps do not teach the lamp"
 )
 _COINS = (
-    "both players together; taking every coin gives about 0, since a coin of the other color costs 2, as Foerster "
-    "et al. 2018 report of naive learners"
+    "both players together; taking every coin gives about 0, since half of the coins have the other color and each of "
+    "them gives 1 and costs 2"
 )
 _BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
 
