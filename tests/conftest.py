@@ -37,6 +37,15 @@ def pytest_addoption(parser):
     parser.addoption("--pretended-gpu", action="store_true", help=text)
 
 
+def pytest_configure(config):
+    """Compile without optimization in the quick suite, which compiles many kernels and runs them for few steps.
+
+    Results are the same bit for bit. Slow tests, among them parity with the originals, use the default.
+    """
+    if "not slow" in config.option.markexpr:
+        wp.config.optimization_level = 0
+
+
 def pytest_runtest_setup(item):
     """Skip tests marked gpu on machines without a GPU, and those that need a real one on the pretended GPU."""
     if item.get_closest_marker("gpu") is None:
