@@ -67,7 +67,7 @@ def test_checkpoint_of_a_share_is_the_nearest(run):
 
 def test_each_matchup_is_played_once(run, monkeypatch):
     matches, played = Matches(run, 2, 3), []
-    monkeypatch.setattr(goals, "measures", lambda outcome: played.append(outcome) or {})
+    monkeypatch.setattr(goals, "measures", lambda outcome, agents: played.append(outcome) or {})
     for _ in range(2):
         matches.play({"tagger": RANDOM, "runner": "scripted"}, False)
         matches.play({"runner": "scripted", "tagger": RANDOM}, False)

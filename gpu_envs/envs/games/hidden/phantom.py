@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import box, integers
+from gpu_envs.definition.environment import any_bits, box, integers
 from warp_kernels.games.hidden import phantom_boards
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         names: Names of the groups, which have one player each: the sides differ, and observations do not tell them.
     """
     most, agents = phantom_boards.longest(cells), tuple(f"{name}_0" for name in names)
-    bits = integers((2,), 0, 2**cells - 1)
+    bits = any_bits((2,)) if cells == 64 else integers((2,), 0, 2**cells - 1)  # 64 bits have a sign
     width = phantom_boards.observation_width(cells, planes, reveal_turns)
     return {
         "params": {"win_reward": 1.0},

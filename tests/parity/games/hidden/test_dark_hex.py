@@ -55,7 +55,8 @@ def test_random_games_equal_the_reference(settings, games):
     found = spiel_games.random_games("DarkHex-v0", name_of(settings), games, **settings)
     assert len(found.states) == games
     assert found.decisions > 6 * games
-    assert min(found.results.values()) > games / 20
+    # the sides of white are farther apart on 2 x 5 cells
+    assert min(found.results.values()) > games / (20 if settings.get("num_cols") != 5 else 200)
     assert set(found.results) == {(1.0, -1.0), (-1.0, 1.0)}  # there is no draw
 
 
