@@ -31,8 +31,8 @@ class Case:
     env_id: str
     num_envs: int
     interface: str = "core"
-    """"core" (stacked tensors), "random play" (many steps in a call, see :attr:`steps`), "bound" (the C step), or an
-    interface of ``interfaces.INTERFACES``."""
+    """"core" (stacked tensors), "legal actions" (of `sample_actions`), "random play" (many steps in a call, see
+    :attr:`steps`), "bound" (the C step), or an interface of ``interfaces.INTERFACES``."""
     reuse_buffers: bool = True
     """False: every result is a clone, as by default of ``make``."""
     threads: int = 0
@@ -108,6 +108,9 @@ def build(case: Case) -> Callable[[], Any]:
     elif case.interface == "core":
         core.reset()
         step = core.step
+    elif case.interface == "legal actions":
+        core.reset()
+        return lambda: core.step(core.sample_actions())
     elif case.interface == "random play":
         core.reset()
         return partial(core.random_rollout, case.steps)

@@ -155,13 +155,22 @@ def _overcooked(worlds: int) -> Round:
     return Round(world_count(worlds), (*core_contenders(case), theirs), goals, quick=bool(goals))
 
 
+def _overcooked_rollout(worlds: int = 4096) -> Round:
+    """Return a round of random rollouts against JaxMARL's compiled loop, both without Python between steps."""
+    case = Case("Overcooked-v0", worlds, "random play", config={"old_dynamics": True})
+    mine = Contender("core.random_rollout", "gpu_envs", case)
+    title = f"random rollouts, {world_count(worlds)}"
+    return Round(title, (mine, peer("JaxMARL", "jaxmarl", "overcooked", worlds)), {"JaxMARL": ">= 20"})
+
+
 def _hanabi(worlds: int) -> Round:
     original = "HLE loop"
     peers = [peer(original, "hanabi", "Hanabi-Full", options={"players": 2})]
     if worlds > 1:
         peers.append(peer("JaxMARL", "jaxmarl", "hanabi", worlds))
     goals = {original: ">= 100", "JaxMARL": ">= 50"} if worlds == 4096 else {}
-    return Round(world_count(worlds), (*core_contenders(Case("Hanabi-v0", worlds)), *peers), goals, quick=bool(goals))
+    mine = Contender("core.step(core.sample_actions())", "gpu_envs", Case("Hanabi-v0", worlds, "legal actions"))
+    return Round(world_count(worlds), (mine, *peers), goals, quick=bool(goals))
 
 
 def _game(env_id: str) -> tuple[Round, Round]:
@@ -235,7 +244,7 @@ COMPARISONS = (
         "peers-overcooked",
         "Overcooked-v0 compared with JaxMARL",
         "Overcooked-v0",
-        tuple(map(_overcooked, (1, 4096))),
+        (*map(_overcooked, (1, 4096)), _overcooked_rollout()),
         along="worlds",
     ),
     ComparisonGroup(
