@@ -27,7 +27,7 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 
 # Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
 test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m gpu --pretended-gpu $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
@@ -36,7 +36,8 @@ test-libraries: $(READY)  ## the tests with other RL libraries, in separate envi
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
 
 # pyenv starts only the versions that PYENV_VERSION lists, here and in bench-peers.
-test-parity: $(READY)  ## environments against their originals, in separate environments
+test-parity: $(READY)  ## environments against their originals, installed and in separate environments
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow tests/parity
 	JOBS=$(JOBS) $(BIN)/python -m nox -t parity $(ARGS)
 
 test-pythons: $(READY)  ## part of the quick tests, and the wheel, in newer installed versions of Python
