@@ -25,7 +25,7 @@ class View:
     """``"flattened"``, ``"image"`` or ``"image_dict"``."""
     sensor_range: int
     """Largest distance along an axis at which cells are observed [cells]."""
-    normalised: bool = False
+    normalized: bool = False
     """Flattened observations have the own cell divided by that in the lower right corner."""
     layers: tuple[str, ...] = ()
     """Layers of images, of `LAYERS`."""
@@ -69,14 +69,14 @@ def observe(params: type, state: type, num_robots: int, message_bits: int, view:
 def _flattened(params: type, state: type, num_robots: int, message_bits: int, view: View) -> Any:
     """Build the observation as a list of numbers."""
     Params, State = params, state
-    sight, across, normalised = view.sensor_range, view.across, view.normalised
+    sight, across, normalized = view.sensor_range, view.across, view.normalized
     per_cell = 7 + message_bits
 
     @wp.func(inline=True)
     def observe_self(params: Params, state: State, io: IO, env: int, agent: int, row: int, column: int):
         x = float(column)
         y = float(row)
-        if wp.static(normalised):
+        if wp.static(normalized):
             x = x / float(params.columns - 1)
             y = y / float(params.rows - 1)
         way = state.direction[env, agent]
