@@ -144,6 +144,7 @@ class EpisodeRecorder:
                 if not bool(left.any()):
                     if bool(self._steps[line[0]]["first"][row]):
                         done.append((t, self._episode(row, env, line)))
+                        self._steps[line[0]]["first"][row] = False  # these steps may stay, for another world
                     line = []
             for t in line:
                 running[t].add(row)

@@ -42,9 +42,11 @@ class Config:
 
     def __post_init__(self) -> None:
         matrix = self.payoff_matrix
-        fits = len(matrix) == 2 and all(isinstance(row, tuple) and len(row) == 3 for row in matrix)
+        fits = len(matrix) == 2 and all(isinstance(row, list | tuple) and len(row) == 3 for row in matrix)
         if not fits or not all(abs(float(value)) < float("inf") for row in matrix for value in row):
             raise ConfigError(f"payoff_matrix: expected two rows of three finite numbers, got {shown(matrix)}")
+        rows = tuple(tuple(map(float, row)) for row in matrix)  # a configuration file gives lists
+        object.__setattr__(self, "payoff_matrix", rows)
         if self.num_inner_steps * self.num_outer_steps > MAX_INT:
             wanted = f"num_inner_steps * num_outer_steps <= {MAX_INT}"
             raise ConfigError(f"num_outer_steps: expected {wanted}, got {self.num_outer_steps}; use shorter episodes")
