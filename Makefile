@@ -70,7 +70,7 @@ format: $(READY)  ## format every file with ruff
 BENCH = mkdir -p out/$@ && $(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-group-by group \
 	--benchmark-columns median,iqr,rounds --benchmark-json out/$@/pytest-benchmark.json
 
-bench: $(READY)  ## throughput compared with other libraries and hardware bounds (13 minutes), in out/bench
+bench: $(READY)  ## throughput compared with other libraries and hardware bounds (15 minutes), in out/bench
 	$(BENCH) $(ARGS)
 
 bench-quick: $(READY)  ## a short run of the benchmarks (1 minute), in out/bench-quick

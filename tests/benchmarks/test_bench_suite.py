@@ -377,9 +377,9 @@ def test_commit_is_known_or_marked_unknown(monkeypatch):
 
 
 def test_suite_fits_its_time_limits():
-    """The complete suite takes thirteen minutes on two cores, the quick one takes one minute."""
+    """The complete suite takes fifteen minutes on two cores, the quick one takes one minute."""
     every = [(comparison, round_) for comparison in COMPARISONS for round_ in comparison.rounds]
-    assert rounds.planned(every, BENCH) < 780
+    assert rounds.planned(every, BENCH) < 900
     assert rounds.planned([one for one in every if one[1].quick], conftest.QUICK) < 60
 
 
