@@ -88,24 +88,6 @@ def _mpe(env_id: str, worlds: int = 4096) -> Round:
     return Round(f"{env_id}, {world_count(worlds)}", contenders, {"EnvPool": ">= 1"})
 
 
-MODULES = {
-    "CollectTreasure-v0": "collect_treasure_v1",
-    "SimpleFormation-v0": "simple_formation_v1",
-    "SimpleLine-v0": "simple_line_v1",
-}
-"""Scenarios of MPE that are compared with mpe2, by their modules there."""
-
-
-def _mpe_module(env_id: str, worlds: int = 4096) -> Round:
-    theirs = mpe2("mpe2", MODULES[env_id])
-    return Round(f"{env_id}, {world_count(worlds)}", (*core_contenders(Case(env_id, worlds)), theirs))
-
-
-def _jaxmarl(env_id: str, game: str, worlds: int = 4096) -> Round:
-    theirs = peer("JaxMARL", "jaxmarl", game, worlds)
-    return Round(f"{env_id}, {world_count(worlds)}", (*core_contenders(Case(env_id, worlds)), theirs))
-
-
 def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Round:
     """Return a round of random rollouts against a compiled JAX loop, without Python between steps."""
     mine = Contender("core.random_rollout", "gpu_envs", Case(env_id, worlds, "random play"))
@@ -143,16 +125,14 @@ def _warehouse(worlds: int) -> Round:
     original = "rware"
     theirs = peer(original, "rware", "rware-tiny-2ag-v2")
     goals = {original: ">= 1000"} if worlds == 4096 else {}
-    return Round(
-        world_count(worlds), (*core_contenders(Case("RobotWarehouse-v0", worlds)), theirs), goals, quick=bool(goals)
-    )
+    return Round(world_count(worlds), (*core_contenders(Case("RobotWarehouse-v0", worlds)), theirs), goals)
 
 
 def _overcooked(worlds: int) -> Round:
     goals = {"JaxMARL": ">= 20"} if worlds == 4096 else {}
     theirs = peer("JaxMARL", "jaxmarl", "overcooked", worlds)
     case = Case("Overcooked-v0", worlds, config={"old_dynamics": True})
-    return Round(world_count(worlds), (*core_contenders(case), theirs), goals, quick=bool(goals))
+    return Round(world_count(worlds), (*core_contenders(case), theirs), goals)
 
 
 def _overcooked_rollout(worlds: int = 4096) -> Round:
@@ -170,7 +150,7 @@ def _hanabi(worlds: int) -> Round:
         peers.append(peer("JaxMARL", "jaxmarl", "hanabi", worlds))
     goals = {original: ">= 100", "JaxMARL": ">= 50"} if worlds == 4096 else {}
     mine = Contender("core.step(core.sample_actions())", "gpu_envs", Case("Hanabi-v0", worlds, "legal actions"))
-    return Round(world_count(worlds), (mine, *peers), goals, quick=bool(goals))
+    return Round(world_count(worlds), (mine, *peers), goals)
 
 
 def _game(env_id: str) -> tuple[Round, Round]:
@@ -272,18 +252,6 @@ COMPARISONS = (
         "Other MPE scenarios compared with EnvPool",
         "Simple-v0",
         tuple(map(_mpe, SCENARIOS)),
-    ),
-    ComparisonGroup(
-        "peers-mpe-modules",
-        "MPE scenarios compared with mpe2",
-        "CollectTreasure-v0",
-        tuple(map(_mpe_module, MODULES)),
-    ),
-    ComparisonGroup(
-        "peers-jaxmarl",
-        "CoinGame-v0 and SwitchRiddle-v0 compared with JaxMARL",
-        "CoinGame-v0",
-        (_jaxmarl("CoinGame-v0", "coin_game"), _jaxmarl("SwitchRiddle-v0", "switch_riddle")),
     ),
     ComparisonGroup(
         "peers-rolled",
