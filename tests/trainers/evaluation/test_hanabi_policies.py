@@ -34,8 +34,10 @@ def test_first_hinted_card_is_played():
 def test_color_of_the_first_playable_card_is_hinted():
     assert choice([[0, 0], [2, 4], [5, 3]]) == COLOR + 2 + 1  # only the last card is the first of its color
     assert choice([[0, 0], [2, 4], [5, 3]], fireworks=[0, 1]) == COLOR + 1  # card 4 has rank 1 of color 1
-    told = [[0, 0], [0, 0], [0, 1 << 1]]
-    assert choice([[0, 0], [2, 4], [5, 3]], revealed=told) == PLAY  # its holder knows the color
+    hints = [[0, 0], [0, 0], [0, 1 << 1]]  # bits of colors that other players named, by player and card
+    assert (
+        choice([[0, 0], [2, 4], [5, 3]], revealed=hints) == PLAY
+    )  # the third player knows the color of its second card
 
 
 def test_without_a_hint_to_give_the_first_card_is_discarded_or_played():
