@@ -1,0 +1,120 @@
+"""Checks of the action tables of grids, kitchens, cards and the switch riddle."""
+
+import torch
+from action_steps import one_step
+
+from docs.scripts import tables
+from gpu_envs.runtime.factory import make_core
+
+
+def level_based_foraging_actions():
+    """A player in the middle moves by a cell; beside a food of its level it stays and loads."""
+    moves = {"row above": (-1, 0), "row below": (1, 0), "on the left": (0, -1), "on the right": (0, 1)}
+
+    def prepare(state):
+        state["player"].copy_(torch.tensor([[2, 2, 1], [0, 0, 1], [3, 0, 1]]))
+        state["food"].copy_(torch.tensor([[1, 4, 1], [3, 1, 1]]))
+
+    def beside_food(state):
+        prepare(state)
+        state["player"][:, 0, :2] = torch.tensor([3, 2])
+
+    (table,) = tables.description("grid/level_based_foraging").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("grid/level_based_foraging", prepare, index)["player"][0, :2] - 2
+        assert after.tolist() == list(next((moves[words] for words in moves if words in meaning), (0, 0)))
+        after = one_step("grid/level_based_foraging", beside_food, index)
+        assert (after["food"][1, 2] == 0) == ("load the adjacent food" in meaning)
+
+
+def robot_warehouse_actions():
+    """A robot below a shelf drives, turns, or picks the shelf up; one with a shelf puts it down."""
+
+    def prepare(state):
+        state["row"].copy_(torch.tensor([2, 0, 0]))
+        state["column"].copy_(torch.tensor([2, 0, 1]))
+        state["direction"].zero_()
+        state["shelf"].zero_()[..., 2, 2] = 1
+
+    def loaded(state):
+        prepare(state)
+        state["load"].copy_(torch.tensor([1, 0, 0]))
+
+    ways = {"turn left": 2, "turn right": 3}
+    (table,) = tables.description("grid/robot_warehouse").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("grid/robot_warehouse", prepare, [index, 0])
+        assert (after["row"][0] == 1) == ("to the cell ahead" in meaning)
+        assert after["direction"][0] == next((ways[words] for words in ways if words in meaning), 0)
+        assert (after["load"][0] == 1) == ("pick up the shelf" in meaning)
+        after = one_step("grid/robot_warehouse", loaded, [index, 0])
+        assert (after["load"][0] == 0) == ("put down the own one" in meaning)
+
+
+def overcooked_actions():
+    """The first player, in the middle of an open kitchen, moves by a cell; with an item before a counter it puts it."""
+    moves = {"row above": -1, "row below": 1, "on the right": 5, "on the left": -5}
+    small = {"layout_grid": ("XPXXX", "O   D", "X 12X", "X   X", "XSXXX")}
+
+    def prepare(state):
+        state["place"].copy_(torch.tensor([[12, 18]]))
+        state["held"].copy_(torch.tensor([[2, 0]]))
+
+    def before_counter(state):
+        prepare(state)
+        state["place"][:, 0] = 11
+
+    (table,) = tables.description("kitchen/overcooked").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("kitchen/overcooked", prepare, index, **small)
+        assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
+        after = one_step("kitchen/overcooked", before_counter, index, **small)
+        assert (after["held"][0] == 0) == ("interact" in meaning)
+
+
+def hanabi_actions():
+    """Each action of a table with one of every color and rank in both hands, with some tokens used."""
+    (table,) = tables.description("cards/hanabi").action_tables()
+    colors = tables.description("cards/hanabi").COLORS
+    for index, action, legal in table.rows:
+        core = make_core("Hanabi-v0", 1, "cpu", seed=0, autoreset="disabled")
+        core.reset()
+        assert core.action_mask[0, 0, index] == (legal == "always") or "hint" in legal or "match" in legal
+        before = core.get_state()
+        before["state.hand"][0] = torch.tensor([0, 6, 12, 18, 24])
+        before["state.information"][:] = 4
+        before["io.action_mask"][:] = True
+        core.set_state(before)
+        core.step(torch.tensor([[index, 0]]))
+        after = {field: tensor[0] for field, tensor in core.world_state.items()}
+        words = action.split()
+        if words[0] == "tell":
+            assert words[1:3] == ["player", "+1"]
+            bit = 5 + int(words[4]) - 1 if words[3] == "rank" else colors.index(words[3])
+            assert after["revealed"][1].sum() == 1 << bit
+        else:
+            place = int(words[2])
+            assert after["last_card"] == [0, 6, 12, 18, 24][place]
+            assert after["information"] == 4 + (words[0] == "discard")
+            assert after["fireworks"].sum() + 3 - after["lives"] == (words[0] == "play")
+
+
+def coin_game_actions():
+    (table,) = tables.description("grid/coin_game").action_tables()
+    ways = {"+column": (0, 1), "-column": (0, -1), "+row": (1, 0), "-row": (-1, 0)}
+    for index, meaning in table.rows:
+
+        def middle(state):
+            state["player"].fill_(1)
+            state["coin"].zero_()
+
+        after = one_step("grid/coin_game", middle, index)
+        assert (after["player"] - 1).tolist() == [list(ways.get(meaning.partition(", ")[2], (0, 0)))] * 2
+
+
+def switch_riddle_actions():
+    (table,) = tables.description("games/switch_riddle").action_tables()
+    for index, meaning in table.rows:
+        after = one_step("games/switch_riddle", lambda state: None, index)
+        assert (after["bulb"] == 1) == meaning.startswith("switch the lamp")
+        assert (after["claim"] > 0) == meaning.startswith("tell")

@@ -1,0 +1,107 @@
+"""Checks of the action tables of Tag and MPE."""
+
+import re
+
+import torch
+from action_steps import direction_of, one_step
+
+from docs.scripts import tables
+
+
+def simple_tag_actions():
+    def apart(state):
+        state["pos"].copy_(torch.arange(12.0).view(1, 6, 2))
+
+    discrete, continuous = tables.description("mpe/simple_tag").action_tables()
+    accel = torch.tensor([[3.0], [3.0], [3.0], [4.0]])
+    for index, push in discrete.rows:
+        after = one_step("mpe/simple_tag", apart, index)
+        torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
+    for index, push, _ in continuous.rows:
+        after = one_step("mpe/simple_tag", apart, torch.eye(5)[index], continuous_actions=True)
+        torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
+
+
+def tag_continuous_actions():
+    def moving(state):
+        state["speed"].fill_(0.5)
+        state["direction"].fill_(3.0)
+
+    (table,) = tables.description("tag/tag_continuous").action_tables()
+    for index, acceleration, turn in table.rows:
+        after = one_step("tag/tag_continuous", moving, index)
+        assert abs(after["acceleration"][0] - float(acceleration)) < 1e-4
+        assert abs(after["direction"][0] - 3.0 - float(turn)) < 1e-3
+
+
+def tag_gridworld_actions():
+    (table,) = tables.description("tag/tag_gridworld").action_tables()
+    for index, move in table.rows:
+        after = one_step("tag/tag_gridworld", lambda state: state["cell"].fill_(2), index)
+        assert (after["cell"] - 2 == direction_of(move)).all()
+
+
+def mpe_actions(name, accel=5.0):
+    """Check the tables on agents at rest without contacts; ``accel`` is in m/s^2, for all agents or per agent."""
+    accel = torch.as_tensor(accel).reshape(-1, 1)
+
+    def apart(state):
+        state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
+
+    discrete, continuous = tables.description(name).action_tables()
+    for index, push in discrete.rows:
+        after = one_step(name, apart, index)
+        torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
+    for index, push, _ in continuous.rows:
+        after = one_step(name, apart, torch.eye(5)[index], continuous_actions=True)
+        torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
+
+
+def talking_actions(name, speakers, accel, tables_of):
+    """Hold tables of words and pushes against what agents do: (table, rows of the agents, continuous) each."""
+
+    def apart(state):
+        if "pos" in state:
+            state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
+
+    components = max(len(table.rows) for table, _, continuous in tables_of if continuous)
+    for table, rows, continuous in tables_of:
+        for index, meaning, *_ in table.rows:
+            action = torch.zeros(len(accel), components) if continuous else torch.zeros(len(accel))
+            action[rows] = torch.eye(components)[index] if continuous else float(index)
+            after = one_step(name, apart, action, continuous_actions=continuous)
+            if accel.any():
+                torch.testing.assert_close(after["vel"][rows], accel[rows, None] * 0.1 * direction_of(meaning))
+            letter = re.match(r"letter (\d+)", meaning)
+            for speaker in speakers:
+                said = torch.zeros(after["said"].shape[1])
+                if speaker in rows and letter:
+                    said[int(letter[1])] = 1.0
+                elif not continuous:
+                    said[0] = 1.0  # choice 0, which is a letter too
+                assert torch.equal(after["said"][speaker], said)
+
+
+def simple_crypto_actions():
+    discrete, continuous = tables.description("mpe/simple_crypto").action_tables()
+    rows = [0, 1, 2]
+    talking_actions("mpe/simple_crypto", rows, torch.zeros(3), ((discrete, rows, False), (continuous, rows, True)))
+
+
+def simple_reference_actions():
+    discrete, continuous = tables.description("mpe/simple_reference").action_tables()
+    rows, accel = [0, 1], torch.tensor([5.0, 5.0])
+    talking_actions("mpe/simple_reference", rows, accel, ((discrete, rows, False), (continuous, rows, True)))
+
+
+def simple_speaker_listener_actions():
+    word, push, loudness, throttle = tables.description("mpe/simple_speaker_listener").action_tables()
+    both = (word, [0], False), (push, [1], False), (loudness, [0], True), (throttle, [1], True)
+    talking_actions("mpe/simple_speaker_listener", [0], torch.tensor([0.0, 5.0]), both)
+
+
+def simple_world_comm_actions():
+    lead, push, loudness, throttle = tables.description("mpe/simple_world_comm").action_tables()
+    others, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
+    both = (lead, [0], False), (push, others, False), (loudness, [0], True), (throttle, others, True)
+    talking_actions("mpe/simple_world_comm", [0], accel, both)
