@@ -1,5 +1,6 @@
 """Host module of SimpleFormation-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_formation.py``."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,13 @@ from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import assigned_targets, particles, simple_formation
+from warp_kernels.rules import Rules
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "build", "define", "draw"]
 
 
 @dataclass(frozen=True)
@@ -36,24 +38,33 @@ class Config:
     """Terminate the episode when every agent is at its target."""
 
 
-def build(config: Config) -> EnvDefinition:
-    """Build the environment definition."""
+def define(
+    config: Config, rules: Rules, landmarks: int, params: dict[str, float], draw: Callable[..., "Scene"]
+) -> EnvDefinition:
+    """Return the definition of a scenario whose agents have a target each, this one or SimpleLine-v0.
+
+    Args:
+        config: Settings.
+        rules: Rules of the scenario.
+        landmarks: Number of landmarks.
+        params: Parameters that only this scenario has.
+        draw: Function that draws worlds.
+    """
     n = config.N
     return scenario.define(
         config,
         counts={"agent": n},
-        widths={"agent": assigned_targets.observation_width(simple_formation.LANDMARKS)},
-        rules=simple_formation.rules(n, config.continuous_actions),
+        widths={"agent": assigned_targets.observation_width(landmarks)},
+        rules=rules,
         params={
-            "agent_size": 0.05,
             "accel": 5.0,
-            "formation_radius": 0.5,
             "capture_radius": 0.05,
             "terminate_on_success": int(config.terminate_on_success),
+            **params,
         },
         dense=particles.DENSE,
         state={
-            "pos": (n + simple_formation.LANDMARKS,),
+            "pos": (n + landmarks,),
             "vel": (n,),
             "force": (n,),
             "target": (n,),
@@ -62,6 +73,12 @@ def build(config: Config) -> EnvDefinition:
         },
         draw=draw,
     )
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    rules = simple_formation.rules(config.N, config.continuous_actions)
+    return define(config, rules, simple_formation.LANDMARKS, {"agent_size": 0.05, "formation_radius": 0.5}, draw)
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":

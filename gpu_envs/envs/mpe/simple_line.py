@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
-from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe import simple_formation
 from gpu_envs.envs.mpe.scene import Discs, scene
-from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.mpe import assigned_targets, particles, simple_line
+from warp_kernels.mpe import simple_line
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -19,48 +18,15 @@ __all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings of SimpleLine-v0, with the names and defaults of mpe2."""
-
-    N: int = setting(4, ge=1, le=assigned_targets.MAX_AGENTS)
-    """Number of agents."""
-    max_cycles: int = setting(25, ge=1, le=MAX_INT)
-    """Time limit [steps]; the episode is truncated."""
-    continuous_actions: bool = setting(False)
-    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
-    dynamic_rescaling: bool = setting(True)
-    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
-    benchmark_data: bool = setting(False)
-    """Add mpe2's benchmark data to `info`; empty, because mpe2 has none for this scenario."""
-    terminate_on_success: bool = setting(False)
-    """Terminate the episode when every agent is at its target."""
+class Config(simple_formation.Config):
+    """Settings of SimpleLine-v0, with the names and defaults of mpe2; they are those of SimpleFormation-v0."""
 
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    n = config.N
-    return scenario.define(
-        config,
-        counts={"agent": n},
-        widths={"agent": assigned_targets.observation_width(simple_line.LANDMARKS)},
-        rules=simple_line.rules(n, config.continuous_actions),
-        params={
-            "agent_size": 0.03,
-            "accel": 5.0,
-            "line_length": 1.25,
-            "capture_radius": 0.05,
-            "terminate_on_success": int(config.terminate_on_success),
-        },
-        dense=particles.DENSE,
-        state={
-            "pos": (n + simple_line.LANDMARKS,),
-            "vel": (n,),
-            "force": (n,),
-            "target": (n,),
-            "away": (n,),
-            "benchmark": (n, 0),
-        },
-        draw=draw,
+    rules = simple_line.rules(config.N, config.continuous_actions)
+    return simple_formation.define(
+        config, rules, simple_line.LANDMARKS, {"agent_size": 0.03, "line_length": 1.25}, draw
     )
 
 
