@@ -24,6 +24,7 @@ critic's values stay equal. All GPUs must be of one kind, see `check_same_hardwa
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import json
 import math
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
+import torch.distributed.nn.functional  # its default arguments would keep a group that exists when it is imported
 from torch import Tensor, distributed
 
 from gpu_envs import errors
@@ -96,6 +98,8 @@ class Shard:
             if device.type == "cuda":
                 torch.cuda.set_device(device)
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            if device.type != "cuda":
+                atexit.register(_leave_group)
         if not distributed.is_initialized():
             return cls.split(0, 1, num_envs_total, device)
         shard = cls.split(distributed.get_rank(), distributed.get_world_size(), num_envs_total, device)
@@ -199,6 +203,12 @@ def check_same_hardware(kinds: Sequence[str]) -> None:
             f"device: expected GPUs of one kind for equal random numbers, got {kinds[0]} on rank 0 and {kinds[other]} "
             f"on rank {other}; choose machines with equal GPUs, or fewer shards"
         )
+
+
+def _leave_group() -> None:
+    """Leave the process group, because threads of gloo that run while Python exits can abort the process."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _kind_and_place(device: torch.device) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         return join(
             boxes(centers, half + 0.05, _INK, shown),
             boxes(centers, half, paints[color], shown),
-            numbers(centers, rank + 1, 0.5 * height, 0.55 * height, inks[color], shown),
+            numbers(centers, rank + 1, 0.5 * height, 0.55 * height, inks[color], shown, largest=ranks),
         )
 
     # Fireworks: a slot, the highest card of the color, and bursts above it.
@@ -74,7 +74,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     parts += [
         boxes(deck, torch.tensor([0.62, 0.85]), PAPER, left > 0),
         boxes(deck, torch.tensor([0.54, 0.77]), BACK, left > 0),
-        numbers(deck, left, 0.9, 0.6, PAPER),
+        numbers(deck, left, 0.9, 0.6, PAPER, largest=sizes.deck),
     ]
     for name, most, top, color in (
         ("information", sizes.information_tokens, 9.25, COLORS[4]),
@@ -113,7 +113,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
             for way in (-1, 1)
         )
         parts.append(boxes(left_of, 0.11 * tall, paints[color], hinted[0]))
-        parts.append(numbers(right_of, rank + 1, 0.3 * tall, 0.26 * tall, PAPER, hinted[1]))
+        parts.append(numbers(right_of, rank + 1, 0.3 * tall, 0.26 * tall, PAPER, hinted[1], largest=ranks))
     agents = circles(at(seats), 0.36, BACK)
     number = torch.arange(sizes.players, device=device).expand(worlds, -1)
     parts += [agents, numbers(at(seats), number, 0.5, 0.36, PAPER)]

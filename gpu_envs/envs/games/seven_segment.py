@@ -26,9 +26,19 @@ ADVANCE, NARROW = 0.85, 0.45
 
 
 def numbers(
-    centers: torch.Tensor, values: torch.Tensor, width: float, height: float, color: Color, alpha: Values = 1.0
+    centers: torch.Tensor,
+    values: torch.Tensor,
+    width: float,
+    height: float,
+    color: Color,
+    alpha: Values = 1.0,
+    *,
+    largest: float = 0.0,
 ) -> torch.Tensor:
     """Return numbers with three significant digits as shape rows (W, N * C * 8, 10), C characters each.
+
+    C is the length of the longest number. The scenes of an environment need equally many shapes in all frames: give the
+    largest value if values change.
 
     Args:
         centers: Centers (W, N, 2) [world units].
@@ -37,10 +47,11 @@ def numbers(
         height: Maximum height of a digit [world units].
         color: Color, broadcasts to (W, N, 3).
         alpha: Opacity, broadcasts to (W, N).
+        largest: Number that is as long as the longest one of all frames.
     """
     worlds, count = values.shape
     texts = [[_text(value) for value in row] for row in values.tolist()]
-    longest = max(len(text) for row in texts for text in row)
+    longest = max(len(text) for row in [[_text(largest)], *texts] for text in row)
     height = min(height, width / (ADVANCE * longest))
     lit = torch.zeros((worlds, count, longest, 8))
     place = torch.zeros((worlds, count, longest))

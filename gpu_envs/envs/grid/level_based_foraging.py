@@ -229,6 +229,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines, rings
 
     rows, columns = core.config.field_size
+    highest = core.config.highest_food_level
     foods, players = (core.world_state[name][envs] for name in ("food", "player"))
 
     def shift(places: torch.Tensor, right: float, up: float) -> torch.Tensor:
@@ -248,7 +249,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         circles(shift(here, -0.1, 0.02), 0.28, RED, there),
         circles(shift(here, 0.1, 0.02), 0.28, RED, there),
         circles(shift(here, 0.0, -0.12), 0.26, RED, there),
-        numbers(shift(here, 0.0, -0.02), foods[..., 2], 0.42, 0.36, PAPER, there),
+        numbers(shift(here, 0.0, -0.02), foods[..., 2], 0.42, 0.36, PAPER, there, largest=highest),
     )
     place = centers(players)
     together = (players[:, :, None, :2] == players[:, None, :, :2]).all(-1)  # several players may share a cell

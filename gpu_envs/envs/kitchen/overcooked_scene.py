@@ -108,12 +108,13 @@ def _pieces(
     return shapes
 
 
-def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor) -> torch.Tensor:
+def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor, longest: int) -> torch.Tensor:
     """Return pots on stoves; a soup that cooks shows the steps left, a ready one steams."""
     recipe, tick = (soup >> 3) & 255, soup >> 11
     all_pots = _Pen(centers, torch.ones_like(soup))
     cooks, ready = (tick > 0) & (tick <= cook_time), tick > cook_time
     full = _Pen(centers, soup != 0)
+    left = (cook_time + 1 - tick).clamp_min(0)
     hot, badge, steam = _Pen(centers, tick > 0), _Pen(centers, cooks), _Pen(centers, ready)
     clouds = [(-0.14, 0.02), (0.0, 0.06), (0.14, 0.02)]
     return join(
@@ -126,7 +127,7 @@ def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor) ->
         *_pieces(centers, recipe & 15, recipe >> 4, soup != 0, 1.0),
         badge.disc(0.24, -0.26, 0.19, PAPER),
         badge.ring(0.24, -0.26, 0.19, RED),
-        numbers(badge.at(0.24, -0.26), (cook_time + 1 - tick).clamp_min(0), 0.26, 0.2, DARK, cooks.float()),
+        numbers(badge.at(0.24, -0.26), left, 0.26, 0.2, DARK, cooks.float(), largest=longest),
         *[
             steam.line((right, up + 0.16 * part), (right + bend, up + 0.16 * part + 0.16), 0.05, PAPER)
             for right, up in clouds
@@ -230,7 +231,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     return Scene(
         join(
             ground,
-            _pots(surfaces[:, :pots], item[:, :pots], times),
+            _pots(surfaces[:, :pots], item[:, :pots], times, int(cook_time.max())),
             _item_shapes(surfaces[:, pots:], item[:, pots:], 1.0),
             *_chefs(core, where, facing, held),
         ),

@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from pretended_gpu import activate
@@ -35,7 +36,6 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig
 
 WORLDS = 7
-opponent_sampler.MAX_UNUSED_ROWS = 0  # processes remove the same matchups
 RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 3})
 LEDUC = Game.of("LeducPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 5})
@@ -167,6 +167,7 @@ CASES = {
 }
 
 
+@patch.object(opponent_sampler, "MAX_UNUSED_ROWS", 0)  # processes remove the same matchups
 def play(out: Path, cases: list[str], rank: int, sharded: bool, device: str = "cpu") -> None:
     """Write the results of all cases; every rank continues with the state of rank 0."""
     for case in cases:

@@ -36,7 +36,7 @@ def die(
     visible = shown[:, None].float()
     parts = [boxes(center, 0.5 * size, EDGE, alpha=visible), boxes(center, 0.46 * size, color, alpha=visible)]
     if sides > MOST_PIPS:
-        return join(*parts, numbers(center, face[:, None], 0.7 * size, 0.5 * size, DARK, visible))
+        return join(*parts, numbers(center, face[:, None], 0.7 * size, 0.5 * size, DARK, visible, largest=sides))
     for name, (x, y) in _PLACES.items():
         faces = [number for number, pips in _PIPS.items() if name in pips]
         there = torch.isin(face, torch.tensor(faces, device=face.device))[:, None]
@@ -46,12 +46,13 @@ def die(
 
 
 def bid_of(
-    quantity: torch.Tensor, face: torch.Tensor, sides: int, made: torch.Tensor, called: torch.Tensor
+    quantity: torch.Tensor, count: int, face: torch.Tensor, sides: int, made: torch.Tensor, called: torch.Tensor
 ) -> torch.Tensor:
     """Return a bid in the middle of the table: quantity, times sign and face, with a red frame after the call.
 
     Args:
         quantity: Quantity of dice, (W,).
+        count: Number of all dice.
         face: Face from 1, (W,).
         sides: Number of faces of a die.
         made: Whether there is a bid, (W,) bool.
@@ -62,7 +63,7 @@ def bid_of(
     left, middle = torch.tensor([-0.6, 0.0], device=device), torch.tensor([-0.08, 0.0], device=device)
     arm, other = torch.tensor([0.1, 0.1], device=device), torch.tensor([0.1, -0.1], device=device)
     return join(
-        numbers(center + left, quantity[:, None], 0.6, 0.62, PAPER, visible),
+        numbers(center + left, quantity[:, None], 0.6, 0.62, PAPER, visible, largest=count),
         lines(center + middle - arm, center + middle + arm, 0.06, PAPER, visible),
         lines(center + middle - other, center + middle + other, 0.06, PAPER, visible),
         die((0.55, 0.0), face, sides, made, 0.78),

@@ -126,8 +126,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         seat = (across + 0.4, y - 0.5 * ROW * (rows_of(s.num_cards) - 1))
         parts += [
             hand(y, numbers, held, torch.ones_like(held)),
-            points((seat[0] + 1.35, seat[1]), state["points"][:, player]),
-            single(seat, bids + 1, there, there & (won == player)),
+            points((seat[0] + 1.35, seat[1]), state["points"][:, player], s.num_cards * (s.num_cards + 1) // 2),
+            single(seat, bids + 1, s.num_cards, there, there & (won == player)),
         ]
         places.append(seat)
     top = high * s.players + ROW * rows_of(s.num_turns) - ROW + 0.2

@@ -53,12 +53,15 @@ def hand(
     return join(*parts)
 
 
-def single(place: tuple[float, float], value: torch.Tensor, there: torch.Tensor, framed: torch.Tensor) -> torch.Tensor:
+def single(
+    place: tuple[float, float], value: torch.Tensor, largest: int, there: torch.Tensor, framed: torch.Tensor
+) -> torch.Tensor:
     """Return one card with a number, all (W, 1).
 
     Args:
         place: Center of the card [world units].
         value: Number on the card.
+        largest: Largest number of a card.
         there: Whether there is a card, bool.
         framed: Whether it has a golden frame, bool.
     """
@@ -67,12 +70,14 @@ def single(place: tuple[float, float], value: torch.Tensor, there: torch.Tensor,
     return join(
         boxes(center, half + 0.03, EDGE, visible),
         boxes(center, half, PAPER, visible),
-        numbers(center, value.float(), 0.62, 0.55, DARK, visible),
+        numbers(center, value.float(), 0.62, 0.55, DARK, visible, largest=largest),
         boxes(center, half + 0.12, GOLD, framed, 0.12),
     )
 
 
-def points(place: tuple[float, float], value: torch.Tensor) -> torch.Tensor:
-    """Return a chip with the points of a player, (W,)."""
+def points(place: tuple[float, float], value: torch.Tensor, largest: int) -> torch.Tensor:
+    """Return a chip with the points of a player, (W,), of which there are at most `largest`."""
     center = torch.tensor(place, device=value.device).expand(len(value), 1, 2)
-    return join(circles(center, 0.58, ORANGE), numbers(center, value[:, None].float(), 0.85, 0.5, PAPER))
+    return join(
+        circles(center, 0.58, ORANGE), numbers(center, value[:, None].float(), 0.85, 0.5, PAPER, largest=largest)
+    )

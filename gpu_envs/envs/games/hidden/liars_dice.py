@@ -111,5 +111,5 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     table = torch.tensor([quantity_and_face(config, bid) for bid in range(2 * count * config.dice_sides)])
     bid = table.to(core.device)[state["last"].clamp(min=0)]
     called = (state["bids"] >> (len(table))) & 1
-    parts.append(bid_of(bid[:, 0], bid[:, 1], config.dice_sides, state["last"] >= 0, called.bool()))
+    parts.append(bid_of(bid[:, 0], 2 * count, bid[:, 1], config.dice_sides, state["last"] >= 0, called.bool()))
     return Scene(join(*parts), (-half, -2.3, half, 2.3), background=FELT, border=EDGE, agents=seats(places, envs))

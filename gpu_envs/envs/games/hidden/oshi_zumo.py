@@ -125,10 +125,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
             boxes(bar, half, GOLD),
             circles(at(x, 3.1), 0.62, ORANGE),
             circles(at(x, 3.1), 0.62, tint, line_width=0.12),
-            numbers(at(x, 3.1), state["coins"][:, player, None].float(), 0.85, 0.55, PAPER),
+            numbers(at(x, 3.1), state["coins"][:, player, None].float(), 0.85, 0.55, PAPER, largest=config.coins),
             boxes(at(x, -1.5), torch.tensor([0.75, 0.6]), tint, bids >= 0),
             boxes(at(x, -1.5), torch.tensor([0.66, 0.51]), PAPER, bids >= 0),
-            numbers(at(x, -1.5), bids.clamp(min=0).float(), 1.0, 0.6, DARK, (bids >= 0).float()),
+            numbers(at(x, -1.5), bids.clamp(min=0).float(), 1.0, 0.6, DARK, (bids >= 0).float(), largest=config.coins),
         ]
     bounds = (-0.3, -2.4, count + 0.3, 4.0)
     return Scene(join(*parts), bounds, background=(0.96, 0.95, 0.91), agents=nowhere(2, envs))
