@@ -27,7 +27,8 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 
 # Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
 test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "representative and slow and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not representative and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m gpu --pretended-gpu $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 

@@ -40,10 +40,21 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Compile without optimization in the quick suite, which compiles many kernels and runs them for few steps.
 
-    Results are the same bit for bit. Slow tests, among them parity with the originals, use the default.
+    Results are the same bit for bit. So do the tests that play all environments. Other slow tests, among them parity
+    with the originals, use the default.
     """
-    if "not slow" in config.option.markexpr:
+    if "not slow" in config.option.markexpr or config.option.markexpr.startswith("representative"):
         wp.config.optimization_level = 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark tests marked representative as slow for the environments that are not in `REPRESENTATIVES`."""
+    for item in items:
+        if item.get_closest_marker("representative") is not None:
+            env_id = item.callspec.params.get("env_id") if hasattr(item, "callspec") else None
+            if env_id in SMALL and env_id not in REPRESENTATIVES:
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_runtest_setup(item):
@@ -173,6 +184,24 @@ SMALL = {
     "TicTacToe-v0": {},
     "TwoStepGame-v0": {},
 }
+
+# Environments of every kind, see tests/house/test_representatives.py. The other environments have the same code around
+# their rules: what tests of that code play in the quick suite.
+REPRESENTATIVES = (
+    "CartPole-v1",
+    "CoinGame-v0",
+    "ConnectFour-v0",
+    "DarkHex-v0",
+    "Goofspiel-v0",
+    "Hanabi-v0",
+    "LevelBasedForaging-v0",
+    "Pendulum-v1",
+    "RobotWarehouse-v0",
+    "RockPaperScissors-v0",
+    "SimpleSpeakerListener-v0",
+    "SimpleTag-v0",
+    "TagContinuous-v0",
+)
 
 # Games that are over before the steps that some tests play: length of an episode.
 BRIEF = {"ClimbingGame-v0": 1, "TwoStepGame-v0": 2}

@@ -20,6 +20,8 @@ from gpu_envs.rendering.window import Window
 from gpu_envs.runtime.factory import make_core
 from warp_kernels.drawing import rasterizer
 
+pytestmark = pytest.mark.representative
+
 BOUNDS = (-1.0, -1.0, 1.0, 1.0)
 BLACK, WHITE, CRIMSON = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.2, 0.4)  # 0.2 and 0.4 are whole bytes: 51, 102
 

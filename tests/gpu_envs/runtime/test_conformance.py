@@ -24,6 +24,7 @@ def test_fused_equals_phased(env_id, small_core, autoreset):
         assert torch.equal(left[name], right[name]), name
 
 
+@pytest.mark.representative
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 def test_threads_and_layout_change_nothing(env_id, small_core, schedule, monkeypatch):
     monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda self: True)  # even with so few worlds
@@ -42,6 +43,7 @@ def test_world_alone_equals_world_among_many(env_id, small_core):
     assert_same(many, shard, rows=slice(5, 9))
 
 
+@pytest.mark.representative
 def test_permuted_worlds_give_permuted_results(env_id, small_core):
     one, two = (small_core(env_id, 12, autoreset="disabled") for _ in range(2))
     one.reset()
@@ -56,6 +58,7 @@ def test_permuted_worlds_give_permuted_results(env_id, small_core):
             assert torch.equal(a[order], b)
 
 
+@pytest.mark.representative
 def test_no_leak_between_worlds(env_id, small_core):
     """Other actions in world 3 change world 3 and nothing else."""
     one, two = small_core(env_id, 8), small_core(env_id, 8)
@@ -173,6 +176,7 @@ def test_flags_are_events_and_agents_that_left_have_zeros(env_id, small_core):
     assert (count == 1).all()
 
 
+@pytest.mark.representative
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 def test_random_play_is_step_after_step(env_id, small_core, schedule, autoreset):
@@ -193,6 +197,7 @@ def test_random_play_is_step_after_step(env_id, small_core, schedule, autoreset)
     assert (stepped.episode_index > 2).all() or autoreset == "disabled"
 
 
+@pytest.mark.representative
 def test_returns_and_lengths(env_id, small_core):
     core = small_core(env_id, 16)
     core.reset()
@@ -212,6 +217,7 @@ def test_returns_and_lengths(env_id, small_core):
     assert seen > 0
 
 
+@pytest.mark.representative
 def test_stored_results_survive_later_steps(env_id, small_core):
     core = small_core(env_id)
     core.reset()
@@ -224,6 +230,7 @@ def test_stored_results_survive_later_steps(env_id, small_core):
             assert torch.equal(a, b)
 
 
+@pytest.mark.representative
 def test_reused_buffers_are_those_of_the_core(env_id, small_core):
     core = small_core(env_id, reuse_buffers=True)
     first, _ = core.reset()
@@ -251,6 +258,7 @@ def test_observations_are_in_their_spaces(env_id, small_core):
             assert not step["obs"][:, row, width:].any()
 
 
+@pytest.mark.representative
 def test_one_world_of_another_shape(env_id):
     """The default configuration runs, whatever its size."""
     core = make_core(env_id, 2, "cpu", seed=0)

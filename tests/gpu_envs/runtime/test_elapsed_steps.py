@@ -6,6 +6,8 @@ import torch
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
 
+pytestmark = pytest.mark.representative
+
 
 def counts(core):
     """Step counts (E,) below the time limit, the first and the last possible among them."""

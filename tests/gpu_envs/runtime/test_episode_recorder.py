@@ -5,6 +5,8 @@ import torch
 
 from gpu_envs import errors
 
+pytestmark = pytest.mark.representative
+
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 @pytest.mark.parametrize("reuse_buffers", [False, True])

@@ -25,6 +25,8 @@ import json, resource, sys, time
 from gpu_envs.runtime import factory
 from gpu_envs.errors import ConfigError
 from gpu_envs.definition.registry import find
+
+pytestmark = pytest.mark.representative
 settings = json.loads(sys.argv[1])
 for env_id, _ in settings:
     find(env_id).load()

@@ -9,6 +9,8 @@ import gpu_envs
 from gpu_envs import errors
 from gpu_envs.testing import env_checker
 
+pytestmark = pytest.mark.representative
+
 
 @pytest.fixture
 def pair(env_id):

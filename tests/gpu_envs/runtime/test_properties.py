@@ -10,6 +10,8 @@ from parity.references import tag_continuous as reference
 
 from gpu_envs.runtime.factory import make_core
 
+pytestmark = pytest.mark.representative
+
 QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SEEDS = st.integers(0, 2**64 - 1)
 SIZES = {name: SMALL["TagContinuous-v0"][name] for name in ("num_taggers", "num_runners", "num_other_agents_observed")}

@@ -15,6 +15,8 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from warp_kernels.episode import IO
 
+pytestmark = pytest.mark.representative
+
 
 @wp.func
 def on_the_move(state: turns.State, env: int, agent: int):

@@ -20,6 +20,8 @@ from warp_kernels.framework.schedules import build
 from warp_kernels.framework.thread_orders import ORDERS, permutation, reorder
 from warp_kernels.rules import item_phase
 
+pytestmark = pytest.mark.representative
+
 EVERY_ORDER = pytest.mark.parametrize("order", ORDERS)
 
 

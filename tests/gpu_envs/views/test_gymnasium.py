@@ -16,6 +16,8 @@ import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.runtime.factory import make_core
 
+pytestmark = pytest.mark.representative
+
 
 @pytest.fixture
 def toys(monkeypatch):

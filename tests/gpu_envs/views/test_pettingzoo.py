@@ -17,6 +17,8 @@ import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, UnknownEnvironmentError
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 
+pytestmark = pytest.mark.representative
+
 
 @pytest.fixture
 def toys(monkeypatch):

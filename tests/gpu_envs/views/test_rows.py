@@ -18,6 +18,8 @@ from gpu_envs import wrappers
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.runtime.factory import make_core
 
+pytestmark = pytest.mark.representative
+
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
 

@@ -15,6 +15,8 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeAwareObservation
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 
+pytestmark = pytest.mark.representative
+
 
 def up(obs, *mask):
     """Act as an opponent that always moves up."""
