@@ -1,5 +1,6 @@
 """Shared by all tests: one torch thread, since the suite runs on several processes."""
 
+import gc
 import os
 
 import pytest
@@ -67,6 +68,14 @@ def pytest_runtest_setup(item):
             pytest.skip("needs a CUDA device")
     elif real is not None:
         pytest.skip(f"needs a real GPU: {real.kwargs['reason']}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_collections():
+    """Exclude what a module of tests leaves, such as kernels, from garbage collections, which then stay fast."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -35,6 +35,7 @@ def test_simple_tag_by_hand():
     assert traffic(core).bytes == 434 + 16 + 32 + 15 + 4
 
 
+@pytest.mark.slow
 def test_tag_continuous_by_hand():
     """Compare with a count by hand of 344 bytes per agent.
 

@@ -67,6 +67,7 @@ class Always:
         pass
 
 
+@pytest.mark.slow
 def test_study_trains_measures_and_compares_all_methods(files):
     study.run_study("small", ["PSRO", "joint PPO"], [1])  # in parts
     study.run_study("small", list(SMALL.methods), range(2))

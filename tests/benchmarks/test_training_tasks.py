@@ -102,7 +102,13 @@ def test_zoo_has_the_policies_of_the_tasks():
     assert zoo_entries.names() == sorted(task.name for task in TASKS if task.zoo)
 
 
-@pytest.mark.parametrize("name", zoo_entries.names())
+LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE_GAMES)) for name in zoo_entries.names()],
+)
 def test_models_play_as_recorded(name):
     """Policies of the zoo act in their environment, and reach what their page says, within the intervals of both."""
     size = sum(file.stat().st_size for file in zoo_entries.folder(name).iterdir())

@@ -83,6 +83,7 @@ def captures(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 def test_graph_stays_after_a_load_and_is_captured_again_after_a_move(gpu, captures, tmp_path):
     case = ("CartPole-v1", "ppo", {})
     trainer, other = trainer_of(case, tmp_path / "one"), trainer_of(case, tmp_path / "other")

@@ -53,6 +53,7 @@ def test_rollout_in_kernels_is_captured_and_does_not_wait(env_id, algorithm, gpu
     assert len(seen.graph_launches) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuda_graph", [True, False])
 def test_exploration_on_the_pretended_gpu_equals_that_on_the_cpu(cuda_graph, gpu, tmp_path):
     """A captured rollout reads the present probability of random actions, and the present weights."""
@@ -96,6 +97,7 @@ def test_wide_policies_act_in_tiles_as_threads_of_the_cpu_do(env_id, algorithm, 
         trainer.log.close()
 
 
+@pytest.mark.slow
 def test_payoffs_of_wide_policies_are_those_of_the_cpu(gpu):
     """Worlds of a tile play different matchups; "auto" leaves wide policies to PyTorch."""
     game = Game.of("KuhnPoker-v0")

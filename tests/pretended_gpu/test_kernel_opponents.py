@@ -48,6 +48,7 @@ def network(width=8):
     return make_training(width=width).learner(ROLE).policy()
 
 
+@pytest.mark.slow
 def test_league_rollout_is_captured_once_and_equals_one_without_graphs(gpu, captures):
     runs = [make_training([network()]) for _ in range(2)]
     runs[1].collector.uses_cuda_graph = False  # its updates are captured
@@ -62,6 +63,7 @@ def test_league_rollout_is_captured_once_and_equals_one_without_graphs(gpu, capt
     assert_equal_states(*(on_host(run.state_dict()) for run in runs))
 
 
+@pytest.mark.slow
 def test_league_rollout_is_captured_again_for_a_policy_of_another_kind(gpu, captures):
     run = make_training()
     run.iterate()

@@ -60,13 +60,17 @@ def rules_of(env_id, settings):
     return build(build_config(kind, SMALL[env_id] | settings, env_id)).rules
 
 
+@pytest.mark.representative
 def test_compiles_for_cuda(env_id, tmp_path):
     """The schedule that a GPU would take, for one architecture; the slow tests below have all of both."""
     rules = rules_of(env_id, {})
     assert_rules_compile(rules, choose_schedule(rules.num_agents, torch.device("cuda")), tmp_path, [H100])
 
 
-@pytest.mark.parametrize(("env_id", "schedule"), [("SimpleTag-v0", "fused"), ("TagContinuous-v0", "phased")])
+@pytest.mark.parametrize(
+    ("env_id", "schedule"),
+    [pytest.param("SimpleTag-v0", "fused", marks=pytest.mark.slow), ("TagContinuous-v0", "phased")],
+)
 def test_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
     """The slow tests below compile all kernels for it."""
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])

@@ -60,6 +60,7 @@ def played(ids, folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_threads_that_make_the_same_environment_at_once(tmp_path):
     at_once, alone = played(["ClimbingGame-v0"] * 8, tmp_path / "cache")
     assert at_once == alone

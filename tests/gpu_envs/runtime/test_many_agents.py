@@ -54,8 +54,12 @@ def assert_same(left, right):
         (many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
         (many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3), 6, 60),
         (many_agents(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
-        (many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40),
-        (many_agents(2000, 10, reach=0.8, episode_length=30), 2, 45),
+        pytest.param(
+            many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40, marks=pytest.mark.slow, id="500 agents"
+        ),
+        pytest.param(
+            many_agents(2000, 10, reach=0.8, episode_length=30), 2, 45, marks=pytest.mark.slow, id="2000 agents"
+        ),
     ],
 )
 def test_cell_search_equals_brute_force(settings, num_envs, steps):
@@ -209,7 +213,11 @@ def test_memory_is_linear_in_agents():
 
 @pytest.mark.parametrize(
     ("schedule", "settings"),
-    [("fused", SMALL), ("phased", SMALL), ("phased", many_agents(100_000, 10))],
+    [
+        pytest.param("fused", SMALL, marks=pytest.mark.slow),
+        ("phased", SMALL),
+        pytest.param("phased", many_agents(100_000, 10), marks=pytest.mark.slow),
+    ],
     ids=["fused", "phased", "many_agents"],
 )
 def test_cell_search_compiles_for_cuda(schedule, settings, tmp_path):

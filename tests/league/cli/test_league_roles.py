@@ -27,6 +27,7 @@ def test_roles_are_those_of_the_command_line_and_of_its_file(tmp_path, capsys):
     assert seats_of(tmp_path / "two") == wanted
 
 
+@pytest.mark.slow
 def test_role_with_several_seats_has_one_population(tmp_path, capsys):
     roles = ["--roles", "even=agent_0/agent_2", "--roles", "odd=agent_1,agent_3"]
     assert main([*CARTS, *roles, "--run-dir", str(tmp_path / "one")]) == 0, capsys.readouterr().err

@@ -64,9 +64,9 @@ def test_summary_equals_that_of_one_process(tmp_path):
         psro(tmp_path / "processes", processes)
     finally:
         processes.close()
-    for seed in range(4):
+    for seed in range(2):
         psro(tmp_path / str(seed), Shuffled(seed=seed))
-    for name in ("processes", *map(str, range(4))):
+    for name in ("processes", "0", "1"):
         assert summary(tmp_path / name) == summary(tmp_path / "local")
         assert psro_runs.contents(tmp_path / name) == psro_runs.contents(tmp_path / "local")
 
@@ -115,6 +115,7 @@ def slow(pools, **arguments):
     return nash_conv.compute_gaps(pools, **arguments)
 
 
+@pytest.mark.slow
 def test_slow_evaluation_does_not_block_training(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     psro(tmp_path / "whole", iterations=1)

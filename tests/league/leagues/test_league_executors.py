@@ -89,7 +89,7 @@ def test_league_results_do_not_depend_on_workers(game, which, settings, tmp_path
     assert learned != written or len(learned) < 8
 
 
-@pytest.mark.parametrize("which", ["alphastar", "pbt"])
+@pytest.mark.parametrize("which", [pytest.param("alphastar", marks=pytest.mark.slow), "pbt"])
 def test_league_that_loses_its_store_resumes_to_equal_results(which, tmp_path):
     settings = {"game": KUHN, "which": which, "max_envs": 100, **WIDE}
     run(tmp_path / "whole", **settings)
@@ -169,6 +169,7 @@ def test_local_training_is_built_once_without_reading_states(tmp_path, monkeypat
     assert not train_group.cached_trainings(name)
 
 
+@pytest.mark.slow
 def test_cache_of_trainings_is_bounded(tmp_path, monkeypatch):
     settings = {"which": "alphastar", **WIDE}
     run(tmp_path / "whole", **settings)
@@ -178,6 +179,7 @@ def test_cache_of_trainings_is_bounded(tmp_path, monkeypatch):
     assert unordered(tmp_path / "whole") == unordered(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_interrupted_psro_resumes_in_the_same_process(tmp_path):
     psro_runs.play(tmp_path / "whole", iterations=2, **psro_runs.QUICK)
     executor, config = Interrupted(), PSROConfig(iterations=2, **psro_runs.QUICK)

@@ -69,10 +69,10 @@ class Stop(BaseException):
 @pytest.mark.parametrize(
     ("game", "which", "train"),
     [
-        (KUHN, "alphastar", WIDE),
+        pytest.param(KUHN, "alphastar", WIDE, marks=pytest.mark.slow),
         (TAG, "pfsp", {**WIDE, "learner.network": "gru"}),  # episodes continue across iterations
-        (KUHN, "pbt", {**WIDE, "learner.network": "gru"}),
-        (RPS, "alphastar", {"algorithm": "dqn"}),
+        pytest.param(KUHN, "pbt", {**WIDE, "learner.network": "gru"}, marks=pytest.mark.slow),
+        pytest.param(RPS, "alphastar", {"algorithm": "dqn"}, marks=pytest.mark.slow),
     ],
 )
 def test_reopened_or_interrupted_league_gives_equal_results(game, which, train, tmp_path):

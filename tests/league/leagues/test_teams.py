@@ -101,6 +101,7 @@ def test_league_trains_one_network_per_action_space(which, continuous, tmp_path)
     running.store.close()
 
 
+@pytest.mark.slow
 def test_resumed_and_distributed_leagues_are_equal(tmp_path):
     whole = league(tmp_path / "whole", "alphastar", game=GAME, iterations=2)
     whole.run()

@@ -71,7 +71,12 @@ def check(path, game, iterations):
 
 
 @pytest.mark.parametrize(
-    ("game", "seed", "iterations"), [(KUHN, 0, 1), (RPS, 1, 2), (RPS, 2, 2), (TEAMS, 3, 1), (FREE_FOR_ALL, 4, 1)]
+    ("game", "seed", "iterations"),
+    [
+        (RPS, 1, 2),
+        (TEAMS, 3, 1),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(KUHN, 0, 1), (RPS, 2, 2), (FREE_FOR_ALL, 4, 1)]),
+    ],
 )
 def test_order_of_completion_keeps_the_rules(game, seed, iterations, tmp_path):
     run(tmp_path / "run", game, Shuffled(workers=4, seed=seed), iterations=iterations)
@@ -169,6 +174,7 @@ def test_killed_run_keeps_the_rules(points, tmp_path):
         check(tmp_path / str(point), RPS, 2)
 
 
+@pytest.mark.slow
 def test_finished_run_is_extended(tmp_path):
     run(tmp_path / "run", RPS, Shuffled(seed=1), iterations=1)
     before = segments(tmp_path / "run")
@@ -185,6 +191,7 @@ def test_one_level_and_a_plateau(tmp_path):
     assert set(counts.values()) == {2}
 
 
+@pytest.mark.slow
 def test_payoffs_of_levels_are_newest_results(tmp_path):
     run(tmp_path / "run", KUHN, Shuffled(seed=5), iterations=1)
     with RunStore.open(tmp_path / "run", write=False) as store:

@@ -58,6 +58,7 @@ def test_both_roles_learn_in_every_step_of_joint_training():
         assert not any(torch.equal(one, other) for one, other in pairwise(weights))
 
 
+@pytest.mark.slow
 def test_resumed_run_repeats_no_joint_training(tmp_path):
     settings = {**SMALL, "response_init": "warm_start"}
     play(tmp_path / "whole", iterations=1, **settings)

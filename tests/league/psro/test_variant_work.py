@@ -37,6 +37,7 @@ def test_variant_submits_and_writes_nothing_itself(variant, tmp_path, monkeypatc
     assert kinds == ({ComputedUpdate, StoreUpdate} if variant == "pipeline" else {BestResponseTask})
 
 
+@pytest.mark.slow
 def test_payoff_cells_of_a_pipeline_are_simulated_by_the_executor_with_equal_results(tmp_path):
     torch.set_num_threads(1)
     play(tmp_path / "local", iterations=2, **PIPELINE)

@@ -109,6 +109,7 @@ def test_interrupted_commit_leaves_no_writes(more, tmp_path):
             assert store.add_policy("first", trained(0)).index == 1
 
 
+@pytest.mark.slow
 def test_killed_run_resumes_with_equal_results(tmp_path):
     memory = Path("/dev/shm")  # avoids slow flushes to a busy disk; a kill loses no written data
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:

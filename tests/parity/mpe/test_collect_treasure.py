@@ -92,7 +92,9 @@ def run(monkeypatch, num_envs, **settings):
     return beside.compare(core, theirs, steps, prepare=gather, **hooks)
 
 
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    "continuous", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["discrete", "continuous"]
+)
 def test_episodes_equal_the_reference(monkeypatch, continuous):
     worst, tally = run(monkeypatch, 80, continuous_actions=continuous)
     assert worst < TOLERANCE
@@ -154,6 +156,7 @@ def assert_types_uniform(kinds, count):
     assert (shares[1:] - 1 / count).abs().max() < 0.01
 
 
+@pytest.mark.slow
 def test_start_distribution():
     core = make_core(ENV, 20_000, "cpu", seed=3, num_deposits=3)
     core.reset()
@@ -166,6 +169,7 @@ def test_start_distribution():
     assert_types_uniform(core.world_state["kind"], 3)
 
 
+@pytest.mark.slow
 def test_new_treasures_are_distributed_as_at_the_start():
     core = make_core(ENV, 20_000, "cpu", seed=3, num_deposits=3)
     core.reset()

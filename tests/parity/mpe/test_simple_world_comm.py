@@ -62,7 +62,9 @@ def count_cases(world, rewards, tally):
     tally["said", int(np.argmax(world.agents[0].state.c))] += 1
 
 
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    "continuous", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["discrete", "continuous"]
+)
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, set_world, count_cases, scatter(core))
@@ -107,6 +109,7 @@ def test_spaces_equal_the_reference(variant, continuous):
     assert_spaces_match("SimpleWorldComm-v0", simple_world_comm_v3.parallel_env(**settings), **settings)
 
 
+@pytest.mark.slow
 def test_initial_states_are_distributed_as_in_the_reference():
     """Agents in [-1, 1)^2, at rest; obstacles, food and forests in [-0.9, 0.9)^2; the leader silent."""
     core, _ = make(20_000, seed=3)

@@ -101,7 +101,7 @@ CASES = {
 }
 
 
-QUICK = ("tutorial 5", "all gone", "ties")
+QUICK = ("all gone", "ties")
 """Cases of the quick tests."""
 
 

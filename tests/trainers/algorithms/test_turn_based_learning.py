@@ -10,8 +10,13 @@ from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 
 
-@pytest.mark.parametrize("engine", ["torch", "kernel"])
-@pytest.mark.parametrize("max_steps", [0, 3])
+@pytest.mark.parametrize(
+    ("max_steps", "engine"),
+    [
+        (0, "torch"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(0, "kernel"), (3, "torch"), (3, "kernel")]),
+    ],
+)
 def test_ppo_finds_the_winning_moves_of_nim(max_steps, engine, tmp_path, monkeypatch):
     """One heap of up to 7 stones, of which a move takes 1 to 3: leave a multiple of 4, also in truncated games.
 

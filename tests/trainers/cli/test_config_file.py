@@ -200,6 +200,7 @@ def test_config_of_a_run_repeats_it_bit_for_bit(file, tmp_path, capsys):
         assert_equal_checkpoints(first, other)
 
 
+@pytest.mark.slow
 def test_config_of_several_seeds_repeats_them_bit_for_bit(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(SMALL.replace("video: false\n", "num_seeds: 2\n"))
     first, second, alone = tmp_path / "first", tmp_path / "second", tmp_path / "alone"

@@ -35,7 +35,9 @@ def test_every_script_is_tested():
     assert set(ENVS) == set(SCRIPTS)
 
 
-@pytest.mark.parametrize("env_id", ENVS)
+@pytest.mark.parametrize(
+    "env_id", [pytest.param(name, marks=[pytest.mark.slow] * (name == "TagContinuous-v0")) for name in ENVS]
+)
 def test_both_sides_beat_random(env_id):
     hunters, prey, settings = ENVS[env_id]
     core = make_core(env_id, 128, "cpu", seed=0, reuse_buffers=True, **settings)

@@ -39,7 +39,7 @@ LARGE = [
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
-        *((each, GAMES // 4) for each in LARGE[:2]),
+        (LARGE[0], GAMES // 10),
         *(pytest.param(each, GAMES if each["horizon"] <= 40 else 500, marks=pytest.mark.slow) for each in LARGE),
         pytest.param({}, 200, marks=pytest.mark.slow),
     ],
