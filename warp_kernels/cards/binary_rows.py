@@ -14,6 +14,13 @@ WORD = 64
 """Bits of a word."""
 _LOW: wp.uint64 = wp.constant(wp.uint64(0xFFFFFFFF))
 _HALF: wp.uint64 = wp.constant(wp.uint64(32))
+PART = 32
+"""Bits of a part of a word; columns of a part are written together."""
+PARTS = WORD // PART
+_PART: wp.uint64 = wp.constant(wp.uint64(PART))
+_PART_MASK: wp.uint64 = wp.constant(wp.uint64((1 << PART) - 1))
+_PART_BYTES: wp.uint64 = wp.constant(wp.uint64(4 * PART))
+_ALL: wp.uint64 = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 _WORD: wp.uint64 = wp.constant(wp.uint64(WORD))
 _BYTES: wp.uint64 = wp.constant(wp.uint64(4 * WORD))  # of a word's columns
 
@@ -35,30 +42,38 @@ class Writer:
 
 
 @wp.func(inline=True)
-def _expand(address: wp.uint64, half: int, count: int):
+def _expand(address: wp.uint64, bits: int, count: int):
     """Write the lowest bits as numbers."""
     columns = wp.array(ptr=address, shape=(WORD,), dtype=float)
     index = int(0)
     while index < count:
-        columns[index] = float((half >> index) & 1)
+        columns[index] = float((bits >> index) & 1)
         index += 1
 
 
 @wp.func(inline=False)
-def _expand_word(address: wp.uint64, word: wp.uint64):
-    _expand(address, int(word & _LOW), 32)
-    _expand(address + wp.uint64(128), int(word >> _HALF), 32)
+def _expand_word(address: wp.uint64, word: wp.uint64, change: wp.uint64):
+    """Write the parts of a word that have a changed bit."""
+    part = int(0)
+    while part < PARTS:
+        if (change & _PART_MASK) != wp.uint64(0):
+            _expand(address, int(word & _PART_MASK), PART)
+        change = change >> _PART
+        word = word >> _PART
+        address = address + _PART_BYTES
+        part += 1
 
 
 @wp.func(inline=True)
-def _differs(writer: Writer):
-    """Return whether the current word must be written, and remember it."""
-    writes = bool(True)
+def _change(writer: Writer):
+    """Return the bits of the current word that must be written, and remember it."""
+    change = _ALL
     if writer.seen != wp.uint64(0):
         memory = wp.array(ptr=writer.seen, shape=(1,), dtype=wp.uint64)
-        writes = writer.is_blank == 1 or memory[0] != writer.word
+        if writer.is_blank == 0:
+            change = memory[0] ^ writer.word
         memory[0] = writer.word
-    return writes
+    return change
 
 
 @wp.func(inline=True)
@@ -67,8 +82,9 @@ def append(writer: Writer, bits: wp.uint64, count: wp.uint64):
     writer.word = writer.word | (bits << writer.fill)
     writer.fill = writer.fill + count
     if writer.fill >= _WORD:
-        if _differs(writer):
-            _expand_word(writer.row, writer.word)
+        change = _change(writer)
+        if change != wp.uint64(0):
+            _expand_word(writer.row, writer.word, change)
         writer.row = writer.row + _BYTES
         if writer.seen != wp.uint64(0):
             writer.seen = writer.seen + wp.uint64(8)
@@ -85,7 +101,7 @@ def finisher(width: int) -> Any:
     @wp.func(inline=True)
     def finish(writer: Writer):
         if wp.static(rest > 0):
-            if _differs(writer):
+            if _change(writer) != wp.uint64(0):
                 _expand(writer.row, int(writer.word & _LOW), low)
                 _expand(writer.row + wp.uint64(128), int(writer.word >> _HALF), high)
 

@@ -34,6 +34,8 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
     width, state_width = sizes.observation(observe_knowledge), sizes.global_state
     words = num_words(width)
     finish, finish_state = finisher(width), finisher(state_width)
+    every_card, card_bits = wp.constant(wp.uint64(cards)), wp.constant(wp.uint64(sizes.card_knowledge))
+    color_bits, deck_bits = wp.constant(wp.uint64(per_color)), wp.constant(wp.uint64(whole_deck))
     row_bytes, memory_bytes = wp.constant(wp.uint64(4 * width)), wp.constant(wp.uint64(8 * words))
     state_bytes = wp.constant(wp.uint64(4 * state_width))
 
@@ -89,11 +91,12 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         writer = add(writer, bits, cards)
         writer = thermometer(writer, state.information[env], tokens)
         writer = thermometer(writer, state.lives[env], lives)
-        color = int(0)
-        while color < colors:
-            writer = add(writer, state.discards[env, color], per_color)
-            color += 1
-        return writer
+        gone = wp.uint64(0)
+        color = int(colors - 1)
+        while color >= 0:
+            gone = (gone << color_bits) | wp.uint64(state.discards[env, color])
+            color -= 1
+        return append(writer, gone, deck_bits)
 
     @wp.func(inline=True)
     def last(writer: Writer, state: State, env: int, viewer: int):
@@ -112,24 +115,30 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         target = 1 << ((seat + 1 + offset) % players)
         shown = 1 << (value + wp.where(by_rank, colors, 0))
         place = 1 << wp.where(plays, choice - hand_size, choice)
-        none = actor < 0
-        writer = add(writer, wp.where(none, 0, 1 << seat), players)
-        writer = add(writer, wp.where(none, 0, kind), 4)
-        writer = add(writer, wp.where(none or not gives, 0, target), players)
-        writer = add(writer, wp.where(none or not gives, 0, shown), hinted)
-        writer = add(writer, wp.where(none or not gives, 0, state.last_hinted[env]), hand_size)
-        writer = add(writer, wp.where(none or gives, 0, place), hand_size)
-        writer = add(writer, wp.where(none or gives, 0, 1 << wp.max(state.last_card[env], 0)), cards)
-        return add(writer, wp.where(none or gives or not plays, 0, state.last_result[env]), 2)
+        shown = wp.where(gives, shown, 0)
+        first = (1 << seat) | (kind << players) | (wp.where(gives, target, 0) << (players + 4))
+        matches = wp.where(gives, state.last_hinted[env], place << hand_size)
+        card = wp.where(gives, 0, 1 << wp.max(state.last_card[env], 0))
+        result = wp.where(plays and not gives, state.last_result[env], 0)
+        if actor < 0:
+            first = int(0)
+            shown = int(0)
+            matches = int(0)
+            card = int(0)
+            result = int(0)
+        writer = add(writer, first | (shown << (2 * players + 4)), 2 * players + 4 + hinted)
+        writer = add(writer, matches, 2 * hand_size)
+        return add(writer, card | (result << cards), cards + 2)
 
     @wp.func(inline=True)
     def knowledge(writer: Writer, state: State, env: int, player: int):
         """Append the possible cards of every place of a hand, and its hinted color and rank."""
         slot = int(0)
         while slot < hand_size:
+            known = wp.uint64(state.plausible[env, player, slot])
+            known = known | (wp.uint64(state.revealed[env, player, slot]) << every_card)
             held = state.hand[env, player, slot] >= 0
-            writer = add(writer, wp.where(held, state.plausible[env, player, slot], 0), cards)
-            writer = add(writer, wp.where(held, state.revealed[env, player, slot], 0), hinted)
+            writer = append(writer, wp.where(held, known, wp.uint64(0)), card_bits)
             slot += 1
         return writer
 
