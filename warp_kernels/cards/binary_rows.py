@@ -12,17 +12,17 @@ __all__ = ["Writer", "append", "finisher", "num_words"]
 
 WORD = 64
 """Bits of a word."""
-_LOW: wp.uint64 = wp.constant(wp.uint64(0xFFFFFFFF))
-_HALF: wp.uint64 = wp.constant(wp.uint64(32))
 PART = 32
 """Bits of a part of a word; columns of a part are written together."""
 PARTS = WORD // PART
+"""Number of parts of a word."""
 _PART: wp.uint64 = wp.constant(wp.uint64(PART))
 _PART_MASK: wp.uint64 = wp.constant(wp.uint64((1 << PART) - 1))
 _PART_BYTES: wp.uint64 = wp.constant(wp.uint64(4 * PART))
 _ALL: wp.uint64 = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 _WORD: wp.uint64 = wp.constant(wp.uint64(WORD))
 _BYTES: wp.uint64 = wp.constant(wp.uint64(4 * WORD))  # of a word's columns
+_WORD_BYTES: wp.uint64 = wp.constant(wp.uint64(8))
 
 
 def num_words(width: int) -> int:
@@ -51,29 +51,30 @@ def _expand(address: wp.uint64, bits: int, count: int):
         index += 1
 
 
+@wp.func(inline=True)
+def _change(seen: wp.uint64, is_blank: int, word: wp.uint64):
+    """Return the bits of a word that must be written, and remember it."""
+    change = _ALL
+    if seen != wp.uint64(0):
+        memory = wp.array(ptr=seen, shape=(1,), dtype=wp.uint64)
+        if is_blank == 0:
+            change = memory[0] ^ word
+        memory[0] = word
+    return change
+
+
 @wp.func(inline=False)
-def _expand_word(address: wp.uint64, word: wp.uint64, change: wp.uint64):
+def _write_word(row: wp.uint64, seen: wp.uint64, is_blank: int, word: wp.uint64):
     """Write the parts of a word that have a changed bit."""
+    change = _change(seen, is_blank, word)
     part = int(0)
     while part < PARTS:
         if (change & _PART_MASK) != wp.uint64(0):
-            _expand(address, int(word & _PART_MASK), PART)
+            _expand(row, int(word & _PART_MASK), PART)
         change = change >> _PART
         word = word >> _PART
-        address = address + _PART_BYTES
+        row = row + _PART_BYTES
         part += 1
-
-
-@wp.func(inline=True)
-def _change(writer: Writer):
-    """Return the bits of the current word that must be written, and remember it."""
-    change = _ALL
-    if writer.seen != wp.uint64(0):
-        memory = wp.array(ptr=writer.seen, shape=(1,), dtype=wp.uint64)
-        if writer.is_blank == 0:
-            change = memory[0] ^ writer.word
-        memory[0] = writer.word
-    return change
 
 
 @wp.func(inline=True)
@@ -82,12 +83,10 @@ def append(writer: Writer, bits: wp.uint64, count: wp.uint64):
     writer.word = writer.word | (bits << writer.fill)
     writer.fill = writer.fill + count
     if writer.fill >= _WORD:
-        change = _change(writer)
-        if change != wp.uint64(0):
-            _expand_word(writer.row, writer.word, change)
+        _write_word(writer.row, writer.seen, writer.is_blank, writer.word)
         writer.row = writer.row + _BYTES
         if writer.seen != wp.uint64(0):
-            writer.seen = writer.seen + wp.uint64(8)
+            writer.seen = writer.seen + _WORD_BYTES
         writer.fill = writer.fill - _WORD
         writer.word = bits >> (count - writer.fill)
     return writer
@@ -96,13 +95,13 @@ def append(writer: Writer, bits: wp.uint64, count: wp.uint64):
 def finisher(width: int) -> Any:
     """Build the function ``finish(writer)``, which writes what is left of a row of this width."""
     rest = width % WORD
-    low, high = min(rest, 32), max(rest - 32, 0)
+    low, high = min(rest, PART), max(rest - PART, 0)
 
     @wp.func(inline=True)
     def finish(writer: Writer):
         if wp.static(rest > 0):
-            if _change(writer) != wp.uint64(0):
-                _expand(writer.row, int(writer.word & _LOW), low)
-                _expand(writer.row + wp.uint64(128), int(writer.word >> _HALF), high)
+            if _change(writer.seen, writer.is_blank, writer.word) != wp.uint64(0):
+                _expand(writer.row, int(writer.word & _PART_MASK), low)
+                _expand(writer.row + _PART_BYTES, int(writer.word >> _PART), high)
 
     return finish
