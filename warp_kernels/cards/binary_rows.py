@@ -8,8 +8,14 @@ from typing import Any
 
 import warp as wp
 
-__all__ = ["Writer", "append", "finisher", "num_words"]
+__all__ = ["WRITE_ALL", "WRITE_AND_REMEMBER", "WRITE_CHANGES", "Writer", "append", "finisher", "num_words"]
 
+WRITE_CHANGES: int = wp.constant(0)
+"""Mode of a writer: write parts that differ from the memory."""
+WRITE_AND_REMEMBER: int = wp.constant(1)
+"""Mode of a writer: write all parts, and remember them."""
+WRITE_ALL: int = wp.constant(2)
+"""Mode of a writer without a memory: write all parts."""
 WORD = 64
 """Bits of a word."""
 PART = 32
@@ -35,8 +41,8 @@ class Writer:
     """Position in a row, and the bits that are not written yet."""
 
     row: wp.uint64  # address of the column of the current word
-    seen: wp.uint64  # address of the current word in the memory of the row; 0: write all words
-    is_blank: int  # 1: write all words, and remember them
+    seen: wp.uint64  # address of the current word in the memory of the row, if there is one
+    mode: int  # WRITE_CHANGES, WRITE_AND_REMEMBER or WRITE_ALL
     word: wp.uint64  # bits of the current word
     fill: wp.uint64  # number of these bits
 
@@ -52,21 +58,21 @@ def _expand(address: wp.uint64, bits: int, count: int):
 
 
 @wp.func(inline=True)
-def _change(seen: wp.uint64, is_blank: int, word: wp.uint64):
+def _change(seen: wp.uint64, mode: int, word: wp.uint64):
     """Return the bits of a word that must be written, and remember it."""
     change = _ALL
-    if seen != wp.uint64(0):
+    if mode != WRITE_ALL:
         memory = wp.array(ptr=seen, shape=(1,), dtype=wp.uint64)
-        if is_blank == 0:
+        if mode == WRITE_CHANGES:
             change = memory[0] ^ word
         memory[0] = word
     return change
 
 
 @wp.func(inline=False)
-def _write_word(row: wp.uint64, seen: wp.uint64, is_blank: int, word: wp.uint64):
+def _write_word(row: wp.uint64, seen: wp.uint64, mode: int, word: wp.uint64):
     """Write the parts of a word that have a changed bit."""
-    change = _change(seen, is_blank, word)
+    change = _change(seen, mode, word)
     part = int(0)
     while part < PARTS:
         if (change & _PART_MASK) != wp.uint64(0):
@@ -83,10 +89,9 @@ def append(writer: Writer, bits: wp.uint64, count: wp.uint64):
     writer.word = writer.word | (bits << writer.fill)
     writer.fill = writer.fill + count
     if writer.fill >= _WORD:
-        _write_word(writer.row, writer.seen, writer.is_blank, writer.word)
+        _write_word(writer.row, writer.seen, writer.mode, writer.word)
         writer.row = writer.row + _BYTES
-        if writer.seen != wp.uint64(0):
-            writer.seen = writer.seen + _WORD_BYTES
+        writer.seen = writer.seen + _WORD_BYTES
         writer.fill = writer.fill - _WORD
         writer.word = bits >> (count - writer.fill)
     return writer
@@ -100,7 +105,7 @@ def finisher(width: int) -> Any:
     @wp.func(inline=True)
     def finish(writer: Writer):
         if wp.static(rest > 0):
-            if _change(writer.seen, writer.is_blank, writer.word) != wp.uint64(0):
+            if _change(writer.seen, writer.mode, writer.word) != wp.uint64(0):
                 _expand(writer.row, int(writer.word & _PART_MASK), low)
                 _expand(writer.row + _PART_BYTES, int(writer.word >> _PART), high)
 

@@ -8,11 +8,30 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.cards.binary_rows import Writer, append, finisher, num_words
+from warp_kernels.cards.binary_rows import WRITE_ALL, Writer, append, finisher, num_words
 from warp_kernels.cards.hanabi_sizes import Sizes
 from warp_kernels.episode import IO
 
 __all__ = ["observation"]
+
+
+@wp.struct
+class Table:
+    """What is on the table of a world: addresses of arrays, and numbers."""
+
+    hand: wp.uint64  # (P, H), as the next two; see State
+    plausible: wp.uint64
+    revealed: wp.uint64
+    fireworks: wp.uint64  # (C,), as the next one
+    discards: wp.uint64
+    left: int  # cards in the deck
+    information: int
+    lives: int
+    last_player: int
+    last_action: int
+    last_card: int
+    last_hinted: int
+    last_result: int
 
 
 def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool) -> tuple[Any, Any, Any]:
@@ -32,12 +51,33 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
     tokens, lives = sizes.information_tokens, sizes.life_tokens
     hinted, color_hints = colors + ranks, (players - 1) * colors
     width, state_width = sizes.observation(observe_knowledge), sizes.global_state
-    words = num_words(width)
+    words, knows = num_words(width), int(observe_knowledge)
     finish, finish_state = finisher(width), finisher(state_width)
     every_card, card_bits = wp.constant(wp.uint64(cards)), wp.constant(wp.uint64(sizes.card_knowledge))
     color_bits, deck_bits = wp.constant(wp.uint64(per_color)), wp.constant(wp.uint64(whole_deck))
+    hands_bytes, colors_bytes = wp.constant(wp.uint64(4 * players * hand_size)), wp.constant(wp.uint64(4 * colors))
     row_bytes, memory_bytes = wp.constant(wp.uint64(4 * width)), wp.constant(wp.uint64(8 * words))
     state_bytes = wp.constant(wp.uint64(4 * state_width))
+
+    @wp.func(inline=True)
+    def table_of(state: State, env: int):
+        table = Table()
+        hands = wp.uint64(env) * hands_bytes
+        table.hand = state.hand.ptr + hands
+        table.plausible = state.plausible.ptr + hands
+        table.revealed = state.revealed.ptr + hands
+        piles = wp.uint64(env) * colors_bytes
+        table.fireworks = state.fireworks.ptr + piles
+        table.discards = state.discards.ptr + piles
+        table.left = whole_deck - state.dealt[env]
+        table.information = state.information[env]
+        table.lives = state.lives[env]
+        table.last_player = state.last_player[env]
+        table.last_action = state.last_action[env]
+        table.last_card = state.last_card[env]
+        table.last_hinted = state.last_hinted[env]
+        table.last_result = state.last_result[env]
+        return table
 
     # ---------------------------------------------------------------- sections
 
@@ -59,50 +99,54 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return writer
 
     @wp.func(inline=True)
-    def hand(writer: Writer, state: State, env: int, player: int):
+    def hand(writer: Writer, table: Table, player: int):
         """Append the cards of a player."""
+        hands = wp.array(ptr=table.hand, shape=(players, hand_size), dtype=int)
         slot = int(0)
         while slot < hand_size:
-            card = state.hand[env, player, slot]
+            card = hands[player, slot]
             writer = add(writer, wp.where(card >= 0, 1 << wp.max(card, 0), 0), cards)
             slot += 1
         return writer
 
     @wp.func(inline=True)
-    def missing(writer: Writer, state: State, env: int, viewer: int):
+    def missing(writer: Writer, table: Table, viewer: int):
         """Append which players have no full hand, the viewer first."""
+        hands = wp.array(ptr=table.hand, shape=(players, hand_size), dtype=int)
         bits = int(0)
         offset = int(0)
         while offset < players:
-            empty = state.hand[env, (viewer + offset) % players, hand_size - 1] < 0
+            empty = hands[(viewer + offset) % players, hand_size - 1] < 0
             bits = bits | (int(empty) << offset)
             offset += 1
         return add(writer, bits, players)
 
     @wp.func(inline=True)
-    def board(writer: Writer, state: State, env: int):
+    def board(writer: Writer, table: Table):
         """Append cards left in the deck, fireworks, tokens and discards."""
-        writer = thermometer(writer, whole_deck - state.dealt[env], drawn)
+        fireworks = wp.array(ptr=table.fireworks, shape=(colors,), dtype=int)
+        discards = wp.array(ptr=table.discards, shape=(colors,), dtype=int)
+        writer = thermometer(writer, table.left, drawn)
         bits = int(0)
         color = int(0)
         while color < colors:
-            bits = bits | ((1 << state.fireworks[env, color]) >> 1) << (color * ranks)
+            bits = bits | ((1 << fireworks[color]) >> 1) << (color * ranks)
             color += 1
         writer = add(writer, bits, cards)
-        writer = thermometer(writer, state.information[env], tokens)
-        writer = thermometer(writer, state.lives[env], lives)
+        writer = thermometer(writer, table.information, tokens)
+        writer = thermometer(writer, table.lives, lives)
         gone = wp.uint64(0)
         color = int(colors - 1)
         while color >= 0:
-            gone = (gone << color_bits) | wp.uint64(state.discards[env, color])
+            gone = (gone << color_bits) | wp.uint64(discards[color])
             color -= 1
         return append(writer, gone, deck_bits)
 
     @wp.func(inline=True)
-    def last(writer: Writer, state: State, env: int, viewer: int):
+    def last(writer: Writer, table: Table, viewer: int):
         """Append the last action, with seats from the viewer."""
-        actor = state.last_player[env]
-        choice = state.last_action[env]
+        actor = table.last_player
+        choice = table.last_action
         seat = (actor - viewer + players) % players
         hint = wp.max(choice - 2 * hand_size, 0)
         by_rank = hint >= color_hints
@@ -117,9 +161,9 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         place = 1 << wp.where(plays, choice - hand_size, choice)
         shown = wp.where(gives, shown, 0)
         first = (1 << seat) | (kind << players) | (wp.where(gives, target, 0) << (players + 4))
-        matches = wp.where(gives, state.last_hinted[env], place << hand_size)
-        card = wp.where(gives, 0, 1 << wp.max(state.last_card[env], 0))
-        result = wp.where(plays and not gives, state.last_result[env], 0)
+        matches = wp.where(gives, table.last_hinted, place << hand_size)
+        card = wp.where(gives, 0, 1 << wp.max(table.last_card, 0))
+        result = wp.where(plays and not gives, table.last_result, 0)
         if actor < 0:
             first = int(0)
             shown = int(0)
@@ -131,18 +175,38 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return add(writer, card | (result << cards), cards + 2)
 
     @wp.func(inline=True)
-    def knowledge(writer: Writer, state: State, env: int, player: int):
+    def knowledge(writer: Writer, table: Table, player: int):
         """Append the possible cards of every place of a hand, and its hinted color and rank."""
+        hands = wp.array(ptr=table.hand, shape=(players, hand_size), dtype=int)
+        plausible = wp.array(ptr=table.plausible, shape=(players, hand_size), dtype=int)
+        revealed = wp.array(ptr=table.revealed, shape=(players, hand_size), dtype=int)
         slot = int(0)
         while slot < hand_size:
-            known = wp.uint64(state.plausible[env, player, slot])
-            known = known | (wp.uint64(state.revealed[env, player, slot]) << every_card)
-            held = state.hand[env, player, slot] >= 0
+            known = wp.uint64(plausible[player, slot])
+            known = known | (wp.uint64(revealed[player, slot]) << every_card)
+            held = hands[player, slot] >= 0
             writer = append(writer, wp.where(held, known, wp.uint64(0)), card_bits)
             slot += 1
         return writer
 
     # ---------------------------------------------------------------- rows
+
+    @wp.func(inline=False)
+    def write_row(writer: Writer, table: Table, viewer: int, first: int, knows: int):
+        """Append the hands from seat ``first`` on, full hands, board, last action and knowledge; return the writer."""
+        offset = int(first)
+        while offset < players:
+            writer = hand(writer, table, (viewer + offset) % players)
+            offset += 1
+        writer = missing(writer, table, viewer)
+        writer = board(writer, table)
+        writer = last(writer, table, viewer)
+        if knows == 1:
+            offset = int(0)
+            while offset < players:
+                writer = knowledge(writer, table, (viewer + offset) % players)
+                offset += 1
+        return writer
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -151,21 +215,9 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         writer = Writer()
         writer.row = io.obs.ptr + row * row_bytes
         writer.seen = state.seen.ptr + row * memory_bytes
-        writer.is_blank = state.is_blank[env, agent]
+        writer.mode = state.is_blank[env, agent]
         state.is_blank[env, agent] = 0
-        offset = int(1)
-        while offset < players:
-            writer = hand(writer, state, env, (agent + offset) % players)
-            offset += 1
-        writer = missing(writer, state, env, agent)
-        writer = board(writer, state, env)
-        writer = last(writer, state, env, agent)
-        if wp.static(observe_knowledge):
-            offset = int(0)
-            while offset < players:
-                writer = knowledge(writer, state, env, (agent + offset) % players)
-                offset += 1
-        finish(writer)
+        finish(write_row(writer, table_of(state, env), agent, 1, knows))
 
     @wp.func(inline=True)
     def forget(params: Params, state: State, env: int, agent: int):
@@ -178,18 +230,8 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         if agent == 0:
             writer = Writer()
             writer.row = io.global_state.ptr + wp.uint64(env) * state_bytes
-            player = int(0)
-            while player < players:
-                writer = hand(writer, state, env, player)
-                player += 1
-            writer = missing(writer, state, env, 0)
-            writer = board(writer, state, env)
-            writer = last(writer, state, env, 0)
-            player = int(0)
-            while player < players:
-                writer = knowledge(writer, state, env, player)
-                player += 1
-            writer = add(writer, 1 << state.mover[env], players)
-            finish_state(writer)
+            writer.mode = WRITE_ALL
+            writer = write_row(writer, table_of(state, env), 0, 0, 1)
+            finish_state(add(writer, 1 << state.mover[env], players))
 
     return observe, forget, global_state
