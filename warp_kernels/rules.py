@@ -60,6 +60,7 @@ class Rules:
     continuous: bool  # actions are boxes (io.control), not choices (io.choice)
     phases: tuple[Phase, ...]  # phases of a step, in order
     observe: Any  # agent phase that writes the agent's row of io.obs, io.action_mask, io.to_move and its own memory
+    forget: Any = None  # f(params, state, env, agent): observe, which writes only changes, writes the next row in full
     observe_slot: Any = None  # f(params, state, io, env, agent, slot): part of the row of observe; all parts equal it
     observe_slots: int = 0  # number of those parts S; part s writes the columns s, S + s, 2 S + s, ...
     legal: Any = None  # agent phase that writes io.action_mask and io.to_move; observe then writes only io.obs

@@ -1,6 +1,8 @@
 """Torch tensors and Warp structs over the same memory."""
 
+import contextlib
 import math
+import mmap
 import os
 from collections.abc import Collection
 from typing import Any
@@ -22,6 +24,9 @@ __all__ = [
     "params_tensor",
     "view",
 ]
+
+HUGE_PAGE = 1 << 21
+"""Size of a huge page [bytes]; smaller tensors need none."""
 
 LESS = "use fewer worlds or agents, or observations of less"  # the hint of messages about memory
 
@@ -77,13 +82,29 @@ def allocate(
     tensors = {}
     for name, ndim, order, scalar, minor, short in planned:
         try:
-            tensor = torch.zeros(order, dtype=scalar, device=device)
+            tensor = _zeros(order, scalar, device)
         except RuntimeError as error:  # torch is out of memory
             if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
                 raise  # the error of an earlier kernel, reported here first
             raise short from error
         tensors[name] = tensor.movedim(ndim - 1, 0) if minor else tensor
     return tensors
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return a zeroed tensor; large ones on a CPU are on huge pages, where Linux has them.
+
+    Worlds of a large batch are on pages of their own. With pages of 4 KiB their addresses would not fit the caches of
+    the page table.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    advice = getattr(mmap, "MADV_HUGEPAGE", None)
+    if device.type != "cpu" or size < HUGE_PAGE or advice is None:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        region.madvise(advice)
+    return torch.frombuffer(region, dtype=dtype, count=math.prod(shape)).view(shape)
 
 
 def memory(device: torch.device) -> float:

@@ -9,12 +9,14 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.cards.hanabi_encoding import encoding
+from warp_kernels.cards.binary_rows import num_words
+from warp_kernels.cards.hanabi_observation import observation
 from warp_kernels.cards.hanabi_sizes import Sizes
 from warp_kernels.episode import IO
+from warp_kernels.framework.dense_state import dense_state
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["Params", "State", "rules"]
+__all__ = ["DENSE", "Params", "State", "rules"]
 
 
 @wp.struct
@@ -45,6 +47,12 @@ class State:
     last_card: wp.array(dtype=int)  # (E,) card that the last action played or discarded; -1: none
     last_hinted: wp.array(dtype=int)  # (E,) bit h: the last action, a hint, matches the card in place h
     last_result: wp.array(dtype=int)  # (E,) of the last play or discard: 1 if it scored, plus 2 if it returned a token
+    seen: wp.array3d(dtype=wp.uint64)  # (E, P, ceil(D / 64)) last observation as a string of bits
+    is_blank: wp.array2d(dtype=int)  # (E, P) 1: the player's next observation is written in full
+
+
+DENSE = ("deck", "hand", "plausible", "revealed", "fireworks", "discards", "seen", "is_blank")
+"""Fields of State that kernels view with constant sizes."""
 
 
 @cache
@@ -65,11 +73,7 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
     every_card = (1 << cards) - 1
     one_color = (1 << ranks) - 1  # cards of color 0
     one_rank = sum(1 << (color * ranks) for color in range(colors))  # cards of rank 0
-    write_hand, write_missing, write_public, write_knowledge = encoding(sizes, State)
-    hand_width, knowledge_width = hand_size * cards, hand_size * sizes.card_knowledge
-    hands_end = players * hand_width
-    width, state_width = sizes.observation(observe_knowledge), sizes.global_state
-    public_width = sizes.board + whole_deck + sizes.last_action
+    observe, forget, global_state = observation(Params, State, sizes, observe_knowledge)
 
     @wp.func(inline=True)
     def deal(state: State, env: int, player: int, slot: int):
@@ -231,43 +235,6 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
                 offset += 1
 
     @wp.func(inline=True)
-    def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the hands of the others, full hands, board, discards, last action and knowledge; own seat first."""
-        rows = wp.array(ptr=io.obs.ptr, shape=(io.obs.shape[0], players, width), dtype=float)
-        column = int(0)
-        offset = int(1)
-        while offset < players:
-            write_hand(state, rows, env, agent, (agent + offset) % players, column)
-            column += hand_width
-            offset += 1
-        offset = int(0)
-        while offset < players:
-            write_missing(state, rows, env, agent, (agent + offset) % players, column)
-            column += 1
-            offset += 1
-        write_public(state, rows, env, agent, agent, column)
-        if wp.static(observe_knowledge):
-            column += public_width
-            offset = int(0)
-            while offset < players:
-                write_knowledge(state, rows, env, agent, (agent + offset) % players, column)
-                column += knowledge_width
-                offset += 1
-
-    @wp.func(inline=True)
-    def whole(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the agent's hand and knowledge, and agent 0 also what all players see, from seat 0."""
-        rows = wp.array(ptr=io.global_state.ptr, shape=(io.global_state.shape[0], 1, state_width), dtype=float)
-        public = hands_end + players
-        write_hand(state, rows, env, 0, agent, agent * hand_width)
-        write_missing(state, rows, env, 0, agent, hands_end + agent)
-        if agent == 0:
-            write_public(state, rows, env, 0, 0, public)
-        known = public + public_width
-        write_knowledge(state, rows, env, 0, agent, known + agent * knowledge_width)
-        rows[env, 0, known + players * knowledge_width + agent] = wp.where(state.mover[env] == agent, 1.0, 0.0)
-
-    @wp.func(inline=True)
     def stake(params: Params, state: State, env: int, agent: int):
         """Return the loss of all players by an illegal action: the score, as with the last life token."""
         return wp.where(params.keep_score == 0, total(state, env), 0)
@@ -319,6 +286,10 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
         state.last_hinted[env] = 0
         state.last_result[env] = 0
 
+    hands = dict.fromkeys(("hand", "plausible", "revealed"), (players, hand_size))
+    per_color = dict.fromkeys(("fireworks", "discards"), (colors,))
+    words = num_words(sizes.observation(observe_knowledge))
+    tails = hands | per_color | {"deck": (whole_deck,), "seen": (players, words), "is_blank": (players,)}
     return Rules(
         key=f"hanabi {sizes} {observe_knowledge} {seer}",
         params=Params,
@@ -328,9 +299,11 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
         continuous=False,
         phases=(world_phase(act),),
         observe=observe,
+        forget=forget,
         legal=legal,
         reset=reset,
-        global_state=whole,
+        global_state=global_state,
+        relayout=dense_state(State, tails),
         masked=True,
         turn_based=True,
         stake=stake,

@@ -6,21 +6,13 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
+from warp_kernels.framework.copying import copy_numbers
 from warp_kernels.framework.policies import Acting, Policies, PolicyKind, Trace
 from warp_kernels.networks.activations import vector
 from warp_kernels.networks.heads import distribution_of
 from warp_kernels.rules import Rules
 
 __all__ = ["keep_inputs", "prepare_of", "wait_of", "write_of"]
-
-
-@wp.func_native("""
-    const wp::float32* __restrict__ read = (const wp::float32*)source;
-    wp::float32* __restrict__ write = (wp::float32*)target;
-    for (int i = 0; i < count; ++i) write[i] = read[i];
-""")
-def _copy_numbers(source: wp.uint64, target: wp.uint64, count: int):
-    """Copy adjacent float32, which loops over the columns of Warp's arrays do one by one on a CPU."""
 
 
 def keep_inputs(rules: Rules) -> Any:
@@ -31,7 +23,7 @@ def keep_inputs(rules: Rules) -> Any:
     def keep(io: IO, trace: Trace, t: int, env: int, agent: int):
         width = io.obs.shape[2]
         row = env * io.obs.shape[1] + agent
-        _copy_numbers(
+        copy_numbers(
             io.obs.ptr + wp.uint64(4) * wp.uint64(row) * wp.uint64(width),
             trace.obs.ptr + wp.uint64(4) * wp.uint64(t * io.obs.shape[0] * io.obs.shape[1] + row) * wp.uint64(width),
             width,

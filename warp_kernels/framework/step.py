@@ -7,6 +7,7 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
+from warp_kernels.framework.copying import copy_numbers
 from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
 __all__ = ["MAX_UNROLLED_AGENTS", "Parts", "step_phases"]
@@ -46,6 +47,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     advance = episode.advance_clock_in_turns if allow_illegal else episode.advance_clock
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
+    forget, has_forget = rules.forget, rules.forget is not None
     has_legal, has_stake, shared_stake = legal is not None, stake is not None, rules.shared_stake
 
     @wp.func(inline=True)
@@ -119,6 +121,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     def look_last(params: Params, state: State, io: IO, env: int, agent: int):
         """Observe into io.final_obs."""
         io.obs = io.final_obs  # in this function's copy of the struct
+        if wp.static(has_forget):
+            forget(params, state, env, agent)
         look(params, state, io, env, agent)
 
     @wp.func(inline=True)
@@ -169,10 +173,9 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
                 if wp.static(without_observation):  # not observed in this step
                     look_last(params, state, io, env, agent)
                 else:
-                    column = int(io.obs.shape[2]) - 1
-                    while column >= 0:
-                        io.final_obs[env, agent, column] = io.obs[env, agent, column]
-                        column -= 1
+                    width = io.obs.shape[2]
+                    start = wp.uint64(4) * wp.uint64(env * num_agents + agent) * wp.uint64(width)
+                    copy_numbers(io.obs.ptr + start, io.final_obs.ptr + start, width)
 
     @wp.func(inline=True)
     def renew(io: IO, env: int):
@@ -228,6 +231,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
         if io.restart[env]:
             io.alive[env, agent] = True
             io.running_return[env, agent] = 0.0
+            if wp.static(has_forget):
+                forget(params, state, env, agent)
             if wp.static(has_start_agent):
                 start_agent(params, state, env, agent, episode.start_stream(io, env))
 

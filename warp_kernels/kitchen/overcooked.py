@@ -5,12 +5,11 @@ counters beside a floor cell; only they hold items.
 """
 
 from functools import cache
-from typing import Any
 
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.generated_source import compiled
+from warp_kernels.framework.dense_state import dense_state
 from warp_kernels.kitchen import overcooked_observation, overcooked_start
 from warp_kernels.kitchen.overcooked_items import (
     COUNTER,
@@ -46,7 +45,6 @@ __all__ = [
     "WEST",
     "Params",
     "State",
-    "relayout",
     "rules",
 ]
 
@@ -118,19 +116,6 @@ SCRATCH = ("num_changed", "changed", "was_player")
 """Fields of State that carry nothing to the next step."""
 
 
-def relayout(num_cells: int, num_surfaces: int) -> Any:
-    """Build ``Rules.relayout``: fields of State per player and surface, and tables, with constant sizes."""
-    per_surface = ("item", "seen_item", "changed")
-    sizes = {name: ("n", num_surfaces if name in per_surface else NUM_PLAYERS) for name in DENSE}
-    sizes |= {"terrain": (1, num_cells), "cook_time": (1, NUM_RECIPES), "value": (1, NUM_RECIPES)}
-    lines = [
-        f"state.{name} = wp.array(ptr=state.{name}.ptr, shape=({rows}, {columns}), "
-        f"dtype={'float' if name in ('sparse', 'shaped', 'value') else 'int'})"
-        for name, (rows, columns) in sizes.items()
-    ]
-    return compiled("dense", "state: State, n: int", [*lines, "return state"], {"State": State})
-
-
 @cache
 def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_first: bool) -> Rules:
     """Build the rules.
@@ -143,7 +128,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         channels_first: Observe (26, width, height) instead of (width, height, 26).
     """
     num_cells = width * height
-    note_changes, observe, global_state = overcooked_observation.observation(
+    note_changes, observe, forget, global_state = overcooked_observation.observation(
         Params, State, width, height, num_surfaces, num_pots, channels_first
     )
 
@@ -283,6 +268,9 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         io.reward[env, 0] = served + params.reward_shaping_factor * state.shaped[env, 0]
         io.reward[env, 1] = served + params.reward_shaping_factor * state.shaped[env, 1]
 
+    per_surface = ("item", "seen_item", "changed")
+    tails = {name: (num_surfaces if name in per_surface else NUM_PLAYERS,) for name in DENSE}
+    tables = {"terrain": (num_cells,), "cook_time": (NUM_RECIPES,), "value": (NUM_RECIPES,)}
     reset, reset_agent = overcooked_start.start(Params, State, num_surfaces, num_pots)
     return Rules(
         key=f"overcooked {width} {height} {num_surfaces} {num_pots} {channels_first}",
@@ -293,9 +281,10 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         continuous=False,
         phases=(world_phase(play),),
         observe=observe,
+        forget=forget,
         reset=reset,
         reset_agent=reset_agent,
-        relayout=relayout(num_cells, num_surfaces),
+        relayout=dense_state(State, tails | tables, tables),
         global_state=global_state,
         num_choices=NUM_ACTIONS,
         max_unroll=1,  # unrolled, it compiles for a quarter longer, and steps no faster

@@ -34,8 +34,8 @@ _NOT_FACING: int = wp.constant(~(3 << 12))  # bits of a player except for its or
 
 def observation(
     params: type, state: type, width: int, height: int, num_surfaces: int, num_pots: int, channels_first: bool
-) -> tuple[Any, Any, Any]:
-    """Build the observation of an agent and the global state.
+) -> tuple[Any, Any, Any, Any]:
+    """Build the observation of an agent, the function that makes it write everything, and the global state.
 
     State remembers in ``seen_*`` what the rows of ``io.obs`` show. At the end of the rules of a step, ``note_changes``
     compares State with it, and ``observe`` writes only the cells of surfaces and players that differ.
@@ -223,6 +223,11 @@ def observation(
         state.seen_urgent[env, agent] = urgent
 
     @wp.func(inline=True)
+    def forget(params: Params, state: State, env: int, agent: int):
+        """Let the next observation write everything."""
+        state.is_blank[env, agent] = 1
+
+    @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the layers as player 0 observes them, then the time."""
         if agent == 0:
@@ -230,4 +235,4 @@ def observation(
             put_all(row, state, env, 0, is_urgent(io, env))
             row[size] = float(io.step[env]) / float(wp.max(io.max_steps, 1))
 
-    return note_changes, observe, global_state
+    return note_changes, observe, forget, global_state

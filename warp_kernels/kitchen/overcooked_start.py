@@ -56,7 +56,7 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
 
     @wp.func(inline=True)
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
-        """Turn the player north and fill its hands; its next observation is written in full."""
+        """Turn the player north and fill its hands."""
         state.facing[env, agent] = 0
         held = int(0)
         word = philox.bits(rng, agent, philox.RESET, 0)
@@ -66,6 +66,5 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             held = wp.where(kind < 0.2, DISH, held)
         state.held[env, agent] = held
         state.seen_player[env, agent] = figure(state.place[env, agent], 0, held)
-        state.is_blank[env, agent] = 1
 
     return reset, reset_agent

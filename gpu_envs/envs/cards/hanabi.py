@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
 from gpu_envs.envs.cards.hanabi_table import draw
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from warp_kernels.cards import hanabi
+from warp_kernels.cards.binary_rows import num_words
 from warp_kernels.cards.hanabi_sizes import Sizes
 
 __all__ = ["MAX_TOKENS", "OBSERVATION_TYPES", "Config", "build", "draw", "original_settings"]
@@ -111,7 +112,10 @@ def build(config: Config) -> EnvDefinition:
             "last_card": integers((), -1, cards - 1),
             "last_hinted": integers((), 0, 2**sizes.hand_size - 1),
             "last_result": integers((), 0, 3),
+            "seen": any_bits((players, num_words(width))),
+            "is_blank": index((players,), 2),
         },
+        dense=hanabi.DENSE,
         global_state_size=sizes.global_state,
         max_episode_steps=sizes.most_turns,  # no game is longer
         time_limit_terminates=True,
