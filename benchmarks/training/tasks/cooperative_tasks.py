@@ -55,7 +55,6 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         (Goal("return robot", 18.0, greedy=False), Goal("return robot", "random", greedy=False)),
         "chosen",
         _RWARE,
-        seeds=1,
     ),
     TrainingTask(
         "overcooked-ippo",
@@ -80,7 +79,6 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
             "chosen",
             source,
-            seeds=1,
             zoo=False,
         )
         for name, env, goals, source in (

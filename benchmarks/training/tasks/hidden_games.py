@@ -37,7 +37,6 @@ HIDDEN_GAMES: Sequence[TrainingTask] = tuple(
         tuple(Goal(f"return {of}", "random", playing=(policy,), greedy=False) for policy, of in returns.items()),
         "chosen",
         source,
-        seeds=1,
         zoo=False,
     )
     for name, env_id, returns, source in _GAMES
