@@ -10,8 +10,12 @@ _LBF = (
     "the heuristic H4 of lbforaging, the best with H2"
 )
 _RWARE = (
-    "both robots together (rware-tiny-2ag) make at least 18 deliveries in 500 steps. Random robots make nearly none. "
-    "The scripted ones make more, since they see the whole warehouse and not only the cells around them"
+    "deliveries of both robots together in 500 steps (rware-tiny-2ag), after 8 million steps. EPyMARL's "
+    "MAPPO reaches about 17.4 on rware after 20 million steps, read from the plot of tiny-2ag in the README of Mava "
+    "(InstaDeep, commit 57c8e64). Mava's own MAPPO reaches about 16 on Jumanji's warehouse, where a collision ends the "
+    "episode, and 19.5 where robots pass through each other. EPyMARL's IPPO reaches about 1 (Mava's "
+    "docs/jumanji_rware_comparison.md). The scripted robots make more, since they see the whole warehouse and not only "
+    "the cells around them"
 )
 _COOK = "Overcooked-v0 --env-arg old_dynamics=True --env-arg reward_shaping_factor=1.0"
 _COOKED = (
@@ -26,6 +30,11 @@ _POINTS = (
     "Hanabi-Small of the Hanabi Learning Environment: at most 10 points, which both players get, so at most 20. It has "
     "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
     "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
+)
+_FULL = (
+    "the game of 25 points for two players. The bar is IPPO in JAX on JaxMARL 0.2.0's Hanabi after as many steps, with "
+    "the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, for 122 updates and not 7. "
+    "Published results need far more: JaxMARL trains for 10 billion steps. Both players receive the points"
 )
 _RIDDLE = (
     "intervals must lie apart from random play's. For three prisoners together the best policy found that ignores the "
@@ -52,8 +61,11 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "warehouse-ippo",
         f"RobotWarehouse-v0 --algorithm ippo {NO_TABLE}",
-        (Goal("return robot", 18.0, greedy=False), Goal("return robot", "random", greedy=False)),
-        "chosen",
+        (
+            Goal("return robot", 17.5, greedy=False),
+            Goal("return robot", "random", greedy=False, origin="chosen"),
+        ),
+        "published",
         _RWARE,
     ),
     TrainingTask(
@@ -71,6 +83,16 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "chosen",
         _POINTS,
         zoo=False,
+        variant="of 10 points",
+    ),
+    TrainingTask(
+        "hanabi-full-ippo",
+        f"Hanabi-v0 --algorithm ippo --total-steps 1000000 {NO_TABLE}",
+        (Goal("return player", "jaxmarl hanabi", greedy=False),),
+        "measured",
+        _FULL,
+        zoo=False,
+        variant="of 25 points",
     ),
     *(
         TrainingTask(
@@ -80,6 +102,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             "chosen",
             source,
             zoo=False,
+            variant="with shared rewards" if "shared" in name else "",
         )
         for name, env, goals, source in (
             ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
