@@ -37,10 +37,10 @@ _FULL = (
     "Published results need far more: JaxMARL trains for 10 billion steps. Both players receive the points"
 )
 _RIDDLE = (
-    "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after as many steps. "
-    "Its networks have no memory. The other threshold is the best policy found that ignores the lamp: 1.605 for three "
-    "prisoners together, over all 729 sequences. A policy with the lamp gets 2.222, as much as one that knows all visits "
-    "(`python -m benchmarks.training.tasks.switch_riddle_search 40`)"
+    "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after as many "
+    "steps. Its networks have no memory. The other threshold is the best policy found that ignores the lamp: 1.605 for "
+    "three prisoners together, over all 729 sequences. A policy with the lamp gets up to 2.222, which is the return of "
+    "one that knows all visits (`python -m benchmarks.training.tasks.switch_riddle_search 60`)"
 )
 _COINS = (
     "both players together; taking every coin gives about 0, since half of the coins have the other color and each of "
