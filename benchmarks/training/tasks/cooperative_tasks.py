@@ -98,6 +98,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         (Goal("return player", "jaxmarl hanabi", greedy=False),),
         "measured",
         _FULL,
+        seeds=1,
         zoo=False,
         variant="of 25 points",
     ),

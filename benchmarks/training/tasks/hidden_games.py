@@ -6,31 +6,39 @@ from benchmarks.training.tasks.training_task import NO_TABLE, Goal, TrainingTask
 
 _BY_CROSS_PLAY = (
     "cross-play: each side against random opponents, since the return of self-play is about 0 or that of the side that "
-    "moves first. The bar is that of OpenSpiel's own DQN on its own game after as many steps, with the settings of its "
-    "example dqn_breakthrough_pytorch.py, and the other threshold is random play"
+    "moves first"
+)
+_RANDOM = f"{_BY_CROSS_PLAY}. The intervals must lie apart from random play's"
+_DQN = (
+    f"{_BY_CROSS_PLAY}. The bar is OpenSpiel's own DQN in self-play on its own game after as many steps, with the "
+    "settings of its example dqn_breakthrough_pytorch.py. Its agents explore with a probability above 0.9 in so few "
+    "steps, so that each learns against nearly random opponents. The other threshold is random play"
+)
+_EXPLOITABILITY = (
+    ". Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in this game and measure exploitability"
 )
 _GAMES: Sequence[tuple[str, str, str, dict[str, str]]] = (
     ("liars-dice", "LiarsDice-v0", "liars_dice", {"player_0": "player_0", "player_1": "player_1"}),
-    ("goofspiel", "Goofspiel-v0", "goofspiel", {"player_0": "player_0", "player_1": "player_1"}),
-    ("phantom-tic-tac-toe", "PhantomTicTacToe-v0", "phantom_ttt", {"cross_0": "cross", "nought_0": "nought"}),
+    ("goofspiel", "Goofspiel-v0", "", {"player_0": "player_0", "player_1": "player_1"}),
+    ("phantom-tic-tac-toe", "PhantomTicTacToe-v0", "", {"cross_0": "cross", "nought_0": "nought"}),
     ("dark-hex", "DarkHex-v0", "dark_hex", {"black_0": "black", "white_0": "white"}),
-    ("oshi-zumo", "OshiZumo-v0", "oshi_zumo", {"left_0": "left", "right_0": "right"}),
-    ("markov-soccer", "MarkovSoccer-v0", "markov_soccer", {"a_0": "a", "b_0": "b"}),
+    ("oshi-zumo", "OshiZumo-v0", "", {"left_0": "left", "right_0": "right"}),
+    ("markov-soccer", "MarkovSoccer-v0", "", {"a_0": "a", "b_0": "b"}),
 )
-"""Names of tasks, environments and OpenSpiel's games, and names of returns by policy in the order of seats."""
+"""Names of tasks, environments, OpenSpiel's games whose DQN is a bar, and returns by policy in the order of seats."""
 
 
-def _goals(game: str, returns: dict[str, str]) -> tuple[Goal, ...]:
-    """Return the goals of each seat against random opponents: OpenSpiel's DQN, and random play."""
-    return tuple(
+def _task(name: str, env_id: str, game: str, returns: dict[str, str]) -> TrainingTask:
+    """Return a task whose goals are the returns of each seat against random opponents."""
+    goals = tuple(
         Goal(f"return {of}", bound, playing=(policy,), greedy=False, origin=origin)
         for seat, (policy, of) in enumerate(returns.items())
-        for bound, origin in ((f"openspiel {game} {seat}", None), ("random", "chosen"))
+        for bound, origin in (((f"openspiel {game} {seat}", "measured"),) if game else ()) + (("random", "chosen"),)
     )
+    source = (_DQN if game else _RANDOM) + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
+    origin, seeds = ("measured", 3) if game else ("chosen", 1)
+    return TrainingTask(f"{name}-ppo", f"{env_id} {NO_TABLE}", goals, origin, source, seeds=seeds, zoo=False)
 
 
-HIDDEN_GAMES: Sequence[TrainingTask] = tuple(
-    TrainingTask(f"{name}-ppo", f"{env_id} {NO_TABLE}", _goals(game, returns), "measured", _BY_CROSS_PLAY, zoo=False)
-    for name, env_id, game, returns in _GAMES
-)
+HIDDEN_GAMES: Sequence[TrainingTask] = tuple(_task(*game) for game in _GAMES)
 """All tasks of the module."""
