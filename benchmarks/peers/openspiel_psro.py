@@ -48,6 +48,15 @@ def load() -> tuple[Any, Any, Any]:
     return psro_v2, best_response_oracle.BestResponseOracle, (rl_oracle.RLOracle, rl_policy.DQNPolicy)
 
 
+def load_dqn() -> ModuleType:
+    """Return the module of OpenSpiel's DQN in PyTorch, with `load`'s substitute for dm-tree."""
+    tree = ModuleType("tree")
+    tree.__dict__.update(map_structure=torch.utils._pytree.tree_map)
+    with _there({"tree": tree}):
+        from open_spiel.python.pytorch import dqn
+    return dqn
+
+
 @contextlib.contextmanager
 def _there(modules: dict[str, ModuleType]) -> Iterator[None]:
     """Make stub modules importable within the block for packages that are not installed."""

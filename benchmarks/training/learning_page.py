@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.training import tag_cross_play_section
+from benchmarks.training import baselines, tag_cross_play_section
 from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from gpu_envs.definition import registry
 from gpu_envs.rendering.palette import PALETTE, role_colors
@@ -59,6 +59,7 @@ def title(task: TrainingTask) -> str:
     if "--num-actors" in words:
         count = words[words.index("--num-actors") + 1]
         text += f" with {count} actor{'s' * (count != '1')}"
+    text += f" {task.variant}" if task.variant else ""
     return text[0].upper() + text[1:]
 
 
@@ -145,13 +146,9 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     ]
     if task.zoo:
         lines += [f"The policies of seed 0 are in the package: `gpu-envs eval zoo:{task.name}`.", ""]
-    for bound in {goal.bound for goal in task.goals if str(goal.bound).startswith("jaxmarl")}:
-        theirs = results[str(bound).replace(" ", "-")]
-        returns = ", ".join(f"{value:.2f}" for value in theirs["returns"])
-        lines += [
-            f"JaxMARL's returns per agent, {len(theirs['returns'])} seeds: {returns}, by `python {theirs['command']}`.",
-            "",
-        ]
+    names = [name for goal in task.goals if (name := baselines.baseline_of(goal.bound))]
+    for name in dict.fromkeys(names):
+        lines += [baselines.describe(name, results[baselines.file_of(name)]), ""]
     return lines
 
 

@@ -9,9 +9,6 @@ python -m benchmarks.training.train_tasks --write               # Only the page 
 import argparse
 import json
 import math
-import shlex
-import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +18,7 @@ from typing import Any
 
 from benchmarks.hardware import provenance
 from benchmarks.hardware.result_folder import ResultFolder
+from benchmarks.training import baselines
 from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
 from benchmarks.training.task_runs import options_of, policies_in, progress_of, run_training
@@ -32,11 +30,6 @@ OUT = provenance.ROOT / "out" / "learning"
 RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
-JAXMARL: dict[str, dict[str, Any]] = {
-    "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
-    "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
-}
-"""Name of the results of JaxMARL."""
 FINISHED = "finished.json"
 """File in the folder of a finished run: its options, exit status and seconds."""
 
@@ -81,8 +74,8 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
         values.append(mean)
         ends.append(mean + half if goal.below else mean - half)
         bound = goal.bound
-        if isinstance(bound, str) and bound in JAXMARL:
-            bound = statistics.fmean(peers[bound]["returns"]) * peers[bound]["agents"]
+        if isinstance(bound, str) and baselines.baseline_of(bound):
+            bound = baselines.bound_of(bound, peers)
         elif isinstance(bound, str):
             mean, half = run["others"][goal.reference][goal.measure]
             bound = mean - half if goal.below else mean + half
@@ -94,15 +87,6 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
         met &= all(run["exit"] == 0 for run in runs)
     about = {"of": goal.of, "playing": goal.playing, "against": goal.against}
     return {**about, "values": values, "ends": ends, "bounds": bounds, "met": met}
-
-
-def jaxmarl(name: str) -> dict[str, Any]:
-    """Return the results of JaxMARL's settings for a threshold, by `benchmarks.peers.inside.jaxmarl_learning`."""
-    task = JAXMARL[name]
-    python = provenance.ROOT / "out" / "peers" / "jaxmarl" / "bin" / "python"
-    command = [str(python), "-m", "benchmarks.peers.inside.jaxmarl_learning", json.dumps(task)]
-    answer = subprocess.run(command, cwd=provenance.ROOT, check=True, capture_output=True, text=True).stdout
-    return {**json.loads(answer.splitlines()[-1]), "command": shlex.join(command[1:]), "task": task}
 
 
 def keep(task: TrainingTask, run: dict[str, Any]) -> None:
@@ -145,9 +129,9 @@ def main(argv: Sequence[str]) -> None:
         if task.name not in args.only:
             continue
         peers = {}
-        for name in [name for name in JAXMARL if any(goal.bound == name for goal in task.goals)]:
-            peers[name] = recorded().get(file_of(name)) or jaxmarl(name)
-            RESULTS.write(file_of(name), peers[name])
+        for name in {name for goal in task.goals if (name := baselines.baseline_of(goal.bound))}:
+            peers[name] = recorded().get(baselines.file_of(name)) or baselines.run(name)
+            RESULTS.write(baselines.file_of(name), peers[name])
         runs = []
         for seed in range(task.seeds):
             runs.append(learn(task, seed, args.num_threads, again=not args.evaluate))
@@ -166,13 +150,8 @@ def main(argv: Sequence[str]) -> None:
 
 
 def recorded() -> dict[str, Any]:
-    """Return all recorded results by task; "jaxmarl" and "jaxmarl-overcooked" are those of JaxMARL."""
-    return RESULTS.read([*map(file_of, JAXMARL), *(task.name for task in TASKS)])
-
-
-def file_of(bound: str) -> str:
-    """Return the name of the record of a threshold by JaxMARL."""
-    return bound.replace(" ", "-")
+    """Return all recorded results by task, and those of baselines by name of their record."""
+    return RESULTS.read([*map(baselines.file_of, baselines.BASELINES), *(task.name for task in TASKS)])
 
 
 if __name__ == "__main__":

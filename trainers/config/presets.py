@@ -206,20 +206,22 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("CollectTreasure-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleFormation-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleLine-v0", "cpu", "ppo"): _MPE_PPO,
-    # Prisoners need memory of their visits, so the network is recurrent.
+    # Prisoners need memory of their visits, so the network is recurrent. Rollouts are as long as episodes. Batches are
+    # large and entropy is small, since a lamp that is switched at random tells nothing.
     ("SwitchRiddle-v0", "cpu", "ppo"): {
-        "num_envs": 256,
-        "total_steps": 600_000,
+        "num_envs": 1024,
+        "total_steps": 1_200_000,
         "num_threads": 1,
         "learner": dict(
             network="gru",
             hidden_sizes=(32,),
-            rollout_length=24,
+            rollout_length=6,
             learning_rate=5e-3,
+            learning_rate_final=5e-4,
             gamma=1.0,
-            entropy_coef=0.01,
-            num_epochs=3,
-            num_minibatches=2,
+            entropy_coef=0.003,
+            entropy_coef_final=0.0,
+            num_minibatches=1,
         ),
     },
     ("CoinGame-v0", "cpu", "ppo"): {

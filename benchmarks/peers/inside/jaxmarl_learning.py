@@ -1,7 +1,8 @@
-"""Returns of JaxMARL's published IPPO settings: thresholds for SimpleSpread and Overcooked in docs/learning.md.
+"""Returns of JaxMARL's published IPPO settings: thresholds of docs/learning.md.
 
 Its only argument is JSON: "game", "worlds", "steps" (of worlds), "seeds" (how many), "rate" (learning rate at the
-start, annealed to 0 as published). It prints JSON: the mean return per agent and episode of each seed's last policy.
+start), and maybe "options" (settings of the game). It prints JSON: the mean return per agent and episode of each seed's
+last policy.
 """
 
 import importlib.metadata
@@ -10,24 +11,25 @@ import sys
 
 from benchmarks.peers.inside.jaxmarl_training import STEPS, training
 
-EPISODES = {"overcooked": 400}
-"""Steps of every episode by game; 25 in MPE."""
 ROLLOUTS = 25
-"""Rollouts of the evaluation: `ROLLOUTS` * `STEPS` steps of each world are whole episodes, begun where worlds begin."""
+"""Rollouts of the evaluation. `ROLLOUTS` * `STEPS` steps are whole episodes in MPE, Overcooked and CoinGame. In other
+games the parts of episodes at both ends count too."""
 
 
 def learned(task, seed):
     """Number of agents, and mean return per agent and episode of the policy that a seed gives."""
-    agents, run, rollout, update = training(task["game"], task["worlds"], task["steps"], seed, task["rate"])
+    options = task.get("options", {})
+    agents, run, rollout, update = training(task["game"], task["worlds"], task["steps"], seed, task["rate"], options)
     played = 0
     while played < task["steps"]:
         run = update(*run)
         played += STEPS * task["worlds"]
-    total = 0.0
+    total, ends = 0.0, 0.0
     for _ in range(ROLLOUTS):
         run, rows = rollout(*run)
-        total += float(rows.score.mean())
-    return agents, total / ROLLOUTS * EPISODES.get(task["game"], 25)
+        total += float(rows.score.sum())
+        ends += float(rows.done.sum())
+    return agents, total / ends
 
 
 if __name__ == "__main__":

@@ -5,41 +5,40 @@ from collections.abc import Sequence
 from benchmarks.training.tasks.training_task import NO_TABLE, Goal, TrainingTask
 
 _BY_CROSS_PLAY = (
-    "cross-play: each side against random opponents, intervals apart from random play's, since the return of "
-    "self-play is about 0 or that of the side that moves first. No source with returns of PPO against random opponents "
-    "in this game is known"
+    "cross-play: each side against random opponents, since the return of self-play is about 0 or that of the side that "
+    "moves first"
 )
-_BY_EXPLOITABILITY = (
-    f"{_BY_CROSS_PLAY}. Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in games of this kind and "
-    "measure exploitability"
+_RANDOM = f"{_BY_CROSS_PLAY}. The intervals must lie apart from random play's"
+_DQN = (
+    f"{_BY_CROSS_PLAY}. The bar is OpenSpiel's own DQN in self-play on its own game after as many steps, with the "
+    "settings of its example dqn_breakthrough_pytorch.py. Its agents explore with a probability above 0.9 in so few "
+    "steps, so that each learns against nearly random opponents. The other threshold is random play"
 )
-_FLAT = (
-    f"{_BY_CROSS_PLAY}. Both players are one group whose rewards sum to 0, so that the curve is flat. League runs "
-    "compute NashConv"
+_EXPLOITABILITY = (
+    ". Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in this game and measure exploitability"
 )
-_LITTMAN = (
-    f"{_BY_CROSS_PLAY}. Littman 1994 evaluates minimax-Q in this game by games won against random and other opponents, "
-    "with a game that a step ends at random"
+_GAMES: Sequence[tuple[str, str, str, dict[str, str]]] = (
+    ("liars-dice", "LiarsDice-v0", "liars_dice", {"player_0": "player_0", "player_1": "player_1"}),
+    ("goofspiel", "Goofspiel-v0", "", {"player_0": "player_0", "player_1": "player_1"}),
+    ("phantom-tic-tac-toe", "PhantomTicTacToe-v0", "", {"cross_0": "cross", "nought_0": "nought"}),
+    ("dark-hex", "DarkHex-v0", "dark_hex", {"black_0": "black", "white_0": "white"}),
+    ("oshi-zumo", "OshiZumo-v0", "", {"left_0": "left", "right_0": "right"}),
+    ("markov-soccer", "MarkovSoccer-v0", "", {"a_0": "a", "b_0": "b"}),
 )
-_GAMES: Sequence[tuple[str, str, dict[str, str], str]] = (
-    ("liars-dice", "LiarsDice-v0", {"player_0": "player_0", "player_1": "player_1"}, _FLAT),
-    ("goofspiel", "Goofspiel-v0", {"player_0": "player_0", "player_1": "player_1"}, _FLAT),
-    ("phantom-tic-tac-toe", "PhantomTicTacToe-v0", {"cross_0": "cross", "nought_0": "nought"}, _BY_EXPLOITABILITY),
-    ("dark-hex", "DarkHex-v0", {"black_0": "black", "white_0": "white"}, _BY_EXPLOITABILITY),
-    ("oshi-zumo", "OshiZumo-v0", {"left_0": "left", "right_0": "right"}, _BY_CROSS_PLAY),
-    ("markov-soccer", "MarkovSoccer-v0", {"a_0": "a", "b_0": "b"}, _LITTMAN),
-)
-"""Names of tasks, environments, names of returns by policy, and sources."""
-HIDDEN_GAMES: Sequence[TrainingTask] = tuple(
-    TrainingTask(
-        f"{name}-ppo",
-        f"{env_id} {NO_TABLE}",
-        tuple(Goal(f"return {of}", "random", playing=(policy,), greedy=False) for policy, of in returns.items()),
-        "chosen",
-        source,
-        seeds=1,
-        zoo=False,
+"""Names of tasks, environments, OpenSpiel's games whose DQN is a bar, and returns by policy in the order of seats."""
+
+
+def _task(name: str, env_id: str, game: str, returns: dict[str, str]) -> TrainingTask:
+    """Return a task whose goals are the returns of each seat against random opponents."""
+    goals = tuple(
+        Goal(f"return {of}", bound, playing=(policy,), greedy=False, origin=origin)
+        for seat, (policy, of) in enumerate(returns.items())
+        for bound, origin in (((f"openspiel {game} {seat}", "measured"),) if game else ()) + (("random", "chosen"),)
     )
-    for name, env_id, returns, source in _GAMES
-)
+    source = (_DQN if game else _RANDOM) + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
+    origin, seeds = ("measured", 3) if game else ("chosen", 1)
+    return TrainingTask(f"{name}-ppo", f"{env_id} {NO_TABLE}", goals, origin, source, seeds=seeds, zoo=False)
+
+
+HIDDEN_GAMES: Sequence[TrainingTask] = tuple(_task(*game) for game in _GAMES)
 """All tasks of the module."""

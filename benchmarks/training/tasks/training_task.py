@@ -22,7 +22,8 @@ class Goal:
 
     A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
     These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
-    steps, and those of the model zoo. "jaxmarl" and "jaxmarl overcooked" are results of `jaxmarl_learning`.
+    steps, and those of the model zoo. "jaxmarl NAME" and "openspiel NAME SEAT" are results of other programs, see
+    `benchmarks.training.baselines`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
@@ -43,7 +44,7 @@ class Goal:
     @property
     def reference(self) -> str | None:
         """Name of the matchup whose result is the bound; None if the bound is not the result of a matchup."""
-        if not isinstance(self.bound, str) or self.bound.startswith("jaxmarl"):
+        if not isinstance(self.bound, str) or self.bound.startswith(("jaxmarl", "openspiel")):
             return None
         whole = self.bound == self.against or not self.playing
         return self.bound if whole else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
@@ -69,6 +70,8 @@ class TrainingTask:
     """True to store the policies of the first seed in the model zoo."""
     command: Literal["train", "league train"] = "train"
     """Command of ``gpu-envs``. The copies of a league's players become checkpoints by ``gpu-envs league export``."""
+    variant: str = ""
+    """Words of the title that tell it from other tasks of the environment and algorithm."""
     judged_with: tuple[tuple[str, float], ...] = ()
     """Environment parameters of the evaluation that differ from those of the training: (name, value)."""
 

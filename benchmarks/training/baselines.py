@@ -1,0 +1,89 @@
+"""Baselines of other programs, run here at equal steps: thresholds of training tasks."""
+
+import json
+import shlex
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.hardware import provenance
+
+__all__ = ["BASELINES", "PROGRAMS", "baseline_of", "bound_of", "describe", "file_of", "run"]
+
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "jaxmarl": ("benchmarks.peers.inside.jaxmarl_learning", "out/peers/jaxmarl/bin/python"),
+    "openspiel": ("benchmarks.peers.openspiel_dqn", sys.executable),
+}
+"""Module and interpreter by the first word of a baseline's name."""
+BASELINES: dict[str, dict[str, Any]] = {
+    "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
+    "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
+    "jaxmarl hanabi": {"game": "hanabi", "worlds": 64, "steps": 1_000_000, "seeds": 1, "rate": 5e-4},
+    "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_200_000, "seeds": 3, "rate": 2.5e-4},
+    "jaxmarl coins": {
+        "game": "coin_game",
+        "worlds": 64,
+        "steps": 1_000_000,
+        "seeds": 3,
+        "rate": 2.5e-4,
+        "options": {"shared_rewards": True},
+    },
+    **{
+        f"openspiel {game}": {"game": game, "steps": steps, "seeds": 3, "episodes": 1000}
+        for game, steps in (
+            ("liars_dice", 100_000),
+            ("goofspiel", 100_000),
+            ("phantom_ttt", 50_000),
+            ("dark_hex", 100_000),
+            ("oshi_zumo", 100_000),
+            ("markov_soccer", 200_000),
+        )
+    },
+}
+"""Argument of the program by name of the baseline."""
+
+
+def baseline_of(bound: float | str | None) -> str | None:
+    """Return the name of the baseline of a threshold; None if it is no baseline.
+
+    The threshold is the name, which for OpenSpiel is followed by the index of the seat: "openspiel liars_dice 1".
+    """
+    if not isinstance(bound, str) or bound.partition(" ")[0] not in PROGRAMS:
+        return None
+    return " ".join(bound.split()[:2])
+
+
+def bound_of(bound: str, results: Mapping[str, Any]) -> float:
+    """Return the value of a threshold: the mean over seeds, of all agents together or of the seat."""
+    result = results[str(baseline_of(bound))]
+    if bound.startswith("openspiel"):
+        return statistics.fmean(result["returns"][int(bound.split()[2])])
+    return statistics.fmean(result["returns"]) * result["agents"]
+
+
+def run(name: str) -> dict[str, Any]:
+    """Run a baseline and return its results."""
+    module, python = PROGRAMS[name.partition(" ")[0]]
+    task = BASELINES[name]
+    command = [str(provenance.ROOT / python), "-m", module, json.dumps(task)]
+    answer = subprocess.run(command, cwd=provenance.ROOT, check=True, capture_output=True, text=True).stdout
+    return {**json.loads(answer.splitlines()[-1]), "command": shlex.join(command[1:]), "task": task}
+
+
+def describe(name: str, result: Mapping[str, Any]) -> str:
+    """Return a sentence with the returns of all seeds and the command."""
+    if name.startswith("openspiel"):
+        seats = "; ".join(
+            f"seat {seat} {', '.join(f'{value:.3f}' for value in values)}"
+            for seat, values in enumerate(result["returns"])
+        )
+        return f"OpenSpiel's returns, {len(result['returns'][0])} seeds: {seats}, by `python {result['command']}`."
+    returns = ", ".join(f"{value:.2f}" for value in result["returns"])
+    return f"JaxMARL's returns per agent, {len(result['returns'])} seeds: {returns}, by `python {result['command']}`."
+
+
+def file_of(name: str) -> str:
+    """Return the name of the record of a baseline."""
+    return name.replace(" ", "-").replace("_", "-")
