@@ -27,7 +27,8 @@ KINDS = (
     dict(n_agents=4),
     dict(n_agents=2, bracket_spacing="linear", n_brackets=3, planner_reward_type="coin_eq_times_productivity"),
     dict(n_agents=5, bracket_spacing="log", n_brackets=6, rate_min=0.1, rate_max=0.7, rate_disc=0.13),
-    dict(n_agents=31, planner_reward_type="coin_eq_times_productivity", agent_reward_type="isoelastic_coin_minus_labor"),
+    dict(n_agents=31, planner_reward_type="coin_eq_times_productivity",
+         agent_reward_type="isoelastic_coin_minus_labor"),
     dict(n_agents=3, disable_taxes=True, agent_reward_type="isoelastic_coin_minus_labor"),
     dict(n_agents=4, tax_model="us-federal-single-filer-2018-scaled", rate_max=0.3),
     dict(n_agents=6, tax_model="fixed-bracket-rates", fixed_bracket_rates=(0.3, 0.0, 0.9, 0.2), n_brackets=4,
@@ -99,7 +100,7 @@ def seen(env, obs):
 
 
 def record(settings, steps, seed, annealed=False):
-    """Play an original; return its skills and the arrays of its transitions, with a leading number of steps, by name."""
+    """Play an original; return its skills and its transitions by name, arrays with a leading number of steps."""
     np.random.seed(seed)  # noqa: NPY002  # the original draws from it
     env, rng, kept, obs = make(annealed, **settings), np.random.default_rng(seed), {}, None
     limit = 1.0

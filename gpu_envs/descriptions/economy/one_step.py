@@ -28,7 +28,9 @@ def action_tables() -> list[Table]:
     hours = tuple((index, name) for index, name in enumerate(action_names(Config(), 0)[0]) if index in (0, 1, 2, HOURS))
     rates = tuple((index, name) for index, name in enumerate(action_names(Config(), Config().n_agents)[0]))
     return [
-        Table(f"Worker: `MultiDiscrete([{HOURS + 1}])`, and so on for every number of hours", ("index", "action"), hours),
+        Table(
+            f"Worker: `MultiDiscrete([{HOURS + 1}])`, and so on for every number of hours", ("index", "action"), hours
+        ),
         Table("Planner: `MultiDiscrete([22] * 7)` with default settings, in every bracket", ("index", "action"), rates),
     ]
 
@@ -79,7 +81,9 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
             order,
         ),
     ]
-    phase = block("step of the tax period / `period`", "", 1, lambda world, _: (world.state["period_step"] + 1) / config.period)
+    phase = block(
+        "step of the tax period / `period`", "", 1, lambda world, _: (world.state["period_step"] + 1) / config.period
+    )
     time = block("time", "`episode_length`", 1, lambda world, _: world.time)
     if row < workers:
         skill = block(

@@ -1,4 +1,7 @@
-"""Host module of OneStepEconomy-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/economy/one_step.py``."""
+"""Host module of OneStepEconomy-v0: settings, agents, spaces, drawing.
+
+The rules are in ``warp_kernels/economy/one_step.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

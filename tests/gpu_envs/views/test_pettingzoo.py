@@ -180,7 +180,9 @@ def test_results_equal_the_core(small, small_core, env_id):
         action = core.sample_actions()
         shapes = {agent: core.action_spaces[agent].shape or () for agent in acted}
         parts = {agent: action[0, core.possible_agents.index(agent)].numpy() for agent in acted}
-        results = env.step({agent: part[: shapes[agent][0]] if shapes[agent] else part for agent, part in parts.items()})
+        results = env.step(
+            {agent: part[: shapes[agent][0]] if shapes[agent] else part for agent, part in parts.items()}
+        )
         obs, reward, terminated, truncated, _ = core.step(action)
         for result in results:
             assert list(result) == acted

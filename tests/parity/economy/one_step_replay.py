@@ -37,7 +37,7 @@ def replay(settings, trace):
     action = torch.zeros_like(core.action_buffer)
     action[:, :-1, 0] = torch.from_numpy(trace["hours"]).long()
     action[:, -1] = torch.from_numpy(trace["rates"]).long()
-    obs, reward, terminated, truncated, info = core.step(action)
+    obs, reward, terminated, truncated, _ = core.step(action)
     close(reward, trace["reward"], scale=utilities(trace))
     for name in FIELDS:
         close(core.world_state[name], trace[f"after_{name}"], scale=SCALES.get(name, lambda trace: 0.0)(trace))

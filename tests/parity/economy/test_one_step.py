@@ -63,7 +63,9 @@ def test_rates_apply_to_the_income_of_their_bracket():
     core = make(skills=(1.0,) * 4, bracket_spacing="linear", n_brackets=3, top_bracket_cutoff=20.0)
     episode(core, [1 + 2, 1 + 10, 1 + 20], [5, 15, 25, 0])  # 10 %, 50 % and 100 %
     paid = torch.tensor([0.5, 1.0 + 2.5, 1.0 + 5.0 + 5.0, 0.0])
-    torch.testing.assert_close(core.world_state["coin"][0], torch.tensor([5.0, 15.0, 25.0, 0.0]) - paid + paid.sum() / 4)
+    torch.testing.assert_close(
+        core.world_state["coin"][0], torch.tensor([5.0, 15.0, 25.0, 0.0]) - paid + paid.sum() / 4
+    )
     torch.testing.assert_close(core.world_state["last_marginal_rate"][0], torch.tensor([0.1, 0.5, 1.0, 0.1]))
 
 
@@ -105,7 +107,8 @@ def test_skills_depend_on_the_seed_only():
     skills = Config(skill_seed=3).worker_skills
     assert np.array_equal(skills, Config(skill_seed=3, n_agents=4).worker_skills)
     assert not np.array_equal(skills, Config().worker_skills)
-    assert (np.diff(skills) > 0).all() and skills[0] > 1.0 and skills[-1] < 3.0
+    assert (np.diff(skills) > 0).all()
+    assert 1.0 < skills[0] < skills[-1] < 3.0
 
 
 @pytest.mark.parametrize(
