@@ -27,6 +27,20 @@ _POINTS = (
     "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
     "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
+_ECONOMY = (
+    "OneStepEconomy-v0 --env-arg payment_max_skill_multiplier=10.0 --env-arg bracket_spacing=linear "
+    "--env-arg n_brackets=3 --env-arg top_bracket_cutoff=200.0 --env-arg labor_cost=0.0005 --env-arg labor_exponent=3.0"
+)
+_TWO_LEVELS = "--learn-after planner=300000 --anneal tax_limit=[0,1,90000]"
+OPTIMAL_WELFARE = 110.84672981
+"""Welfare of the best taxes in this economy, by `benchmarks.training.tax_optimum.brute_force`; a test compares both."""
+_OPTIMUM = (
+    "the social welfare, in units of the best that any of the 9,261 schedules reaches with exact best responses, by "
+    "brute force. Without taxes it is 0.67, with the best flat tax, that of Saez's formula, 0.97, and with random "
+    "rates and best responses 0.88. Workers learn alone first while the limit of random taxes rises, then planner and "
+    "workers learn together. The planner is judged with workers that respond exactly, the scripted ones, and with those "
+    "that learned with it. The latter exceed 1 where they work more than is best for them"
+)
 _RIDDLE = (
     "intervals must lie apart from random play's. For three prisoners together the best policy found that ignores the "
     "lamp gets 1.60 and one that knows all visits 2.22, over all 729 sequences. So few steps do not teach the lamp"
@@ -72,6 +86,17 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "chosen",
         _POINTS,
         zoo=False,
+    ),
+    TrainingTask(
+        "one-step-economy-ppo",
+        f"{_ECONOMY} {_TWO_LEVELS} {NO_TABLE}",
+        (
+            Goal("return planner", 0.98, ("planner",), "scripted", unit=OPTIMAL_WELFARE),
+            Goal("return planner", 0.98, unit=OPTIMAL_WELFARE),
+        ),
+        "chosen",
+        _OPTIMUM,
+        seeds=5,
     ),
     *(
         TrainingTask(
