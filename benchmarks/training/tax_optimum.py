@@ -92,10 +92,10 @@ def measured_elasticity(config: Config) -> float:
 def saez_rate(config: Config, elasticity: float) -> float:
     """Return the optimal flat rate by Saez's formula for n workers.
 
-    For a continuum of workers it is t / (1 - t) = (1 - g) / e, with the elasticity e of incomes and the mean g of
-    welfare weights, weighted by incomes (Saez 2001; Piketty and Saez 2013, eq. 2). With n workers the marginal rate is
-    t' = t (n - 1) / n, and t' / (1 - t') = (1 - g) / (e (1 - g / n)). Weights are inverse incomes. All incomes change by
-    the same factor with a flat rate if labor costs are a power of labor, so g does not depend on it.
+    For a continuum of workers `t / (1 - t) = (1 - g) / e` (Saez 2001; Piketty and Saez 2013, eq. 2). Here e is the
+    elasticity of incomes, and g the mean of the welfare weights, weighted by incomes. With n workers the marginal rate
+    is `t' = t (n - 1) / n`, and `t' / (1 - t') = (1 - g) / (e (1 - g / n))`. Weights are inverse incomes. A flat rate
+    changes all incomes by the same factor if labor costs are a power of labor, so g does not depend on it.
     """
     count = config.n_agents
     income = config.worker_skills * best_responses(config, np.zeros((1, len(config.cutoffs))), step=0.001)[0]

@@ -18,10 +18,12 @@ __all__ = ["EconomyPolicy"]
 class EconomyPolicy(Summarized):
     """Work as pays best after taxes, or tax all incomes by the optimal flat rate; has the interface of `Policy`.
 
-    A worker maximizes its utility after this step, as if taxes were due then and the other workers did not work. That is
-    its best response where utility is linear in coin and episodes have two steps. The planner knows the skills. Its rate
-    t is that of Saez 2001 for n workers: t' / (1 - t') = (1 - g) / (e (1 - g / n)) with t' = t (n - 1) / n, the
-    elasticity e of incomes, and the mean g of inverse incomes as welfare weights, weighted by incomes.
+    A worker maximizes its utility after this step, as if taxes were due then and the other workers did not work. This
+    is its best response where utility is linear in coin and episodes have two steps.
+
+    The planner knows the skills. Its rate t is that of Saez 2001 for n workers, who receive an n-th of their own taxes:
+    `t' / (1 - t') = (1 - g) / (e (1 - g / n))` with `t' = t (n - 1) / n`. Here e is the elasticity of incomes. Welfare
+    weights are inverse incomes, and g is their mean weighted by incomes.
     """
 
     def __init__(self, core: Core, member: str) -> None:

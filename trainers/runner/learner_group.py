@@ -111,7 +111,8 @@ class LearnerGroup:
         metrics: dict[str, Tensor] = {}
         with autocast(self.config):
             for name, assignment in self.assignments.items():
-                if (iteration - 1) * self.config.rollout_steps < self.config.learn_after.get(name, 0):
+                after = self.config.learn_after.get(name, 0)
+                if after and (iteration - 1) * self.config.rollout_steps < after:
                     assignment.learner.skip_update()  # type: ignore[attr-defined]  # checked in the constructor
                     continue
                 metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}

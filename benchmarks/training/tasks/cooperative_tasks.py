@@ -38,7 +38,7 @@ _OPTIMUM = (
     "the social welfare, in units of the best that any of the 9,261 schedules reaches with exact best responses, by "
     "brute force. Without taxes it is 0.67, with the best flat tax, that of Saez's formula, 0.97, and with random "
     "rates and best responses 0.88. Workers learn alone first while the limit of random taxes rises, then planner and "
-    "workers learn together. The planner is judged with workers that respond exactly, the scripted ones, and with those "
+    "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
     "that learned with it. The latter exceed 1 where they work more than is best for them"
 )
 _RIDDLE = (
