@@ -112,6 +112,7 @@ def _row(task: TrainingTask, goal: Goal, reached: dict[str, Any], page: str) -> 
     playing = ", ".join(goal.playing)
     judged = f"{goal.of}, {playing} trained" if goal.against != "random" else f"{goal.of}, only {playing} trained"
     judged = (judged + f" against {goal.against}" * (goal.against != "random")) if playing else goal.of
+    judged += f" / {goal.unit:.2f}" if goal.unit != 1.0 else ""
     anchor = title(task).lower().replace(" ", "-")
     return (
         f"| [{title(task)}]({page}#{anchor}) | {judged} | {bound} | {origin} | {values} | {worst:.{digits}f} | {met} |"
@@ -169,7 +170,7 @@ def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:
     groups = build(build_config(config_type, {}, env_id)).groups
     for goal, reached in zip(task.goals, result["goals"], strict=True):
         if goal.measure in groups and not goal.playing:
-            found[goal.measure] = statistics.mean(reached["values"]) / len(groups[goal.measure])
+            found[goal.measure] = goal.unit * statistics.mean(reached["values"]) / len(groups[goal.measure])
     return found
 
 

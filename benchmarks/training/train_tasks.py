@@ -71,6 +71,7 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
     values, ends, bounds = [], [], []
     for run in runs:
         mean, half = run["reached"][index] or (run["wall"] if run["exit"] == 0 else math.inf, 0.0)
+        mean, half = mean / goal.unit, half / goal.unit
         values.append(mean)
         ends.append(mean + half if goal.below else mean - half)
         bound = goal.bound
@@ -78,14 +79,15 @@ def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[
             bound = baselines.bound_of(bound, peers)
         elif isinstance(bound, str):
             mean, half = run["others"][goal.reference][goal.measure]
-            bound = mean - half if goal.below else mean + half
+            bound = (mean - half if goal.below else mean + half) / goal.unit
         bounds.append(bound)
     met: bool | None = None
     if bounds[0] is not None:
         pairs = zip(ends, bounds, strict=True)
         met = all(end <= bound if goal.below else end >= bound for end, bound in pairs)
         met &= all(run["exit"] == 0 for run in runs)
-    about = {"of": goal.of, "playing": goal.playing, "against": goal.against}
+    about: dict[str, Any] = {"of": goal.of, "playing": goal.playing, "against": goal.against}
+    about |= {"unit": goal.unit} if goal.unit != 1.0 else {}
     return {**about, "values": values, "ends": ends, "bounds": bounds, "met": met}
 
 

@@ -288,6 +288,10 @@ def progress_text(role: str, row: Mapping[str, float]) -> str:
     return f"{role}: {'  '.join(shown)}"
 
 
+_OWN = ("policies", "patience", "until_return", "eval_opponents", "num_actors")
+"""Settings that a league determines, besides those of two-level trainings."""
+
+
 def settled(game: Game, config: TrainConfig) -> TrainConfig:
     """Return the training settings of a game, with one policy per role, or per part of its seats.
 
@@ -298,7 +302,7 @@ def settled(game: Game, config: TrainConfig) -> TrainConfig:
         raise ConfigError(
             f"train: expected the environment of the game, {game.env_id} {dict(game.env)}, got {config.env_id}"
         )
-    for name in ("policies", "patience", "until_return", "eval_opponents", "num_actors"):
+    for name in (*_OWN, "decide_every", "learn_after", "anneal"):
         if getattr(config, name):
             raise ConfigError(f"train.{name}: expected none in a league, got {getattr(config, name)!r}")
     if game.shared and getattr(config.learner, "mixer", None):

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 C = TypeVar("C")
-_FIXED = {"env_id", "env", "learner", "device", "seed", "sharing", "policies"}
+_FIXED = {"env_id", "env", "learner", "device", "seed", "sharing", "policies", "decide_every", "learn_after", "anneal"}
 OVERRIDES = tuple(field.name for field in dataclasses.fields(TrainConfig) if field.name not in _FIXED)
 """Fields of `TrainConfig` that `train_overrides` can set, in addition to all settings of the learners."""
 SUMMARY_FILE = "summary.json"  # file in the folder of a run
@@ -56,6 +56,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     name = settings.get("algorithm", "ppo")
     base = preset(game.env_id, device, name)
     plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_opponents": None}
+    plain |= {"decide_every": {}, "learn_after": {}, "anneal": {}}
     plain = dataclasses.replace(base, env=dict(game.env), device=device, **plain)
     return changed(plain, settings, "train_overrides", OVERRIDES)
 

@@ -71,6 +71,15 @@ class TrainOptions(ConfigFileOptions, TrainConfig):
     """Environment settings; --env-arg sets them."""
     policies: Suppress[dict[str, str]] = dataclasses.field(default_factory=dict)
     """Policy by group or agent; --policy sets it."""
+    decide_every: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="POLICY=STEPS")] = ()  # type: ignore[assignment]
+    """Steps between the decisions of a policy, such as planner=10, for leader-follower games. Actions are held in
+    between. Repeat the option for several policies."""
+    learn_after: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="POLICY=STEPS")] = ()  # type: ignore[assignment]
+    """Environment steps after which a policy begins to learn, such as planner=500000. Repeat the option for several
+    policies."""
+    anneal: Repeated = ()  # type: ignore[assignment]
+    """Environment parameter that changes linearly: NAME=[first value, last value, environment steps between them], such
+    as tax_limit=[0,1,500000]. Repeat the option for several parameters."""
     device: OptionalStr = None  # type: ignore[assignment]
     """Device: "cpu", "cuda" or "cuda:<i>"; of Ray workers "cpu" or "cuda". Default: a GPU if one is available."""
     algorithm: str = "ppo"
@@ -149,12 +158,17 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRe
     args = file.parse(kind, words, kind(env_id="", learner=_like(kind, base.learner), video=video, **shared))
     env_args = (f"{name}={json.dumps(value)}" for name, value in base.env.items())
     policies = (f"{group}={name}" for group, name in base.policies.items())
+    by_name = {
+        field: (*(f"{name}={json.dumps(value)}" for name, value in getattr(base, field).items()), *getattr(args, field))
+        for field in ("decide_every", "learn_after", "anneal")
+    }
     return dataclasses.replace(
         args,
         env_id=base.env_id,
         device=base.device,
         env_arg=(*env_args, *args.env_arg),  # the last value of a name counts
         policy=(*policies, *args.policy),
+        **by_name,
     ), resume
 
 

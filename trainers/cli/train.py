@@ -159,6 +159,10 @@ def _config(args: TrainOptions) -> TrainConfig:
         env_id=args.env_id,
         env=parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OPTION_FIELDS}),
         policies=policy_names(args.policy),
+        **{
+            field: parse_pairs(getattr(args, field), f"--{field.replace('_', '-')}")
+            for field in ("decide_every", "learn_after", "anneal")
+        },
         learner=registry.find(args.algorithm).settings(**vars(args.learner)),
         **{**{name: getattr(args, name) for name in OPTION_FIELDS}, **recorded},
     )

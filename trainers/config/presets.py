@@ -186,6 +186,25 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             reward_scale=0.1,
         ),
     },
+    # Finds the optimal taxes within minutes, with learn_after for the planner, see docs/learning.md. Workers need the
+    # entropy, because the taxes to which they respond change while the planner learns.
+    ("OneStepEconomy-v0", "cpu", "ppo"): {
+        "num_envs": 256,
+        "total_steps": 600_000,
+        "num_threads": 1,
+        "learner": dict(
+            rollout_length=4,
+            hidden_sizes=(64, 64),
+            learning_rate=2e-3,
+            learning_rate_final=3e-4,
+            gamma=1.0,
+            entropy_coef=0.15,
+            entropy_coef_final=0.02,
+            reward_scale=0.02,
+            num_epochs=4,
+            num_minibatches=2,
+        ),
+    },
     # Learns Hanabi-Small, see docs/learning.md.
     ("Hanabi-v0", "cpu", "ppo"): {
         "num_envs": 256,

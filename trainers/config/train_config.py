@@ -21,6 +21,7 @@ from trainers.algorithms import registry
 from trainers.base.learner_spec import ENGINES
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_fields
+from trainers.config.two_level import check_two_level
 
 if TYPE_CHECKING:
     from trainers.storage.checkpoint import Checkpoint
@@ -41,7 +42,7 @@ __all__ = [
 CoreFactory: TypeAlias = Callable[..., Core]
 """Function that creates environments: `(config, num_envs, seed, **settings) -> core`."""
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # environment variable for deterministic sums in cuBLAS
-FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "algorithm", "learner")
+FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "decide_every", "algorithm", "learner")
 """Fields of `TrainConfig` that a resumed run cannot change."""
 
 
@@ -65,6 +66,12 @@ class TrainConfig:
     """Parameter sharing: one policy per "group", one per "agent", or one for "all" agents."""
     policies: dict[str, str] = field(default_factory=dict)
     """Policy names by group or agent, which override `sharing`, such as {"adversary": "a", "agent_0": "b"}."""
+    decide_every: dict[str, int] = field(default_factory=dict)
+    """Steps between the decisions of a policy, by its name; actions are held in between. Others decide at each step."""
+    learn_after: dict[str, int] = field(default_factory=dict)
+    """Environment steps after which a policy begins to learn, by its name; before, it acts with its first weights."""
+    anneal: dict[str, list[float]] = field(default_factory=dict)
+    """Environment parameters that change linearly, by name: first value, last value, environment steps between them."""
     checkpoint_interval: int = setting(50, ge=1)
     """Iterations between checkpoints and evaluations; the last iteration always saves one."""
     keep_last_checkpoints: int = setting(3, ge=1)
@@ -115,6 +122,7 @@ class TrainConfig:
         """Raise ConfigError for the first invalid value."""
         check_settings(self)
         check_played("env", self.env)
+        check_two_level(self.decide_every, self.learn_after, self.anneal, self.total_steps)
         algorithm = registry.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
@@ -242,9 +250,8 @@ def autocast(config: TrainConfig) -> torch.autocast:
     return torch.autocast(kind, torch.bfloat16, enabled=config.precision == "bfloat16", cache_enabled=False)
 
 
-OPTION_FIELDS = tuple(
-    each.name for each in dataclasses.fields(TrainConfig) if each.name not in ("env_id", "env", "policies", "learner")
-)
+_BY_NAME = ("env_id", "env", "policies", "decide_every", "learn_after", "anneal", "learner")
+OPTION_FIELDS = tuple(each.name for each in dataclasses.fields(TrainConfig) if each.name not in _BY_NAME)
 """Fields of `TrainConfig` that options of `gpu-envs train` of the same names set."""
 
 

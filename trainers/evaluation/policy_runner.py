@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gpu_envs.runtime.core import Core
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
+from trainers.base.decision_clock import DecisionClock
 from trainers.models.batched_policies import BatchedPolicies, can_batch
 from trainers.models.policy import Policy, PolicyProtocol
 
@@ -33,7 +34,7 @@ class PolicyRunner:
             make = make_agent_group if isinstance(policy, Policy) else make_mixed_group
             member = (agent_rows_of(core, names), make(core, names), policy)
             for batch in batches:
-                if can_batch(batch[0][2], policy) and len(batch[0][0]) == len(member[0]):
+                if can_batch(batch[0][2], policy) and _every(policy) == 1 and len(batch[0][0]) == len(member[0]):
                     batch.append(member)
                     break
             else:
@@ -45,7 +46,7 @@ class PolicyRunner:
         action, mask = self.core.sample_actions(), info.get("action_mask")
         begins = (self.core.elapsed_steps == 0)[:, None, None]  # the step counter is 0 at the start of an episode
         for part in self.parts:
-            part.act(obs, mask, begins, greedy, action)
+            part.act(obs, mask, info.get("to_move"), begins, greedy, action)
         return action
 
 
@@ -58,18 +59,32 @@ class _PolicyGroup:
         several = [policy for _, _, policy in members if isinstance(policy, Policy)] if len(members) > 1 else []
         self.batch = BatchedPolicies(several) if several else None
         leading = (len(several),) if several else ()
+        self.core = core
+        every = _every(self.policy)
+        self.clock = DecisionClock(every, self.agents[0], core) if every > 1 else None
         self.hidden_state = self.policy.initial_hidden_state(*leading, core.num_envs, len(rows))
 
-    def act(self, obs: Tensor, mask: Tensor | None, begins: Tensor, greedy: bool, into: Tensor) -> None:
+    def act(
+        self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, begins: Tensor, greedy: bool, into: Tensor
+    ) -> None:
         """Write the actions of these agents to those of all agents."""
         if self.hidden_state is not None:
             self.hidden_state.masked_fill_(begins, 0.0)
         if self.batch is None:
             (own,) = self.agents
-            own.scatter_actions(self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.hidden_state), into)
+            action = self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.hidden_state)
+            if self.clock is not None:
+                moves = None if to_move is None else to_move[:, own.rows]
+                action = self.clock.hold(action, self.clock.decides(self.core, own.mask(mask), moves))
+            own.scatter_actions(action, into)
             return
         seen = torch.stack([obs[:, own.rows] for own in self.agents])
         masks = [legal for own in self.agents if (legal := own.mask(mask)) is not None]
         actions = self.batch.act(seen, torch.stack(masks) if masks else None, greedy, self.hidden_state)
         for own, action in zip(self.agents, actions, strict=True):
             own.scatter_actions(action, into)
+
+
+def _every(policy: PolicyProtocol) -> int:
+    """Return the number of steps between two decisions of a policy."""
+    return policy.decide_every if isinstance(policy, Policy) else 1

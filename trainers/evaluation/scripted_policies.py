@@ -18,6 +18,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.evaluation.economy_policies import EconomyPolicy
 from trainers.evaluation.foraging_policies import ForagingPolicy
 from trainers.evaluation.hanabi_policies import HanabiPolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
@@ -30,6 +31,7 @@ __all__ = [
     "SCRIPTS",
     "ActionOutcomes",
     "DeafListener",
+    "Heuristic",
     "Script",
     "ScriptedPolicy",
     "has_script",
@@ -195,12 +197,15 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-_HEURISTICS: dict[str, Callable[[Core, str], ForagingPolicy | HanabiPolicy | WarehousePolicy]] = {
+Heuristic = EconomyPolicy | ForagingPolicy | HanabiPolicy | WarehousePolicy
+"""Scripted policy that neither hunts nor flees."""
+_HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
     "Hanabi-v0": HanabiPolicy,
     "LevelBasedForaging-v0": ForagingPolicy,
+    "OneStepEconomy-v0": EconomyPolicy,
     "RobotWarehouse-v0": WarehousePolicy,
 }
-"""Policies by environment id that neither hunt nor flee."""
+"""Policies by environment id."""
 
 
 def has_script(env_id: str) -> bool:
@@ -208,7 +213,7 @@ def has_script(env_id: str) -> bool:
     return env_id in SCRIPTS or env_id in _HEURISTICS
 
 
-def scripted_policy(core: Core, member: str) -> ScriptedPolicy | ForagingPolicy | HanabiPolicy | WarehousePolicy:
+def scripted_policy(core: Core, member: str) -> ScriptedPolicy | Heuristic:
     """Return the scripted policy of a group or an agent.
 
     Raises:

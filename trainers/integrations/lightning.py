@@ -97,7 +97,7 @@ class LearnerModule(LightningModule):
 
     def policies(self) -> dict[str, Policy]:
         """Return frozen copies of the current policies by name."""
-        return {name: assignment.learner.policy() for name, assignment in self.assignments.items()}
+        return {name: assignment.policy() for name, assignment in self.assignments.items()}
 
     def training_state(self) -> State:
         """Return the state of environments and learners of this process."""

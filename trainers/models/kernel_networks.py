@@ -85,7 +85,7 @@ def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel"
 
     With engine "auto", networks that a GPU would compute in tiles act by PyTorch, as their speed was not measured.
     """
-    if not isinstance(policy, Policy) or policy.ids or policy.spec["network"] != "mlp":
+    if not isinstance(policy, Policy) or policy.ids or policy.spec["network"] != "mlp" or policy.decide_every > 1:
         return False
     try:
         mlp = policy_mlp(policy.spec, policy.head)

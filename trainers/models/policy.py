@@ -43,6 +43,8 @@ class PolicySpec(NetworkConfig):
     """Width D of the observations."""
     ids: int = setting(0, ge=0)
     """Number of agents distinguished by one-hot indices; 0: none."""
+    decide_every: int = setting(1, ge=1)
+    """Steps between two decisions; the action is held in between."""
     action: dict[str, Any] = field(default_factory=dict)
     """Action specification, see `trainers.models.action_heads.action_spec`."""
 
@@ -106,7 +108,8 @@ class Policy(Summarized):
         """Take ownership of the modules.
 
         Args:
-            spec: JSON data: `NetworkConfig.spec`, "action" and, for a policy that distinguishes n agents, "ids" = n.
+            spec: JSON data: `NetworkConfig.spec`, "action", for a policy that distinguishes n agents "ids" = n, and for
+                one that decides at every n-th step "decide_every" = n.
             normalizer: Normalizer of observations.
             actor: Actor network.
             head: Action head of the actor's outputs.
@@ -138,6 +141,11 @@ class Policy(Summarized):
         """Return the initial hidden state, zeros `(*shape, H)`; None for a policy that is not recurrent."""
         width = self.actor.hidden_width
         return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
+
+    @property
+    def decide_every(self) -> int:
+        """Steps between two decisions. Who queries the policy holds its actions in between."""
+        return self.spec.get("decide_every", 1)
 
     def inputs(self, obs: Tensor) -> Tensor:
         """Return the network inputs of observations, see `act`."""
@@ -216,7 +224,7 @@ class Policy(Summarized):
         device: torch.device | str,
         seed: int,
     ) -> Policy:
-        read = read_record(PolicySpec, shape_from, spec, optional=("ids",))
+        read = read_record(PolicySpec, shape_from, spec, optional=("ids", "decide_every"))
         check_action_spec(f"{shape_from}: action", spec["action"])
         if len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
             raise CheckpointError(

@@ -16,11 +16,13 @@ from trainers.algorithms import registry
 from trainers.algorithms.learner import CentralInput, Learner
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, BatchedActorCriticAgents
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
+from trainers.base.decision_clock import DecisionClock
 from trainers.base.learner_spec import AgentSpec, LearnerSpec
 from trainers.base.seeding import derive_seed
 from trainers.base.shard import Shard
 from trainers.base.transition import Transition
 from trainers.config.train_config import TrainConfig, members_by_policy
+from trainers.models.policy import Policy
 
 __all__ = ["ActingGroup", "CriticState", "PolicyAssignment", "acting_groups", "assign_policies"]
 
@@ -37,6 +39,15 @@ class PolicyAssignment:
     """Learner of the policy."""
     critic_state: CriticState
     """Input of the learner's critic."""
+    clock: DecisionClock | None = None
+    """Clock of decisions; None: the agents decide at every step."""
+
+    def policy(self) -> Policy:
+        """Return a frozen copy of the present policy, which knows its clock."""
+        policy = self.learner.policy()
+        if self.clock is not None:
+            policy.spec = {**policy.spec, "decide_every": self.clock.every}
+        return policy
 
 
 @dataclass
@@ -49,6 +60,8 @@ class ActingGroup:
     """Learner of one policy, or several learners in one batch."""
     critic_state: CriticState
     """Input of the learners' critics."""
+    clock: DecisionClock | None = None
+    """Clock of decisions; None: the agents decide at every step."""
 
     def start(self) -> None:
         """Start a rollout."""
@@ -57,9 +70,12 @@ class ActingGroup:
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
         """Query the learners for actions and write them to the actions of all agents, (E, A[, K])."""
-        mask, to_move = self.agents.mask(info.get("action_mask")), self._to_move(info)
+        mask, to_move = self._legal(core, info)
         obs = core.obs[:, self.agents.rows, : self.agents.obs_width]
-        self.agents.scatter_actions(self.actor.act(obs, mask, to_move, self.critic_state.now()), into)
+        action = self.actor.act(obs, mask, to_move, self.critic_state.now())
+        if self.clock is not None and to_move is not None:
+            action = self.clock.hold(action, to_move)
+        self.agents.scatter_actions(action, into)
 
     def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor, valid: Tensor) -> None:
         """Store the transition of these agents.
@@ -72,6 +88,7 @@ class ActingGroup:
             valid: Agents to learn from, (E, A) bool: alive before the step, and controlled by a learner.
         """
         rows, width = self.agents.rows, self.agents.obs_width
+        mask, to_move = self._legal(core, info)
         self.actor.observe(
             Transition(
                 reward=core.reward[:, rows],
@@ -80,8 +97,8 @@ class ActingGroup:
                 valid=valid[:, rows],
                 next_obs=core.obs[:, rows, :width],
                 final_obs=core.final_obs[:, rows, :width],
-                next_mask=self.agents.mask(info.get("action_mask")),
-                next_to_move=self._to_move(info),
+                next_mask=mask,
+                next_to_move=to_move,
                 restarted=restarted,
                 next_state=self.critic_state.now(),
                 final_state=self.critic_state.final(),
@@ -89,8 +106,11 @@ class ActingGroup:
             )
         )
 
-    def _to_move(self, info: Mapping[str, Tensor]) -> Tensor | None:
-        return info["to_move"][:, self.agents.rows] if "to_move" in info else None
+    def _legal(self, core: Core, info: Mapping[str, Tensor]) -> tuple[Tensor | None, Tensor | None]:
+        """Return the legal choices of the next step, and who decides on it; None: all are legal, all decide."""
+        mask = self.agents.mask(info.get("action_mask"))
+        to_move = info["to_move"][:, self.agents.rows] if "to_move" in info else None
+        return mask, to_move if self.clock is None else self.clock.decides(core, mask, to_move)
 
 
 class CriticState:
@@ -173,6 +193,7 @@ def assign_policies(
         _check_kernels(config, make)
     central_input: CentralInput = getattr(config.learner, "central_input", None) or getattr(make, "central_input", None)
     sides = members_by_policy(config, core)
+    _check_names(config, sides, learning)
     whole, players = CriticState(core, central_input), _players(core, sides)
     assignments = {}
     for index, (name, members) in enumerate(sides.items()):
@@ -182,7 +203,7 @@ def assign_policies(
                     f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; use ppo"
                 )
             continue
-        agents = make_agent_group(core, members)
+        agents, every = make_agent_group(core, members), config.decide_every.get(name, 1)
         problem = LearnerSpec(
             agents.obs_width,
             agents.space,
@@ -194,7 +215,7 @@ def assign_policies(
             time_limit=core.definition.max_episode_steps,
             state_width=whole.width,
             has_action_mask=core.action_mask is not None,
-            turn_based=core.to_move is not None,
+            turn_based=core.to_move is not None or every > 1,
             agents=players,
             policy=name,
             cuda_graph=config.cuda_graph,
@@ -202,12 +223,21 @@ def assign_policies(
             num_trainings=num_trainings,
             shard=shard,
         )
-        assignments[name] = PolicyAssignment(tuple(members), agents, make(config.learner, problem), whole)
+        clock = DecisionClock(every, agents, core) if every > 1 else None
+        assignments[name] = PolicyAssignment(tuple(members), agents, make(config.learner, problem), whole, clock)
     if central_input == "joint":
         learners = {name: assignment.learner for name, assignment in assignments.items()}
         for assignment in assignments.values():
             assignment.learner.set_co_learners(learners)
     return assignments
+
+
+def _check_names(config: TrainConfig, sides: Mapping[str, Sequence[str]], learning: Collection[str] | None) -> None:
+    """Raise ConfigError if a setting by policy names an unknown policy, or one that does not learn."""
+    for field in ("decide_every", "learn_after"):
+        for name in getattr(config, field):
+            if name not in (sides if learning is None else learning):
+                raise ConfigError(f"{field}: expected names of policies ({', '.join(sides)}), got {name!r:.80}")
 
 
 def _check_kernels(config: TrainConfig, learner_type: type) -> None:
@@ -226,10 +256,11 @@ def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> li
     groups: list[ActingGroup] = []
     for assignment in assignments.values():
         acting = getattr(assignment.learner, "agent", None)
-        if isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn":
+        alike = isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn"
+        if alike and assignment.clock is None:
             batches.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((assignment, acting))
         else:
-            groups.append(ActingGroup(assignment.agents, assignment.learner, assignment.critic_state))
+            groups.append(ActingGroup(assignment.agents, assignment.learner, assignment.critic_state, assignment.clock))
     for batch in batches.values():
         first = batch[0][0]
         if len(batch) == 1:

@@ -123,7 +123,7 @@ def make_kernel_rollout(
     policies = {}
     for name, assignment in assignments.items():
         make_policy = getattr(assignment.learner, "kernel_policy", None)
-        policy = None if make_policy is None else make_policy()
+        policy = None if make_policy is None or assignment.clock is not None else make_policy()
         if policy is None:
             return None
         policies[name] = policy

@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Mapping
 import torch
 from torch import Tensor
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.serialization import check_tensors
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
 from trainers.config.train_config import TrainConfig, autocast
+from trainers.config.two_level import anneal_parameters
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import PolicyAssignment, assign_policies
@@ -20,7 +23,7 @@ from trainers.runner.early_stopping import check_finite_training, largest_magnit
 
 __all__ = ["LearnerGroup"]
 
-ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "replay": 1}
+ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "decisions": 0, "replay": 1}
 """Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
 
 
@@ -53,10 +56,14 @@ class LearnerGroup:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
         self.config: TrainConfig = config
+        anneal_parameters(core, config.anneal, 0)  # before the first reset
         self.device: torch.device = core.device
         self.assignments: dict[str, PolicyAssignment] = assign_policies(
             config, core, policies, shard, num_trainings, engines
         )
+        for name in config.learn_after:
+            if not hasattr(self.assignments[name].learner, "skip_update"):
+                raise ConfigError(f"learn_after: expected an on-policy algorithm, got {config.algorithm!r}; use ppo")
         if shard is not None:
             self.set_reducer(reducer_for(shard))
         if self.device.type == "cuda":
@@ -104,6 +111,10 @@ class LearnerGroup:
         metrics: dict[str, Tensor] = {}
         with autocast(self.config):
             for name, assignment in self.assignments.items():
+                after = self.config.learn_after.get(name, 0)
+                if after and (iteration - 1) * self.config.rollout_steps < after:
+                    assignment.learner.skip_update()  # type: ignore[attr-defined]  # checked in the constructor
+                    continue
                 metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
         rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
@@ -120,7 +131,7 @@ class LearnerGroup:
 
     def policies(self) -> dict[str, Policy]:
         """Return frozen copies of the current policies by name."""
-        return {name: assignment.learner.policy() for name, assignment in self.assignments.items()}
+        return {name: assignment.policy() for name, assignment in self.assignments.items()}
 
     @property
     def env_axes(self) -> dict[str, int]:
@@ -132,6 +143,8 @@ class LearnerGroup:
         state: State = {}
         for name, assignment in self.assignments.items():
             state |= {f"learner.{name}.{key}": value for key, value in assignment.learner.state_dict().items()}
+            if assignment.clock is not None:
+                state[f"learner.{name}.decisions.held"] = assignment.clock.held
         return state
 
     def load_state_dict(self, state: State) -> None:
@@ -141,4 +154,8 @@ class LearnerGroup:
             CheckpointError: The state does not fit the learners.
         """
         for name, assignment in self.assignments.items():
-            assignment.learner.load_state_dict(select_prefix(state, f"learner.{name}."))
+            own = select_prefix(state, f"learner.{name}.")
+            assignment.learner.load_state_dict(own)
+            if assignment.clock is not None:
+                given, held = select_prefix(own, "decisions."), assignment.clock.held
+                held.copy_(check_tensors(f"learner.{name}.decisions", given, {"held": held})["held"])

@@ -20,6 +20,7 @@ from trainers.base.serialization import write_json
 from trainers.base.shard import Shard
 from trainers.base.state import State
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
+from trainers.config.two_level import anneal_parameters
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
 from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, check_actors, make_collector
 from trainers.runner.agent_assignment import PolicyAssignment
@@ -216,6 +217,7 @@ class Trainer(Summarized):
         so their time is in the next row.
         """
         timer, start = self.collector.timer, time.perf_counter()
+        anneal_parameters(self.core, self.config.anneal, self.steps)
         if not self.collector.collect():  # stopped
             return
         timer.start()

@@ -60,13 +60,13 @@ class TrainingEvaluator:
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
             self.teams = teams(self.core, self.sides, EVAL_SEED)
-            own = {name: assignment.learner.policy() for name, assignment in self.assignments.items()}
+            own = {name: assignment.policy() for name, assignment in self.assignments.items()}
             self.kernels = KernelPlayers(self.core, [by_member(self.sides, own), self.opponents])
         row: dict[str, float] = {}
         for names, groups in self.teams:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}
             for name in names:
-                players |= dict.fromkeys(self.sides[name], self.assignments[name].learner.policy())
+                players |= dict.fromkeys(self.sides[name], self.assignments[name].policy())
             engine = self.config.engine
             outcome = evaluate_policies(self.core, players, seed=EVAL_SEED, engine=engine, kernels=self.kernels)
             for name in names:

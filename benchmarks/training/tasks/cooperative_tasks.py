@@ -36,6 +36,20 @@ _FULL = (
     "the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, for 122 updates and not 7. "
     "Published results need far more: JaxMARL trains for 10 billion steps. Both players receive the points"
 )
+_ECONOMY = (
+    "OneStepEconomy-v0 --env-arg payment_max_skill_multiplier=10.0 --env-arg bracket_spacing=linear "
+    "--env-arg n_brackets=3 --env-arg top_bracket_cutoff=200.0 --env-arg labor_cost=0.0005 --env-arg labor_exponent=3.0"
+)
+_TWO_LEVELS = "--learn-after planner=300000 --anneal tax_limit=[0,1,90000]"
+OPTIMAL_WELFARE = 110.84672981
+"""Welfare of the best taxes in this economy, by `benchmarks.training.tax_optimum.brute_force`; a test compares both."""
+_OPTIMUM = (
+    "the social welfare, in units of the best that any of the 9,261 schedules reaches with exact best responses, by "
+    "brute force. Without taxes it is 0.67, with the best flat tax, that of Saez's formula, 0.97, and with random "
+    "rates and best responses 0.88. Workers learn alone first while the limit of random taxes rises, then planner and "
+    "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
+    "that learned with it. The latter exceed 1 where they work more than is best for them"
+)
 _RIDDLE = (
     "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after as many "
     "steps. Its networks have no memory. The other threshold is the best policy found that ignores the lamp: 1.605 for "
@@ -109,6 +123,17 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "measured",
         _RIDDLE,
         zoo=False,
+    ),
+    TrainingTask(
+        "one-step-economy-ppo",
+        f"{_ECONOMY} {_TWO_LEVELS} {NO_TABLE}",
+        (
+            Goal("return planner", 0.98, ("planner",), "scripted", unit=OPTIMAL_WELFARE),
+            Goal("return planner", 0.98, unit=OPTIMAL_WELFARE),
+        ),
+        "chosen",
+        _OPTIMUM,
+        seeds=5,
     ),
     *(
         TrainingTask(

@@ -35,6 +35,8 @@ class Goal:
     """True if smaller is better."""
     origin: Origin | None = None
     """Origin of the threshold if it differs from that of the task."""
+    unit: float = 1.0
+    """Number by which the result and the threshold are divided, such as the best possible return."""
 
     @property
     def measure(self) -> str:

@@ -340,3 +340,17 @@ def test_name_without_a_learner_is_refused(own_module, capsys):
         ("none_such:Learner", "No module named 'none_such'"),
     ):
         assert words in refused(capsys, "train", "CartPole-v1", "--algorithm", name)
+
+
+def test_two_level_settings_come_from_options_and_files(file, tmp_path, capsys):
+    words = ("--decide-every", "hunters=4", "--learn-after", "agent=200", "--anneal", "good_accel=[4.0,2,300]")
+    text = printed(capsys, "train", "--config", file, *words)
+    (tmp_path / "whole.yaml").write_text(text)
+    config = read_config(tmp_path / "whole.yaml")
+    assert config["decide_every"] == {"hunters": 4}
+    assert config["learn_after"] == {"agent": 200}
+    assert config["anneal"] == {"good_accel": [4.0, 2, 300]}
+    again = printed(capsys, "train", "--config", tmp_path / "whole.yaml", "--learn-after", "agent=100")
+    assert again == text.replace("agent: 200", "agent: 100")
+    with pytest.raises(ConfigError, match=r"decide_every\[agent\]: expected an int from 1, got 'often'"):
+        train_command(["--config", str(file), "--decide-every", "agent=often"])

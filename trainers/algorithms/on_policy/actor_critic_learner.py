@@ -94,6 +94,12 @@ class ActorCriticLearner(ABC):
         self.steps += self.agent.next_rollout()
         return metrics
 
+    def skip_update(self) -> None:
+        """Discard the stored rollout without learning from it; its steps count."""
+        if self.agent.recurrent_state is not None:
+            self.agent.batch(self.reducer, self.uses_fixed_shapes)  # computes the critic's hidden states after it
+        self.steps += self.agent.next_rollout()
+
     @property
     def uses_fixed_shapes(self) -> bool:
         """Whether batches keep invalid rows: `fixed_shapes`, unless the gradient steps cannot be captured."""

@@ -178,6 +178,8 @@ def check_actors(config: TrainConfig, ranks: int = 1) -> None:
             f"num_actors = {config.num_actors}: expected algorithm appo or impala, whose returns are corrected for "
             f"older weights, got {config.algorithm!r}; choose one of them, or num_actors = 0"
         )
+    if config.anneal:
+        raise ConfigError("anneal: expected none with actors, whose worlds are their own; choose num_actors = 0")
     if config.max_staleness is not None and config.max_staleness < config.num_actors:
         raise ConfigError(
             f"max_staleness: expected at least num_actors = {config.num_actors}, so that all actors can sample while "
