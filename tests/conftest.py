@@ -132,6 +132,18 @@ SMALL = {
         "reward_shaping_factor": 0.5,
         "rnd_obj_prob_thresh": 0.4,
     },
+    # battles
+    "SMAX-v0": {
+        "num_allies": 2,
+        "num_enemies": 3,
+        "unit_types": ("stalker", "zealot", "marine", "zergling", "marine"),
+        "enemy": "self_play",
+        "map_width": 14.0,
+        "map_height": 8.0,
+        "unit_type_attacks": (30.0, 40.0, 50.0, 60.0, 40.0, 50.0),
+        "max_steps": 8,
+        "time_limit": "truncation",
+    },
     # cards
     "Hanabi-v0": {
         "players": 3,
@@ -201,6 +213,8 @@ GROUP = {
     "RobotWarehouse-v0": "robot",
     # kitchens
     "Overcooked-v0": "player",
+    # battles
+    "SMAX-v0": "ally",
     # cards
     "Hanabi-v0": "player",
     # classic control
@@ -245,6 +259,8 @@ SPECIAL = (
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
+    ("SMAX-v0", {"enemy": "heuristic", "attack_mode": "random", "smacv2_position_generation": True}),
+    ("SMAX-v0", {"action_type": "continuous", "observation_type": "conic", "use_self_play_reward": True}),
     ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
     ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )

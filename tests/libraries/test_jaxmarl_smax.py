@@ -25,7 +25,7 @@ def test_steps_with_random_settings_equal_the_original(part):
         total = {name: count + total.get(name, 0) for name, count in counts.items()}
     assert total["steps"] + total["near"] == SETTINGS * WORLDS * STEPS // 3
     assert total.pop("near") < 0.1 * total["steps"]  # rounding may decide there, so these are not compared
-    assert min(total.values()) >= 10, total
+    assert min(total.values()) >= 3, total
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):

@@ -15,6 +15,7 @@ from cooperative_actions import (
     hanabi_actions,
     level_based_foraging_actions,
     overcooked_actions,
+    smax_actions,
     robot_warehouse_actions,
     switch_riddle_actions,
 )
@@ -68,6 +69,7 @@ ACTIONS = {
     "grid/level_based_foraging": level_based_foraging_actions,
     "grid/robot_warehouse": robot_warehouse_actions,
     "kitchen/overcooked": overcooked_actions,
+    "smax/smax": smax_actions,
     # cards
     "cards/hanabi": hanabi_actions,
     # classic control

@@ -86,8 +86,9 @@ class Config:
     max_steps: int = setting(100, ge=1, le=MAX_INT - 1, decides=True)
     """Time limit: episodes end after ``max_steps`` + 1 steps, as in the original. ``max_episode_steps=`` truncates
     earlier."""
-    time_limit: str = setting("truncation", choices=("termination", "truncation"))
-    """Kind of the end at ``max_steps``; the original does not distinguish them."""
+    time_limit: str = setting("termination", choices=("termination", "truncation"))
+    """Kind of the end at ``max_steps``. The original's terminal states include it; critics on the global state need
+    "termination"."""
     observation_type: str = setting("unit_list", choices=("unit_list", "conic"))
     """"unit_list": all other units in order. "conic": up to two units in each of 32 sections of a circle."""
     action_type: str = setting("discrete", choices=("discrete", "continuous"))
