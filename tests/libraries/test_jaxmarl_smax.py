@@ -84,7 +84,9 @@ def test_starts_are_distributed_as_in_the_original(settings):
     for unit in range(mine["pos"].shape[1]):
         theirs = np.asarray(starts.unit_positions)[:, unit]
         assert np.abs(quantiles(mine["pos"][:, unit]) - quantiles(theirs)).max() < 1.2, unit
-        kinds = [np.bincount(each[:, unit], minlength=6) / 6000 for each in (mine["kind"], np.asarray(starts.unit_types))]
+        kinds = [
+            np.bincount(each[:, unit], minlength=6) / 6000 for each in (mine["kind"], np.asarray(starts.unit_types))
+        ]
         assert np.abs(kinds[0] - kinds[1]).max() < 0.03
     # Distances between units show what they share: groups, mirror images, the side inside.
     pairs = [

@@ -17,6 +17,7 @@ from warp_kernels.smax.units import (
     VELOCITY,
     Params,
     State,
+    entry,
     target_of,
 )
 
@@ -35,7 +36,9 @@ def separation(num_units: int) -> Any:
             here = state.pos[env, unit]
             radius = state.stats[0, state.kind[env, unit] * _STATS + RADIUS]
             # dead units overlap nothing
-            state.body[env, unit] = wp.vec4(here[0], here[1], wp.where(state.health[env, unit] > 0.0, radius, -1.0e9), 0.0)
+            state.body[env, unit] = wp.vec4(
+                here[0], here[1], wp.where(state.health[env, unit] > 0.0, radius, -1.0e9), 0.0
+            )
             state.push[env, unit] = wp.vec2(0.0, 0.0)
             unit += 1
         overlaps = bool(False)
@@ -92,8 +95,8 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
             near = wp.sqrt(way[0] * way[0] + way[1] * way[1]) < state.stats[0, first + ATTACK_RANGE]
             if near and victim != unit and state.health[env, victim] > 0.0:
                 state.damage[env, victim] = state.damage[env, victim] + state.stats[0, first + ATTACK]
-                word = philox.bits(rng, unit, philox.STEP, 1 + world_step // 4)[world_step & 3]
-                spread = philox.unit(word) * (3.0 * params.time_per_step) - params.time_per_step
+                draws = philox.uniform4(rng, unit, philox.STEP, 1 + world_step // 4)
+                spread = entry(draws, world_step & 3) * (3.0 * params.time_per_step) - params.time_per_step
                 after = wait + (state.stats[0, first + COOLDOWN] + spread - wait)
         state.cooldown[env, unit] = after
 

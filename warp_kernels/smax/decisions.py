@@ -103,7 +103,9 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
         keeps = bool(False)
         if alive:
             here = state.pos[env, unit]
-            own = wp.vec2(here[0] / params.map_width * params.map_width, here[1] / params.map_height * params.map_height)
+            own = wp.vec2(
+                here[0] / params.map_width * params.map_width, here[1] / params.map_height * params.map_height
+            )
             slot = int(0)
             while slot < num_allies:
                 gap = observed(state, env, unit, slot, sight)

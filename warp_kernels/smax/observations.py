@@ -52,7 +52,9 @@ def state_width(num_units: int, num_types: int) -> int:
     return num_units * (OWN + num_types + 2)
 
 
-def observations(num_allies: int, num_enemies: int, num_types: int, conic: bool, num_actions: int) -> tuple[Any, Any, Any]:
+def observations(
+    num_allies: int, num_enemies: int, num_types: int, conic: bool, num_actions: int
+) -> tuple[Any, Any, Any]:
     """Build the agent phases that write the observation, the action mask and the global state.
 
     Args:
@@ -96,7 +98,14 @@ def observations(num_allies: int, num_enemies: int, num_types: int, conic: bool,
 
     @wp.func(inline=True)
     def put_unit(
-        params: Params, state: State, env: int, row: wp.array(dtype=float), first: int, other: int, is_own_side: bool, gap: wp.vec2
+        params: Params,
+        state: State,
+        env: int,
+        row: wp.array(dtype=float),
+        first: int,
+        other: int,
+        is_own_side: bool,
+        gap: wp.vec2,
     ):
         """Write what is observed of another unit; ``gap`` is its relative position as a share of the sight range."""
         row[first] = state.health[env, other] / stat(state, env, other, HEALTH)

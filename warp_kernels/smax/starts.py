@@ -6,7 +6,7 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import episode_key
-from warp_kernels.smax.units import HEALTH, NUM_STATS, Params, State
+from warp_kernels.smax.units import HEALTH, NUM_STATS, Params, State, entry
 
 __all__ = ["start"]
 
@@ -48,7 +48,9 @@ def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, se
         if (unit < num_allies) != ally_inside:
             word = philox.bits(rng, unit, philox.RESET, 3)
             group = philox.below(word[0], 4)
-            share = philox.uniform4(rng, 0, philox.RESET, _GROUPS)[group]  # of the way from the corner to the center
+            share = entry(
+                philox.uniform4(rng, 0, philox.RESET, _GROUPS), group
+            )  # of the way from the corner to the center
             x = share * x + (1.0 - share) * wp.where(group >= 2, params.map_width, 0.0)
             y = share * y + (1.0 - share) * wp.where((group & 1) == 1, params.map_height, 0.0)
         state.pos[env, unit] = wp.vec2(x + 4.0 * draw[0] - 2.0, y + 4.0 * draw[1] - 2.0)

@@ -25,6 +25,7 @@ __all__ = [
     "WEST",
     "Params",
     "State",
+    "entry",
     "relayout",
     "target_of",
 ]
@@ -122,6 +123,12 @@ def relayout(num_allies: int, num_enemies: int, num_agents: int, num_types: int)
     ]
     constants = {"State": State} | {f"{name}_type": dtype for name, dtype in dtypes.items()}
     return compiled("dense", "state: State, n: int", [*lines, "return state"], constants)
+
+
+@wp.func(inline=True)
+def entry(values: wp.vec4, index: int):
+    """Return an entry of a vector, in registers: GPUs keep vectors with variable indices on the stack."""
+    return wp.where(index < 2, wp.where(index == 0, values[0], values[1]), wp.where(index == 2, values[2], values[3]))
 
 
 def target_of(num_allies: int, num_units: int) -> Any:

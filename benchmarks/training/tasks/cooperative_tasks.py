@@ -27,6 +27,10 @@ _POINTS = (
     "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
     "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
+_BATTLE = (
+    "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
+    "Every return over 5 has won battles in it"
+)
 _RIDDLE = (
     "intervals must lie apart from random play's. For three prisoners together the best policy found that ignores the "
     "lamp gets 1.60 and one that knows all visits 2.22, over all 729 sequences. So few steps do not teach the lamp"
@@ -64,6 +68,14 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "measured",
         _COOKED,
         judged_with=(("reward_shaping_factor", 0.0),),
+    ),
+    TrainingTask(
+        "smax-mappo",
+        f"SMAX-v0 --env-arg scenario=2s3z --algorithm mappo {NO_TABLE}",
+        (Goal("return ally", 9.0, greedy=False), Goal("return ally", "random", greedy=False)),
+        "chosen",
+        _BATTLE,
+        seeds=1,
     ),
     TrainingTask(
         "hanabi-ippo",

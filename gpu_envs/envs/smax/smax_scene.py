@@ -26,9 +26,9 @@ def _ground(width: float, height: float, count: int, device: torch.device) -> to
     fields = torch.stack([(x.flatten() + 0.5) * width / columns, (y.flatten() + 0.5) * height / rows], -1)
     even = ((x + y) % 2).flatten().float()
     stones = torch.linspace(0.0, 1.0, 25)
-    ends = [
-        torch.stack([stones * width, torch.full_like(stones, side * height)], -1) for side in (0.0, 1.0)
-    ] + [torch.stack([torch.full_like(stones, side * width), stones * height], -1) for side in (0.0, 1.0)]
+    ends = [torch.stack([stones * width, torch.full_like(stones, side * height)], -1) for side in (0.0, 1.0)] + [
+        torch.stack([torch.full_like(stones, side * width), stones * height], -1) for side in (0.0, 1.0)
+    ]
     rocks = torch.cat(ends).to(device)[None].expand(count, -1, -1)
     fields, size = fields.to(device)[None].expand(count, -1, -1), max(width, height)
     half = torch.tensor([0.5 * width / columns, 0.5 * height / rows], device=device)

@@ -135,7 +135,9 @@ def test_conic_observations_have_two_units_per_section():
     settings = {"num_allies": 4, "num_enemies": 1, "enemy": "self_play", "observation_type": "conic"}
     core = make_core("SMAX-v0", 1, "cpu", seed=0, autoreset="disabled", **settings)
     core.reset()
-    core.world_state["pos"].copy_(torch.tensor([[(16.0, 16.0), (18.0, 16.2), (20.0, 16.3), (22.0, 16.4), (16.1, 20.0)]]))
+    core.world_state["pos"].copy_(
+        torch.tensor([[(16.0, 16.0), (18.0, 16.2), (20.0, 16.3), (22.0, 16.4), (16.1, 20.0)]])
+    )
     obs = core.step(torch.full((1, 5), STOP))[0][0, 0]
     sections = obs[: 64 * 13].view(32, 2, 13)
     filled = [index for index in range(32) if sections[index].any()]
