@@ -15,8 +15,8 @@ from cooperative_actions import (
     hanabi_actions,
     level_based_foraging_actions,
     overcooked_actions,
-    smax_actions,
     robot_warehouse_actions,
+    smax_actions,
     switch_riddle_actions,
 )
 from game_actions import (

@@ -101,9 +101,8 @@ class Config:
         for name in STATS:
             values = getattr(self, f"unit_type_{name}")
             if not count or len(values) != count:
-                raise ConfigError(
-                    f"unit_type_{name}: expected a value per name of unit_type_names, {max(count, 1)}, got {len(values)}"
-                )
+                wanted = f"a value per name of unit_type_names, {max(count, 1)}"
+                raise ConfigError(f"unit_type_{name}: expected {wanted}, got {len(values)}")
         if self.unit_types is not None and self.scenario is None:
             units = self.num_allies + self.num_enemies
             if len(self.unit_types) != units:

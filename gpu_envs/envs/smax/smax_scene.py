@@ -81,27 +81,30 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     bar = pos + size * 1.55 * tall
     left = bar - 0.9 * size * wide
     muzzle = pos + size * (1.45 * front - 0.45 * side)
+    blades = [(pos + size * sign * 0.9 * side, pos + size * (sign * 0.75 * side + 1.6 * front)) for sign in (-1.0, 1.0)]
+    slashes = [
+        (goal + 0.7 * size * (sign * side - front), goal + 0.7 * size * (front - sign * side)) for sign in (-1, 1)
+    ]
+    visor = pos + size * (0.4 * front - 0.25 * side), pos + size * (0.4 * front + 0.25 * side)
     ground = _ground(width, height, worlds, core.device)
     scene = join(
         ground,
         lines(pos - cross * (tall + wide), pos + cross * (tall + wide), 0.25 * radius, _STEEL, 0.7 * fallen),
         lines(pos - cross * (tall - wide), pos + cross * (tall - wide), 0.25 * radius, _STEEL, 0.7 * fallen),
         circles(pos + torch.tensor([0.12, -0.15], device=core.device), 1.08 * radius, DARK, 0.35 * seen),
-        *(lines(pos + size * sign * 0.9 * side, pos + size * (sign * 0.75 * side + 1.6 * front), 0.28 * radius, _BLADE, blade)
-          for sign in (-1.0, 1.0)),
+        *(lines(*each, 0.28 * radius, _BLADE, blade) for each in blades),
         lines(pos - size * 0.45 * side, muzzle, 0.42 * radius, DARK, gun),
         bodies,
         rings(pos, radius, dark, 0.18 * radius, seen),
         *(circles(pos + size * sign * 0.8 * side, 0.42 * radius, dark, seen) for sign in (-1.0, 1.0)),  # shoulders
         circles(pos + 0.1 * size * front, 0.5 * radius, colors * 0.7 + 0.3, seen),
-        lines(pos + size * (0.4 * front - 0.25 * side), pos + size * (0.4 * front + 0.25 * side), 0.2 * radius, DARK, seen),
+        lines(*visor, 0.2 * radius, DARK, seen),
         lines(muzzle, goal, 0.13 * radius, _FLASH, 0.9 * shoots),
         circles(muzzle, 0.38 * radius, _FLASH, shoots),
         circles(goal, 0.55 * radius, _FLASH, 0.75 * shoots),
         circles(goal, 0.25 * radius, PAPER, shoots),
-        *(lines(goal + 0.7 * size * (sign * side - front), goal + 0.7 * size * (front - sign * side), 0.2 * radius, _FLASH, strikes)
-          for sign in (-1.0, 1.0)),
+        *(lines(*each, 0.2 * radius, _FLASH, strikes) for each in slashes),
         lines(left, left + 1.8 * size * wide, 0.42 * radius, DARK, seen),
         lines(left, left + 1.8 * size * wide * share[..., None], 0.26 * radius, GREEN, seen),
-    )  # fmt: skip
+    )
     return Scene(scene, (0.0, 0.0, width, height), 0.05, agents=bodies[:, : core.num_agents], ground=ground.shape[1])
