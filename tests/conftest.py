@@ -165,6 +165,18 @@ SMALL = {
         "tax_limit": 0.8,
         "labor_cost": 0.01,
     },
+    # battles
+    "SMAX-v0": {
+        "num_allies": 2,
+        "num_enemies": 3,
+        "unit_types": ("stalker", "zealot", "marine", "zergling", "marine"),
+        "enemy": "self_play",
+        "map_width": 14.0,
+        "map_height": 8.0,
+        "unit_type_attacks": (30.0, 40.0, 50.0, 60.0, 40.0, 50.0),
+        "max_steps": 8,
+        "time_limit": "truncation",
+    },
     # cards
     "Hanabi-v0": {
         "players": 3,
@@ -254,6 +266,8 @@ GROUP = {
     "Overcooked-v0": "player",
     # economies
     "OneStepEconomy-v0": "planner",
+    # battles
+    "SMAX-v0": "ally",
     # cards
     "Hanabi-v0": "player",
     # classic control
@@ -300,6 +314,8 @@ SPECIAL = (
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
     ("OneStepEconomy-v0", {"agent_reward_type": "isoelastic_coin_minus_labor", "mask_first_step": False}),
     ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
+    ("SMAX-v0", {"enemy": "heuristic", "attack_mode": "random", "smacv2_position_generation": True}),
+    ("SMAX-v0", {"action_type": "continuous", "observation_type": "conic", "use_self_play_reward": True}),
     ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
     ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )

@@ -21,6 +21,7 @@ TITLES = {
     "grid": "Grids",
     "kitchen": "Kitchens",
     "economy": "Economies",
+    "smax": "Battles",
     "cards": "Cards",
     "games": "Games",
     "classic": "Classic control",

@@ -226,6 +226,8 @@ register("RobotWarehouse-v0", "gpu_envs.envs.grid.robot_warehouse")
 register("Overcooked-v0", "gpu_envs.envs.kitchen.overcooked")
 # economies
 register("OneStepEconomy-v0", "gpu_envs.envs.economy.one_step")
+# battles
+register("SMAX-v0", "gpu_envs.envs.smax.smax")
 # cards
 register("Hanabi-v0", "gpu_envs.envs.cards.hanabi")
 # games

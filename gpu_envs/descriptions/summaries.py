@@ -33,6 +33,7 @@ SUMMARIES = {
     "RobotWarehouse-v0": (2, "Robots bring requested shelves to goals"),
     "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
     "OneStepEconomy-v0": (5, "Workers choose labor, a planner taxes"),
+    "SMAX-v0": (5, "Units fight a battle against a heuristic or each other"),
     "Hanabi-v0": (2, "Players see all cards but their own"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),

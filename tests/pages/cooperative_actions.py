@@ -72,6 +72,30 @@ def overcooked_actions():
         assert (after["held"][0] == 0) == ("interact" in meaning)
 
 
+def smax_actions():
+    """An ally beside two enemies moves along an axis or attacks one of them."""
+
+    def prepare(state):
+        state["pos"].copy_(torch.tensor([[[4.0, 4.0], [4.0, 1.0], [6.0, 4.0], [6.0, 5.0], [6.0, 6.0]]]))
+
+    def act(index, **settings):
+        return one_step("smax/smax", prepare, index, **{"world_steps_per_env_step": 1} | settings)
+
+    discrete, continuous = tables.description("smax/smax").action_tables()
+    ways = {"north": (0.0, 1.0), "east": (1.0, 0.0), "south": (0.0, -1.0), "west": (-1.0, 0.0)}
+    for index, meaning in discrete.rows:
+        first = index if isinstance(index, int) else 5 + 1
+        state = act(first)
+        assert state["move"][0].tolist() == list(ways.get(meaning.partition(":")[0], (0.0, 0.0)))
+        hit = torch.nonzero(state["damage"][2:] > 0.0).flatten().tolist()
+        assert (first - 5 in hit) == ("attack" in meaning)
+    assert len(continuous.rows) == 4
+    moves = act([[1.0, 1.0, 0.5, 0.25], [1.0, 1.0, 0.5, 0.0]] + [[0.0, 1.0, 0.0, 0.0]] * 3, action_type="continuous")
+    torch.testing.assert_close(moves["move"][:2], torch.tensor([[0.0, 0.5], [0.5, 0.0]]))
+    shot = act([[1.0, 0.0, 1.0, 0.0]] + [[0.0, 0.0, 0.0, 0.0]] * 4, action_type="continuous")
+    assert shot["attack"].tolist() == [5, 0, 0, 0, 0]  # the nearest to a point on the right; the others repeat nothing
+
+
 def hanabi_actions():
     """Each action of a table with one of every color and rank in both hands, with some tokens used."""
     (table,) = tables.description("cards/hanabi").action_tables()

@@ -17,6 +17,7 @@ from cooperative_actions import (
     one_step_economy_actions,
     overcooked_actions,
     robot_warehouse_actions,
+    smax_actions,
     switch_riddle_actions,
 )
 from game_actions import (
@@ -71,6 +72,7 @@ ACTIONS = {
     "kitchen/overcooked": overcooked_actions,
     # economies
     "economy/one_step": one_step_economy_actions,
+    "smax/smax": smax_actions,
     # cards
     "cards/hanabi": hanabi_actions,
     # classic control

@@ -50,6 +50,10 @@ _OPTIMUM = (
     "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
     "that learned with it. The latter exceed 1 where they work more than is best for them"
 )
+_BATTLE = (
+    "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
+    "Every return over 5 has won battles in it"
+)
 _RIDDLE = (
     "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after as many "
     "steps. Its networks have no memory. The other threshold is the best policy found that ignores the lamp: 1.605 for "
@@ -96,6 +100,14 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "measured",
         _COOKED,
         judged_with=(("reward_shaping_factor", 0.0),),
+    ),
+    TrainingTask(
+        "smax-mappo",
+        f"SMAX-v0 --env-arg scenario=2s3z --algorithm mappo {NO_TABLE}",
+        (Goal("return ally", 9.0, greedy=False), Goal("return ally", "random", greedy=False)),
+        "chosen",
+        _BATTLE,
+        seeds=1,
     ),
     TrainingTask(
         "hanabi-ippo",
