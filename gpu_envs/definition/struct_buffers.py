@@ -1,6 +1,5 @@
 """Torch tensors and Warp structs over the same memory."""
 
-import contextlib
 import math
 import mmap
 import os
@@ -101,9 +100,11 @@ def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> 
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     if device.type != "cpu" or size < HUGE_PAGE or advice is None:
         return torch.zeros(shape, dtype=dtype, device=device)
-    region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # a kernel without huge pages
+    try:
+        region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         region.madvise(advice)
+    except OSError:  # a kernel without huge pages, or no memory, which torch reports
+        return torch.zeros(shape, dtype=dtype, device=device)
     return torch.frombuffer(region, dtype=dtype, count=math.prod(shape)).view(shape)
 
 

@@ -1,7 +1,7 @@
 """Rows of zeros and ones, written 64 columns at a time, and only where they differ from what they show.
 
 A row is a string of bits, the first column first. A writer appends fields to it and writes every full word of 64 bits
-to the row. A memory of the words that the row shows lets it skip those that have not changed.
+to the row. A memory of the words that the row shows lets it skip the parts that have not changed.
 """
 
 from typing import Any

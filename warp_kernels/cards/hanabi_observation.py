@@ -61,6 +61,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
 
     @wp.func(inline=True)
     def table_of(state: State, env: int):
+        """Return the table of a world. Passing State to a function that is not inlined would copy all of it."""
         table = Table()
         hands = wp.uint64(env) * hands_bytes
         table.hand = state.hand.ptr + hands

@@ -18,6 +18,13 @@ from gpu_envs.definition.environment import roster
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import configured_definition
 
+
+@wp.struct
+class Large:
+    few: wp.array2d(dtype=float)
+    many: wp.array2d(dtype=float)
+
+
 NUMBERS = (int, float, int | None, float | None)
 
 LARGEST = """
@@ -168,3 +175,26 @@ def test_memory_error_names_the_number_of_environments(monkeypatch):
         errors.ConfigError, match=r"has left: use fewer .*; the settings are num_envs=90000, max_cycles=7$"
     ):
         gpu_envs.make("SimpleTag-v0", num_envs=90_000, device="cpu", max_cycles=7)
+
+
+def test_large_tensors_of_a_cpu_are_on_memory_of_their_own(monkeypatch):
+    """Huge pages, where the system has them; otherwise torch allocates, and reports that there is no memory."""
+    rows = struct_buffers.HUGE_PAGE // 8
+
+    def allocate():
+        shapes = {"few": (rows - 1, 2), "many": (rows, 2)}
+        return struct_buffers.allocate(Large, shapes, torch.device("cpu"))
+
+    found = allocate()
+    for name, tensor in found.items():
+        assert tensor.shape == ((rows, 2) if name == "many" else (rows - 1, 2))
+        assert tensor.is_contiguous()
+        assert not tensor.any()
+        tensor += 1.0
+        assert tensor.sum() == tensor.numel()
+
+    def no_memory(*args, **options):
+        raise OSError("no memory")
+
+    monkeypatch.setattr(struct_buffers.mmap, "mmap", no_memory)
+    assert not allocate()["many"].any()
