@@ -209,19 +209,19 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # Prisoners need memory of their visits, so the network is recurrent. Rollouts are as long as episodes. Batches are
     # large and entropy is small, since a lamp that is switched at random tells nothing.
     ("SwitchRiddle-v0", "cpu", "ppo"): {
-        "num_envs": 512,
-        "total_steps": 1_200_000,
+        "num_envs": 1024,
+        "total_steps": 1_500_000,
         "num_threads": 1,
         "learner": dict(
             network="gru",
-            hidden_sizes=(64,),
+            hidden_sizes=(32,),
             rollout_length=6,
-            learning_rate=4e-3,
+            learning_rate=5e-3,
             learning_rate_final=5e-4,
             gamma=1.0,
             entropy_coef=0.003,
             entropy_coef_final=0.0,
-            num_minibatches=2,
+            num_minibatches=1,
         ),
     },
     ("CoinGame-v0", "cpu", "ppo"): {
