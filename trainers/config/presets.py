@@ -236,7 +236,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # large and entropy is small, since a lamp that is switched at random tells nothing.
     ("SwitchRiddle-v0", "cpu", "ppo"): {
         "num_envs": 1024,
-        "total_steps": 1_200_000,
+        "total_steps": 1_500_000,
         "num_threads": 1,
         "learner": dict(
             network="gru",

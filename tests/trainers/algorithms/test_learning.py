@@ -1,4 +1,4 @@
-"""Presets reach their thresholds: Tag on both sides, foraging, CartPole, Pendulum, a speaker with its listener."""
+"""Presets reach their thresholds: Tag, foraging, dice, coins, CartPole, Pendulum, a speaker with its listener."""
 
 import dataclasses
 
@@ -66,6 +66,34 @@ def test_foraging_collects_all_food(settings, tmp_path):
     policies = {name: each.learner.policy() for name, each in trainer.assignments.items()}
     returns = evaluate_policies(core, policies, seed=1).returns["player"]
     assert returns.mean - returns.half > 0.9, str(returns)
+
+
+@pytest.mark.learning
+def test_both_bidders_of_liars_dice_beat_random_play(tmp_path):
+    """Cross-play against random opponents; 95 % intervals are disjoint from random play's."""
+    config = dataclasses.replace(preset("LiarsDice-v0", "cpu"), seed=0, eval_episodes=0)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    core = make_eval_core(config, EPISODES, seed=1234)
+    policy = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    chance = evaluate_policies(core, dict.fromkeys(policy), seed=1).agent_returns
+    for name, trained in policy.items():
+        earned = evaluate_policies(core, {**dict.fromkeys(policy), name: trained}, seed=1).agent_returns[name]
+        assert earned.mean - earned.half > chance[name].mean + chance[name].half, (name, earned, chance[name])
+
+
+@pytest.mark.learning
+def test_players_of_the_coin_game_cooperate_for_shared_rewards(tmp_path):
+    """Taking every coin gives 0 on average, so that a return above 0 needs players that leave the other's coins."""
+    config = dataclasses.replace(
+        preset("CoinGame-v0", "cpu"), env={"shared_rewards": True}, total_steps=200_000, seed=0, eval_episodes=0
+    )
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    policies = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    core = make_eval_core(config, EPISODES, seed=1234)
+    together = evaluate_policies(core, policies, seed=1).returns["player"]
+    assert together.mean - together.half > 50, str(together)
 
 
 @pytest.mark.learning
