@@ -256,8 +256,8 @@ def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> li
     groups: list[ActingGroup] = []
     for assignment in assignments.values():
         acting = getattr(assignment.learner, "agent", None)
-        alike = isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn"
-        if alike and assignment.clock is None:
+        alone = assignment.clock is not None
+        if isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn" and not alone:
             batches.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((assignment, acting))
         else:
             groups.append(ActingGroup(assignment.agents, assignment.learner, assignment.critic_state, assignment.clock))

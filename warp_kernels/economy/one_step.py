@@ -44,8 +44,8 @@ class Params:
     isoelastic_eta: float  # shape of the isoelastic utility, in [0, 1]
     mixing_weight_gini_vs_coin: float  # weight of productivity against equality, in [0, 1]
     payment_max_skill_multiplier: float  # scale of observed skills [coin/hour]
-    rate_max: float  # largest rate
-    tax_limit: float  # largest rate at present, as a fraction of rate_max
+    rate_max: float  # largest rate, in [0, 1]
+    tax_limit: float  # largest rate at present, as a fraction of rate_max, in [0, 1]
 
 
 @wp.struct

@@ -54,7 +54,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         return np.minimum(world.state["rate"], world.params["tax_limit"] * world.params["rate_max"])
 
     def marginal(world: World, worker: int) -> float:
-        return rates(world)[np.searchsorted(cutoffs, world.state["income"][worker], side="right") - 1]
+        return float(rates(world)[np.searchsorted(cutoffs, world.state["income"][worker], side="right") - 1])
 
     def equality(world: World) -> float:
         coin = world.state["coin"].astype(float)
