@@ -87,7 +87,7 @@ def smax_actions():
         first = index if isinstance(index, int) else 5 + 1
         state = act(first)
         assert state["move"][0].tolist() == list(ways.get(meaning.partition(":")[0], (0.0, 0.0)))
-        hit = torch.nonzero(state["damage"][2:] > 0.0).flatten().tolist()
+        hit = torch.nonzero(state["health"][2:] < state["before"][2:]).flatten().tolist()
         assert (first - 5 in hit) == ("attack" in meaning)
     assert len(continuous.rows) == 4
     moves = act([[1.0, 1.0, 0.5, 0.25], [1.0, 1.0, 0.5, 0.0]] + [[0.0, 1.0, 0.0, 0.0]] * 3, action_type="continuous")

@@ -26,26 +26,27 @@ __all__ = ["battle", "separation"]
 _STATS: int = wp.constant(NUM_STATS)
 
 
-def separation(num_units: int) -> Any:
-    """Build the function that pushes living units apart where they overlap; it writes pos, body and push."""
+def separation(num_units: int) -> tuple[Any, Any]:
+    """Build the functions ``stand``, which writes body and push of a unit, and ``separate``.
+
+    ``separate`` pushes living units apart where they overlap; it writes push and pos. All units must stand before.
+    """
+
+    @wp.func(inline=True)
+    def stand(state: State, env: int, unit: int, here: wp.vec2, health: float):
+        radius = wp.where(health > 0.0, state.stats[0, state.kind[env, unit] * _STATS + RADIUS], -1.0e9)
+        state.body[env, unit] = wp.vec4(here[0], here[1], radius, 0.0)  # dead units overlap nothing
+        state.push[env, unit] = wp.vec2(0.0, 0.0)
 
     @wp.func(inline=True)
     def separate(state: State, env: int):
-        unit = int(0)
-        while unit < num_units:
-            here = state.pos[env, unit]
-            radius = state.stats[0, state.kind[env, unit] * _STATS + RADIUS]
-            # dead units overlap nothing
-            state.body[env, unit] = wp.vec4(
-                here[0], here[1], wp.where(state.health[env, unit] > 0.0, radius, -1.0e9), 0.0
-            )
-            state.push[env, unit] = wp.vec2(0.0, 0.0)
-            unit += 1
         overlaps = bool(False)
         unit = int(0)
         while unit < num_units:
             own = state.body[env, unit]
-            other = unit + 1
+            other = int(num_units)
+            if own[2] >= 0.0:
+                other = unit + 1
             while other < num_units:
                 there = state.body[env, other]
                 x = own[0] - there[0]
@@ -67,11 +68,11 @@ def separation(num_units: int) -> Any:
                 state.pos[env, unit] = state.pos[env, unit] + 0.5 * state.push[env, unit]
                 unit += 1
 
-    return separate
+    return stand, separate
 
 
-def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any]:
-    """Build the world phase of a step, and the separation of units for starts.
+def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any, Any]:
+    """Build the world phase of a step, and the functions of :func:`separation` for starts.
 
     Args:
         num_allies: Number of allies A1.
@@ -80,7 +81,7 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
     """
     num_units = num_allies + num_enemies
     target = target_of(num_allies, num_units)
-    separate = separation(num_units)
+    stand, separate = separation(num_units)
 
     @wp.func(inline=True)
     def attack(params: Params, state: State, env: int, unit: int, rng: philox.Stream, world_step: int):
@@ -102,7 +103,7 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
 
     @wp.func(inline=True)
     def suffer(params: Params, state: State, env: int, unit: int):
-        """Move a living unit, subtract its damage, and kill it at the border; write pos and health."""
+        """Move a living unit, subtract its damage, and kill it at the border; write pos, health and what separates."""
         health = state.health[env, unit]
         here = state.pos[env, unit]
         if health > 0.0:
@@ -112,12 +113,15 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
             y = here[1] + way[1] * speed * params.time_per_step
             x = wp.max(wp.min(x, params.map_width), 0.0)
             y = wp.max(wp.min(y, params.map_height), 0.0)
-            state.pos[env, unit] = wp.vec2(x, y)
+            here = wp.vec2(x, y)
+            state.pos[env, unit] = here
             health = wp.max(health - state.damage[env, unit], 0.0)
             at_wall = x <= 0.0 or y <= 0.0 or x >= params.map_width or y >= params.map_height
             if at_wall and params.walls_cause_death == 1:
                 health = 0.0
             state.health[env, unit] = health
+        state.damage[env, unit] = 0.0
+        stand(state, env, unit, here, health)
 
     @wp.func(inline=True)
     def team(params: Params, state: State, env: int, first: int, count: int):
@@ -163,13 +167,10 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
         unit = int(0)
         while unit < num_units:
             state.before[env, unit] = state.health[env, unit]
+            state.damage[env, unit] = 0.0
             unit += 1
         world_step = int(0)
         while world_step < params.world_steps_per_env_step:
-            unit = int(0)
-            while unit < num_units:
-                state.damage[env, unit] = 0.0
-                unit += 1
             unit = int(0)
             while unit < num_units:  # targets are where they were before this world step
                 attack(params, state, env, unit, rng, world_step)
@@ -182,4 +183,4 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
             world_step += 1
         result(params, state, io, env)
 
-    return fight, separate
+    return fight, stand, separate

@@ -31,7 +31,7 @@ def rules(num_allies: int, num_enemies: int, num_types: int, self_play: bool, co
     num_agents = num_units if self_play else num_allies
     most = max(num_allies, num_enemies) if self_play else num_enemies
     equal = not self_play or num_allies == num_enemies
-    fight, separate = battle(num_allies, num_enemies, num_agents)
+    fight, stand, separate = battle(num_allies, num_enemies, num_agents)
     observe, legal, global_state = observations(num_allies, num_enemies, num_types, conic, NUM_MOVES + most)
     return Rules(
         key=f"smax {num_allies} {num_enemies} {num_types} {self_play} {continuous} {conic}",
@@ -46,7 +46,7 @@ def rules(num_allies: int, num_enemies: int, num_types: int, self_play: bool, co
         ),
         observe=observe,
         legal=None if continuous else legal,
-        reset=start(num_allies, num_enemies, num_agents, num_types, separate),
+        reset=start(num_allies, num_enemies, num_agents, num_types, stand, separate),
         global_state=global_state,
         masked=not continuous,
         illegal_noop=not continuous,

@@ -16,7 +16,7 @@ _WORLD: int = wp.constant(1)
 _GROUPS: int = wp.constant(2)
 
 
-def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, separate: Any) -> Any:
+def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, stand: Any, separate: Any) -> Any:
     """Build the reset of a world.
 
     Args:
@@ -24,6 +24,7 @@ def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, se
         num_enemies: Number of enemies A2.
         num_agents: Number of agents A.
         num_types: Number of unit types N.
+        stand: Function that prepares a unit for ``separate``.
         separate: Function that pushes overlapping units apart.
     """
     num_units = num_allies + num_enemies
@@ -90,6 +91,7 @@ def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, se
             state.cooldown[env, unit] = 0.0
             state.move[env, unit] = wp.vec2(0.0, 0.0)
             state.attack[env, unit] = 0
+            stand(state, env, unit, state.pos[env, unit], state.health[env, unit])
             unit += 1
         unit = int(0)
         while unit < num_enemies:

@@ -82,9 +82,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     left = bar - 0.9 * size * wide
     muzzle = pos + size * (1.45 * front - 0.45 * side)
     blades = [(pos + size * sign * 0.9 * side, pos + size * (sign * 0.75 * side + 1.6 * front)) for sign in (-1.0, 1.0)]
-    slashes = [
-        (goal + 0.7 * size * (sign * side - front), goal + 0.7 * size * (front - sign * side)) for sign in (-1, 1)
-    ]
+    cuts = [0.7 * size * (sign * side - front) for sign in (-1.0, 1.0)]
     visor = pos + size * (0.4 * front - 0.25 * side), pos + size * (0.4 * front + 0.25 * side)
     ground = _ground(width, height, worlds, core.device)
     scene = join(
@@ -103,8 +101,9 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         circles(muzzle, 0.38 * radius, _FLASH, shoots),
         circles(goal, 0.55 * radius, _FLASH, 0.75 * shoots),
         circles(goal, 0.25 * radius, PAPER, shoots),
-        *(lines(*each, 0.2 * radius, _FLASH, strikes) for each in slashes),
+        *(lines(goal + cut, goal - cut, 0.2 * radius, _FLASH, strikes) for cut in cuts),
         lines(left, left + 1.8 * size * wide, 0.42 * radius, DARK, seen),
         lines(left, left + 1.8 * size * wide * share[..., None], 0.26 * radius, GREEN, seen),
     )
-    return Scene(scene, (0.0, 0.0, width, height), 0.05, agents=bodies[:, : core.num_agents], ground=ground.shape[1])
+    agents = circles(pos, radius, colors)[:, : core.num_agents]  # the dead, too: their agents stay in the game
+    return Scene(scene, (0.0, 0.0, width, height), 0.05, agents=agents, ground=ground.shape[1])
