@@ -59,7 +59,7 @@ class IO:
     num_choices: wp.array2d(dtype=int)  # (A, K) size of each discrete component; 0 pads; empty where continuous
     low: wp.array2d(dtype=float)  # (A, K) bounds of continuous actions; low > high pads; empty where discrete
     high: wp.array2d(dtype=float)  # (A, K)
-    action_mask: wp.array3d(dtype=wp.bool)  # (E, A, n) legal choices; empty where every choice is always legal
+    action_mask: wp.array3d(dtype=wp.bool)  # (E, A, n) legal choices, component by component; empty where all are legal
     to_move: wp.array2d(dtype=wp.bool)  # (E, A) decides on the next step; empty unless agents take turns
     refused: wp.array2d(dtype=wp.bool)  # (E, A) this action was refused; empty unless agents take turns
     obs: wp.array3d(dtype=float)  # (E, A, D)
@@ -183,6 +183,7 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choi
 
     @wp.func(inline=True)
     def check(io: IO, env: int, agent: int):
+        first = int(0)  # place of the component's choices in the mask
         for k in range(num_components):
             choice = io.choice[env, agent, k]
             count = io.num_choices[agent, k]
@@ -194,8 +195,9 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choi
                 else:
                     refuse(io, env, agent, k, OUT_OF_RANGE)
             elif wp.static(masked):
-                if not io.action_mask[env, agent, int(choice)]:
+                if not io.action_mask[env, agent, first + int(choice)]:
                     refuse(io, env, agent, k, ILLEGAL)
+            first += count
 
     @wp.func(inline=True)
     def clear(io: IO, env: int, agent: int):
@@ -287,6 +289,7 @@ def sample_phase(
     @wp.func(inline=True)
     def draw(io: IO, env: int, agent: int):
         rng = stream(io, env)
+        first = int(0)
         for k in range(num_components):
             word = philox.bits(rng, agent, philox.SAMPLE, k)[0]
             if wp.static(continuous):
@@ -302,17 +305,18 @@ def sample_phase(
                 legal = int(0)
                 n = int(0)
                 while n < count:  # faster than Warp's range, whose iterator is not a plain number
-                    legal += int(io.action_mask[env, agent, n])
+                    legal += int(io.action_mask[env, agent, first + n])
                     n += 1
                 skip = philox.below(word, wp.max(legal, 1))
                 pick = int(0)
                 n = int(0)
                 while n < count:
-                    allowed = io.action_mask[env, agent, n]
+                    allowed = io.action_mask[env, agent, first + n]
                     pick = wp.where(allowed and skip == 0, n, pick)
                     skip -= int(allowed)
                     n += 1
                 io.choice[env, agent, k] = wp.int64(pick)
+                first += count
             else:
                 io.choice[env, agent, k] = wp.int64(philox.below(word, io.num_choices[agent, k]))
 

@@ -86,7 +86,7 @@ class EnvBuffers:
             "num_choices": (a * discrete, k),
             "low": (a * continuous, k),
             "high": (a * continuous, k),
-            "action_mask": (e, a, int(counts.max())) if rules.masked else (0, 0, 0),
+            "action_mask": (e, a, int(counts.sum(1).max())) if rules.masked else (0, 0, 0),
             "to_move": turns,
             "refused": turns,
             "forfeit": turns[:1],

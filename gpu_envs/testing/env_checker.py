@@ -144,7 +144,7 @@ def check_tensors(subject: Subject) -> None:
     wanted |= dict.fromkeys(("terminated", "truncated", "alive", "valid"), (torch.bool, (e, a)))
     wanted["episode_length"] = (torch.int32, (e, a))
     if masked:
-        wanted["action_mask"] = (torch.bool, (e, a, int(core.num_choices.max())))
+        wanted["action_mask"] = (torch.bool, (e, a, int(core.num_choices.sum(1).max())))
     if core.to_move is not None:
         wanted["to_move"] = (torch.bool, (e, a))
     obs, info = core.reset()
@@ -154,10 +154,10 @@ def check_tensors(subject: Subject) -> None:
     for t in range(1, STEPS + 1):
         action = core.sample_actions()
         if masked:
-            mask = _within(core, info["action_mask"])
-            stuck = info["alive"] & ~mask.any(2)
+            legal = _by_component(core, info["action_mask"])
+            stuck = info["alive"] & ~(legal.any(3) | (core.num_choices == 0)).all(2)
             subject.nowhere(stuck, "a living agent has a legal action", t - 1, "action_mask")
-            chosen = mask.gather(2, action.reshape(e, a, -1)).all(2)
+            chosen = (legal.gather(3, action.reshape(e, a, -1, 1))[..., 0] | (core.num_choices == 0)).all(2)
             subject.nowhere(info["alive"] & ~chosen, "sample_actions respects the mask", t, "action")
         *results, info = core.step(action)
         got = dict(zip(reference_checks.RESULTS, results, strict=True)) | info
@@ -173,7 +173,8 @@ def check_tensors(subject: Subject) -> None:
             someone = got["to_move"].any(1, keepdim=True)
             subject.nowhere(got["alive"].any(1, keepdim=True) & ~someone, "at least one agent is to move", t, "to_move")
             subject.nowhere(~idle & ~got["alive"], "agents to move are alive", t, "to_move")
-            only = got["action_mask"][..., 0] & (got["action_mask"].sum(2) == 1)
+            legal = _by_component(core, got["action_mask"])
+            only = ((legal[..., 0] & (legal.sum(3) == 1)) | (core.num_choices == 0)).all(2)
             subject.nowhere(idle & ~only, "agents not to move have the no-op only", t, "action_mask")
     state = core.state()
     fits = state.ndim == 2 and len(state) == e and bool(state.isfinite().all())
@@ -193,9 +194,12 @@ def _check_observations(
     subject.nowhere(there & outside, "observations lie in the observation space, padded by zeros", t, name)
 
 
-def _within(core: Core, mask: torch.Tensor) -> torch.Tensor:
-    """Return a mask (..., A, n) with False in the columns that pad agents with fewer choices."""
-    return mask & (torch.arange(mask.shape[-1]) < core.num_choices.amax(1, keepdim=True))
+def _by_component(core: Core, mask: torch.Tensor) -> torch.Tensor:
+    """Return a mask (..., A, n) as (..., A, K, choices), False where a component has no such choice."""
+    counts, choices = core.num_choices[..., None], torch.arange(int(core.num_choices.max()))
+    places = (core.num_choices.cumsum(1)[..., None] - counts + choices).clamp(max=mask.shape[-1] - 1)
+    table = mask.unsqueeze(-2).expand(*mask.shape[:-1], counts.shape[1], -1)
+    return table.gather(-1, places.expand(*table.shape[:-1], -1)) & (choices < counts)
 
 
 def check_ends(subject: Subject) -> None:
@@ -244,10 +248,10 @@ def check_refusals(subject: Subject) -> None:
             action = core.sample_actions()
             assert core.action_mask is not None
             deciding = core.alive[1] if core.to_move is None else core.to_move[1]
-            illegal = _within(core, ~core.action_mask[1]) & deciding[:, None]
+            illegal = _by_component(core, ~core.action_mask[1]) & deciding[:, None, None]
             if illegal.any():
-                row, choice = illegal.nonzero()[0].tolist()
-                action[1, row] = choice
+                row, component, choice = illegal.nonzero()[0].tolist()
+                action[1, row].view(-1)[component] = choice
                 return refused(action, d.agents[row], "illegal")
             core.step(action)
     return None

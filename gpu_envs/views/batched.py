@@ -60,7 +60,7 @@ class BatchedEnv(NotebookView):
         }
         self._window: Any = None
         widths = [space.shape[0] for space in core.observation_spaces.values()]
-        choices = core.num_choices.amax(1).tolist()
+        choices = core.num_choices.sum(1).tolist()
         self._split_obs = _splitter(self.possible_agents, widths, core.obs_width)
         self._split = _splitter(self.possible_agents, None, 0)
         self._split_action = self._split

@@ -125,7 +125,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         self._copies = core.reuse_buffers and not self._live
         self._parts: dict[str, torch.Tensor] = {}  # views of the rows' part of such buffers, created once
         self._all_rows = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=core.device))
-        self._choices = int(core.num_choices[rows[0]].max())  # n, width of the action masks of these agents
+        self._choices = int(core.num_choices[rows[0]].sum())  # n, width of the action masks of these agents
         self._other_groups = [name for name in core.groups if group is not None and name != group]
         self.set_opponents(opponents)
         self._ends = WorldEnds(core)

@@ -117,6 +117,6 @@ def _group(core: Core, group: str, policy: Callable[..., Any]) -> _ScriptedGroup
         policy,
         rows_index(rows, core.device),
         core.observation_spaces[first].shape[0],
-        int(core.num_choices[rows[0]].max()),
+        int(core.num_choices[rows[0]].sum()),
         (core.num_envs, len(rows), *(core.action_spaces[first].shape or ())),
     )

@@ -1,6 +1,7 @@
 """A single world in NumPy: base of the PettingZoo and Gymnasium views."""
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -159,7 +160,7 @@ class SingleEnv:
                 raise ActionError(f"{subject} is not finite; expected {space}")
         elif not space.contains(value):
             raise ActionError(f"{subject} is out of range; expected {space}")
-        if self._refuses and not self.action_mask(agent)[value].all():
+        if self._refuses and not self.action_mask(agent)[value + self._first_choices(agent)].all():
             raise ActionError(f"{subject} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:
@@ -172,7 +173,7 @@ class SingleEnv:
         return float(self._reward[row]), bool(self._terminated[row]), bool(self._truncated[row])
 
     def action_mask(self, agent: str) -> np.ndarray:
-        """Return the legal actions of the next step, (n,) int8, as taken by ``sample(mask)`` of a space."""
+        """Return the legal choices of the next step, (n,) int8, of all components one after another."""
         assert self.core.action_mask is not None
         return self.core.action_mask[0, self._rows[agent], : self.mask_size(agent)].cpu().numpy().astype(np.int8)
 
@@ -189,7 +190,13 @@ class SingleEnv:
     def mask_size(self, agent: str) -> int:
         """Return the number of choices in an agent's action mask."""
         space = self.action_spaces[agent]
-        return int(space.n) if isinstance(space, spaces.Discrete) else int(np.max(space.nvec))  # type: ignore[attr-defined]
+        return int(space.n) if isinstance(space, spaces.Discrete) else int(space.nvec.sum())  # type: ignore[attr-defined]
+
+    def _first_choices(self, agent: str) -> np.ndarray:
+        """Return the place in the action mask of the first choice of every component."""
+        sizes = self.core.num_choices[self._rows[agent]].numpy()
+        shape = self.action_spaces[agent].shape or ()
+        return (sizes.cumsum() - sizes)[: math.prod(shape)].reshape(shape)
 
     def state(self) -> np.ndarray:
         """Return the global state (S,) float32."""

@@ -79,7 +79,7 @@ def group_of(core: Core, name: str, agents: list[str]) -> Group:
             )
     order = {agent: row for row, agent in enumerate(core.possible_agents)}
     rows = [order[agent] for agent in agents]
-    choices = 0 if core.action_mask is None else int(core.num_choices[rows[0]].max())
+    choices = 0 if core.action_mask is None else int(core.num_choices[rows[0]].sum())
     return Group(agents, rows_index(rows, core.device), pairs[0][0].shape[0], choices)
 
 

@@ -29,7 +29,9 @@ class AgentGroup:
 
     @property
     def choices(self) -> int | None:
-        """Number of choices of Discrete actions; None for other actions."""
+        """Number of choices of discrete actions, summed over the components; None for continuous actions."""
+        if isinstance(self.space, spaces.MultiDiscrete):
+            return int(self.space.nvec.sum())
         return int(self.space.n) if isinstance(self.space, spaces.Discrete) else None
 
     def mask(self, mask: Tensor | None) -> Tensor | None:
@@ -55,7 +57,7 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
     """Return the group of agents given by the names of groups or of single agents.
 
     Raises:
-        ConfigError: The agents differ in action space, or have action masks without Discrete actions.
+        ConfigError: The agents differ in action space.
     """
     rows = agent_rows_of(core, members)
     names = [core.possible_agents[row] for row in rows]
@@ -64,8 +66,6 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
         raise ConfigError(
             f"policies: {', '.join(members)}: expected one action space per policy, got several; split the policy"
         )
-    if core.action_mask is not None and not isinstance(space, spaces.Discrete):
-        raise ConfigError(f"{core.id}: {', '.join(members)}: action masks need Discrete actions, got {space}")
     return AgentGroup(
         rows=rows_index(rows, core.device),
         obs_width=max(core.observation_spaces[name].shape[0] for name in names),

@@ -160,7 +160,7 @@ def _act_alone(rules: Rules, acting: Acting, number: int) -> Any:
     keep, of_agent, decides = keep_inputs(rules), policy_of(acting.shared), decides_of(rules.turn_based)
     write, wait, traced = write_of(rules, acting, kind), wait_of(rules, acting), acting.traced
     if acting.memo:
-        parameters_of = _recalled(rules, kind, entry_size(rules.num_choices, acting.kinds))
+        parameters_of = _recalled(rules, kind, entry_size(rules.num_choices * rules.action_size, acting.kinds))
     else:
         outputs_of = read_outputs(kind.mlp) if acting.rows_of_tile(number) else _compute_outputs(kind.mlp)
         parameters_of = _prepared(rules, kind, outputs_of)
@@ -214,7 +214,7 @@ def _prepared(rules: Rules, kind: PolicyKind, outputs_of: Any) -> Any:
 
 def _recalled(rules: Rules, kind: PolicyKind, size: int) -> Any:
     """Build ``parameters_of`` of `_prepared` with a memo, whose entries have the length ``size``."""
-    choices = rules.num_choices if rules.masked else 0
+    choices = rules.num_choices * rules.action_size if rules.masked else 0
     memo, V = memo_of(kind.mlp, choices, size), vector(kind.mlp.head_width)
     compute, find, read, write = _prepared(rules, kind, _compute_outputs(kind.mlp)), memo.find, memo.read, memo.write
 

@@ -122,7 +122,7 @@ def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
     play_world = one_world(rules, (sample_of(rules), *parts.play), parts.start)
 
     dense_fields = ("final_obs", "action_mask") if num_choices > 0 else ("final_obs",)
-    dense = dense_io(dense_fields, num_agents, {"action_mask": num_choices})
+    dense = dense_io(dense_fields, num_agents, {"action_mask": num_choices * rules.action_size})
 
     # Launched over two dimensions, as the fused ones.
     @wp.kernel(module=name, name="play_fused")

@@ -42,6 +42,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
         refuses = rules.masked and not rules.illegal_noop
         check, clear = episode.discrete_check(rules.action_size, refuses, rules.turn_based, rules.num_choices)
     num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
+    num_components = rules.action_size
     allow_illegal = turn_based and not without_observation  # illegal actions can occur
     advance = episode.advance_clock_in_turns if allow_illegal else episode.advance_clock
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
@@ -73,11 +74,16 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
         """Leave one legal action, the no-op, to an agent that does not decide."""
         n = int(io.action_mask.shape[2]) - 1
         if wp.static(num_choices > 0):
-            n = num_choices - 1
+            n = num_choices * num_components - 1
         while n > 0:
             io.action_mask[env, agent, n] = False
             n -= 1
         io.action_mask[env, agent, 0] = True
+        if wp.static(num_components > 1):
+            for k in range(1, num_components):
+                n += io.num_choices[agent, k - 1]
+                if io.num_choices[agent, k] > 0:
+                    io.action_mask[env, agent, n] = True
 
     @wp.func(inline=True)
     def look_around(params: Params, state: State, io: IO, env: int, agent: int):

@@ -55,7 +55,8 @@ class FusedRollout:
         count = memo_entries(core.num_envs)
         self._owners = [np.zeros(count, np.int32) for _ in range(tables)]
         self._commands: list[list[Any]] = []
-        size = entry_size(core.definition.rules.num_choices, acting.kinds) if tables else 0
+        rules = core.definition.rules
+        size = entry_size(rules.num_choices * rules.action_size, acting.kinds) if tables else 0
         for table in range(max(tables, 1)):
             struct = policies()
             if tables:

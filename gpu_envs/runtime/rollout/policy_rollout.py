@@ -261,9 +261,10 @@ class PolicyRollout:
             kinds_of.append(tuple(sorted(own)))
         traced = isinstance(self.trace, RolloutTrace)
         rows = tuple(acting_tile_rows(kind.mlp, core.device) for kind in kinds)
-        # observations of turn-based games repeat
-        memo = core.definition.rules.turn_based and not traced and core.device.type == "cpu" and len(kinds) > 0
-        memo = memo and core.schedule == "fused"
+        # observations of turn-based games repeat; entries hold masks only where all components have one size
+        rules = core.definition.rules
+        memo = rules.turn_based and rules.num_choices > 0 and not traced and core.device.type == "cpu"
+        memo = memo and len(kinds) > 0 and core.schedule == "fused"
         return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows, memo)
 
     def _misfit(self, name: str, kind: PolicyKind) -> str:

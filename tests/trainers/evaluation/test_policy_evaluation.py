@@ -7,7 +7,8 @@ import torch
 from gymnasium import spaces
 from toy_core import Corridor, Identity
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import GpuEnvsError
+from gpu_envs.runtime.factory import make_core
 from trainers.base.agent_group import make_agent_group
 from trainers.config.train_config import TrainConfig
 from trainers.evaluation.cross_play import cross_play, table
@@ -125,12 +126,18 @@ def test_masks_are_cut_to_a_groups_own_choices():
     )  # the toy asserts legality
 
 
-def test_masks_of_several_components_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"Uneasy: even: action masks need Discrete actions, got MultiDiscrete"
-    ) as caught:
-        assign_policies(TrainConfig("Uneasy"), Uneasy(2, "multi_discrete"))
-    assert "\n" not in str(caught.value)
+def test_masks_of_several_components_follow_each_other():
+    core = make_core("OneStepEconomy-v0", 4, "cpu", seed=0, reuse_buffers=True, tax_limit=0.1)
+    _, info = core.reset()
+    assignments = assign_policies(TrainConfig("OneStepEconomy-v0", num_envs=4), core)
+    masks = {name: each.agents.mask(info["action_mask"]) for name, each in assignments.items()}
+    assert masks["worker"].shape == (4, 4, 101)
+    legal = masks["planner"].view(4, 7, 22)
+    assert legal[..., :4].all() and not legal[..., 4:].any()  # the no-op and rates up to 10 %
+    for part in acting_groups(assignments, core):
+        part.start()
+        part.act(core, info, core.action_buffer)
+    core.step(core.action_buffer)  # raises an error if an action is illegal
 
 
 @pytest.mark.parametrize("kind", ["discrete", "multi_discrete", "continuous"])
