@@ -27,7 +27,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ORACLES = ("hanabi", "jaxmarl", "lbforaging", "overcooked", "rware")
+ORACLES = ("ai_economist", "hanabi", "jaxmarl", "lbforaging", "overcooked", "rware")
 """Originals of environments, which `make test-parity` plays."""
 
 ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
@@ -98,6 +98,12 @@ def recipes(session: nox.Session) -> None:
 @nox.session
 def rllib(session: nox.Session) -> None:
     """RLlib, which needs an older Gymnasium."""
+    test(session)
+
+
+@nox.session(default=False, tags=["parity"])
+def ai_economist(session: nox.Session) -> None:
+    """OneStepEconomy-v0 against its original, with the NumPy that it needs and without what it requires besides."""
     test(session)
 
 
@@ -203,7 +209,8 @@ def prepare(session: nox.Session) -> None:
     lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
-    few = ("--no-deps",) if session.name == "ptxas" else ()  # nvcc, which is not used, needs 80 MB more
+    # nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of 2021 of Jupyter and other tools
+    few = ("--no-deps",) if session.name in ("ai_economist", "ptxas") else ()
     session.install("--disable-pip-version-check", *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]

@@ -132,6 +132,19 @@ SMALL = {
         "reward_shaping_factor": 0.5,
         "rnd_obj_prob_thresh": 0.4,
     },
+    # economies
+    "OneStepEconomy-v0": {
+        "n_agents": 3,
+        "episode_length": 7,
+        "period": 2,
+        "bracket_spacing": "linear",
+        "n_brackets": 3,
+        "rate_disc": 0.25,
+        "top_bracket_cutoff": 40.0,
+        "planner_reward_type": "coin_eq_times_productivity",
+        "tax_limit": 0.8,
+        "labor_cost": 0.01,
+    },
     # cards
     "Hanabi-v0": {
         "players": 3,
@@ -201,6 +214,8 @@ GROUP = {
     "RobotWarehouse-v0": "robot",
     # kitchens
     "Overcooked-v0": "player",
+    # economies
+    "OneStepEconomy-v0": "planner",
     # cards
     "Hanabi-v0": "player",
     # classic control
@@ -245,6 +260,8 @@ SPECIAL = (
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
+    ("OneStepEconomy-v0", {"agent_reward_type": "isoelastic_coin_minus_labor", "mask_first_step": False}),
+    ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
     ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
     ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )

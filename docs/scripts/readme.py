@@ -20,6 +20,7 @@ TITLES = {
     "mpe": "MPE",
     "grid": "Grids",
     "kitchen": "Kitchens",
+    "economy": "Economies",
     "cards": "Cards",
     "games": "Games",
     "classic": "Classic control",

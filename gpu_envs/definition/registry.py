@@ -224,6 +224,8 @@ register("LevelBasedForaging-v0", "gpu_envs.envs.grid.level_based_foraging")
 register("RobotWarehouse-v0", "gpu_envs.envs.grid.robot_warehouse")
 # kitchens
 register("Overcooked-v0", "gpu_envs.envs.kitchen.overcooked")
+# economies
+register("OneStepEconomy-v0", "gpu_envs.envs.economy.one_step")
 # cards
 register("Hanabi-v0", "gpu_envs.envs.cards.hanabi")
 # games

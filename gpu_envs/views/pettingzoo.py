@@ -67,9 +67,8 @@ class ParallelView(NotebookView, ParallelEnv[str, Any, Any], RebuildOnCopy):
         self.action_spaces: dict[str, spaces.Space[Any]] = world.action_spaces
         if world.masked:
             for agent in self.possible_agents:
-                mask = spaces.Box(0, 1, (world.mask_size(agent),), np.int8)
                 self.observation_spaces[agent] = spaces.Dict(
-                    {"observation": world.observation_spaces[agent], "action_mask": mask}
+                    {"observation": world.observation_spaces[agent], "action_mask": world.mask_space(agent)}
                 )
         size = world.core.definition.global_state_size or sum(
             space.shape[0] for space in world.observation_spaces.values()

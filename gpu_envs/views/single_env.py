@@ -1,7 +1,6 @@
 """A single world in NumPy: base of the PettingZoo and Gymnasium views."""
 
 import copy
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -160,7 +159,7 @@ class SingleEnv:
                 raise ActionError(f"{subject} is not finite; expected {space}")
         elif not space.contains(value):
             raise ActionError(f"{subject} is out of range; expected {space}")
-        if self._refuses and not self.action_mask(agent)[value + self._first_choices(agent)].all():
+        if self._refuses and not self._is_legal(agent, value):
             raise ActionError(f"{subject} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:
@@ -172,10 +171,31 @@ class SingleEnv:
         row = self._rows[agent]
         return float(self._reward[row]), bool(self._terminated[row]), bool(self._truncated[row])
 
-    def action_mask(self, agent: str) -> np.ndarray:
-        """Return the legal choices of the next step, (n,) int8, of all components one after another."""
+    def action_mask(self, agent: str) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Return the legal actions of the next step as taken by ``sample(mask)`` of a space.
+
+        They are (n,) int8 for ``Discrete`` and a tuple of such, one per component, for ``MultiDiscrete``.
+        """
         assert self.core.action_mask is not None
-        return self.core.action_mask[0, self._rows[agent], : self.mask_size(agent)].cpu().numpy().astype(np.int8)
+        row, space = self._rows[agent], self.action_spaces[agent]
+        sizes = self.core.num_choices[row].tolist()
+        mask = self.core.action_mask[0, row, : sum(sizes)].cpu().numpy().astype(np.int8)
+        if isinstance(space, spaces.Discrete):
+            return mask
+        return tuple(np.split(mask, np.cumsum(sizes[: len(space.nvec)]))[:-1])  # type: ignore[attr-defined]
+
+    def mask_space(self, agent: str) -> spaces.Space[Any]:
+        """Return the space of an agent's action masks."""
+        space = self.action_spaces[agent]
+        if isinstance(space, spaces.Discrete):
+            return spaces.Box(0, 1, (int(space.n),), np.int8)
+        return spaces.Tuple([spaces.Box(0, 1, (int(size),), np.int8) for size in space.nvec])  # type: ignore[attr-defined]
+
+    def _is_legal(self, agent: str, value: np.ndarray) -> bool:
+        mask = self.action_mask(agent)
+        if isinstance(mask, tuple):
+            return all(part[choice] for part, choice in zip(mask, value, strict=True))
+        return bool(mask[value])
 
     def info(self, agent: str) -> dict[str, Any]:
         """Return an agent's info: its action mask, whether it is to move, and the environment's own entries."""
@@ -186,17 +206,6 @@ class SingleEnv:
         for name, field in self._info_fields.items():
             info[name] = core.world_state[field][0, row].cpu().numpy().copy()
         return info
-
-    def mask_size(self, agent: str) -> int:
-        """Return the number of choices in an agent's action mask."""
-        space = self.action_spaces[agent]
-        return int(space.n) if isinstance(space, spaces.Discrete) else int(space.nvec.sum())  # type: ignore[attr-defined]
-
-    def _first_choices(self, agent: str) -> np.ndarray:
-        """Return the place in the action mask of the first choice of every component."""
-        sizes = self.core.num_choices[self._rows[agent]].numpy()
-        shape = self.action_spaces[agent].shape or ()
-        return (sizes.cumsum() - sizes)[: math.prod(shape)].reshape(shape)
 
     def state(self) -> np.ndarray:
         """Return the global state (S,) float32."""

@@ -99,6 +99,26 @@ def hanabi_actions():
             assert after["fireworks"].sum() + 3 - after["lives"] == (words[0] == "play")
 
 
+def one_step_economy_actions():
+    """Workers with a skill of 1 earn as many coins as they work hours; the planner's choices set the rate."""
+    hours, rates = tables.description("economy/one_step").action_tables()
+    for index, meaning in hours.rows:
+
+        def works(state):
+            state["period_step"].fill_(1)
+            state["labor"].fill_(7.0)
+
+        action = [[index, 0, 0]] * 3 + [[0, 0, 0]]
+        after = one_step("economy/one_step", works, action, mask_first_step=False, skills=(1.0,) * 3)
+        assert after["production"].tolist() == [index] * 3
+        assert after["labor"].tolist() == [7.0 if meaning == "keep the labor" else int(meaning.split()[1])] * 3
+    settings = {"rate_disc": 0.05, "tax_limit": 1.0}
+    for index, meaning in rates.rows:
+        after = one_step("economy/one_step", lambda state: state["rate_index"].fill_(9), index, **settings)
+        rate = after["rate"][after["rate_index"][0]].item()
+        assert abs(100 * rate - (45.0 if meaning == "keep the rate" else float(meaning.split()[1]))) < 1e-4
+
+
 def coin_game_actions():
     (table,) = tables.description("grid/coin_game").action_tables()
     ways = {"+column": (0, 1), "-column": (0, -1), "+row": (1, 0), "-row": (-1, 0)}

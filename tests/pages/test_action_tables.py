@@ -14,6 +14,7 @@ from cooperative_actions import (
     coin_game_actions,
     hanabi_actions,
     level_based_foraging_actions,
+    one_step_economy_actions,
     overcooked_actions,
     robot_warehouse_actions,
     switch_riddle_actions,
@@ -68,6 +69,8 @@ ACTIONS = {
     "grid/level_based_foraging": level_based_foraging_actions,
     "grid/robot_warehouse": robot_warehouse_actions,
     "kitchen/overcooked": overcooked_actions,
+    # economies
+    "economy/one_step": one_step_economy_actions,
     # cards
     "cards/hanabi": hanabi_actions,
     # classic control

@@ -47,6 +47,9 @@ def assert_equal(left, right):
         assert list(left) == list(right)
         for key in left:
             assert_equal(left[key], right[key])
+    elif isinstance(left, tuple):
+        for mine, theirs in zip(left, right, strict=True):
+            assert_equal(mine, theirs)
     elif isinstance(left, np.ndarray):
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left, right)
@@ -175,7 +178,9 @@ def test_results_equal_the_core(small, small_core, env_id):
     while env.agents:
         acted = list(env.agents)
         action = core.sample_actions()
-        results = env.step({agent: action[0, core.possible_agents.index(agent)].numpy() for agent in acted})
+        shapes = {agent: core.action_spaces[agent].shape or () for agent in acted}
+        parts = {agent: action[0, core.possible_agents.index(agent)].numpy() for agent in acted}
+        results = env.step({agent: part[: shapes[agent][0]] if shapes[agent] else part for agent, part in parts.items()})
         obs, reward, terminated, truncated, _ = core.step(action)
         for result in results:
             assert list(result) == acted
@@ -203,7 +208,8 @@ def test_results_are_copies(small):
     results.append(env.step(sample(env, results[1]))[0])
     kept = copy.deepcopy(results)
     handed = [obs for result in results for obs in result.values()]
-    arrays = [array for obs in handed for array in (obs.values() if isinstance(obs, dict) else [obs])]
+    parts = [part for obs in handed for part in (obs.values() if isinstance(obs, dict) else [obs])]
+    arrays = [array for part in parts for array in (part if isinstance(part, tuple) else [part])]
     arrays += [env.state(), env.state()]
     for i, one in enumerate(arrays):
         for other in arrays[i + 1 :]:

@@ -1,0 +1,1 @@
+"""Host modules of the economies."""

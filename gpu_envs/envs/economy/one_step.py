@@ -1,0 +1,246 @@
+"""Host module of OneStepEconomy-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/economy/one_step.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition, index, roster
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import MAX_INT, setting
+from warp_kernels.economy import one_step
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENT_REWARDS", "BRACKET_SPACINGS", "PLANNER_REWARDS", "TAX_MODELS", "Config", "build", "draw"]
+
+AGENT_REWARDS = ("coin_minus_labor_cost", "isoelastic_coin_minus_labor")
+"""Utilities of the workers."""
+PLANNER_REWARDS = ("inv_income_weighted_utility", "coin_eq_times_productivity")
+"""Social welfare, the planner's objective."""
+TAX_MODELS = ("model_wrapper", "us-federal-single-filer-2018-scaled", "fixed-bracket-rates")
+"""Sources of the tax rates."""
+BRACKET_SPACINGS = ("us-federal", "linear", "log")
+"""Places of the brackets."""
+US_CUTOFFS = (0.0, 9700.0, 39475.0, 84200.0, 160725.0, 204100.0, 510300.0)
+"""Lowest income of the US federal brackets of 2018 [USD]."""
+US_RATES = (0.1, 0.12, 0.22, 0.24, 0.32, 0.35, 0.37)
+"""Their rates."""
+SAMPLES = 1000  # samples of skills, whose mean by rank the workers have
+MAX_RATES = 200  # largest number of rates to choose from
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of OneStepEconomy-v0, with the names and defaults of ai-economist and of its two components."""
+
+    n_agents: int = setting(4, ge=2, le=100)
+    """Number of workers."""
+    episode_length: int = setting(2, ge=1, le=MAX_INT)
+    """Length of an episode [steps]. With 2 the planner sets taxes in the first step and workers work in the second."""
+    agent_reward_type: str = setting("coin_minus_labor_cost", choices=AGENT_REWARDS)
+    """Utility of a worker: coin minus a power of labor, or isoelastic in coin and linear in labor."""
+    isoelastic_eta: float = setting(0.23, ge=0.0, le=1.0)
+    """Shape of the isoelastic utility; 0 is linear, 1 the logarithm."""
+    labor_exponent: float = setting(2.0, gt=1.0, le=10.0)
+    """Exponent of labor in "coin_minus_labor_cost"."""
+    labor_cost: float = setting(1.0, ge=0.0, le=1e6)
+    """Coefficient of labor in utilities."""
+    planner_reward_type: str = setting("inv_income_weighted_utility", choices=PLANNER_REWARDS)
+    """Social welfare: mean utility weighted by inverse income, or equality of coin times mean coin."""
+    mixing_weight_gini_vs_coin: float = setting(0.0, ge=0.0, le=1.0)
+    """Weight of coin in "coin_eq_times_productivity"; with 1 equality has none."""
+    mask_first_step: bool = True
+    """Let workers not work in the first step."""
+    payment_max_skill_multiplier: float = setting(3.0, ge=1.0, le=1e6)
+    """Largest skill [coin/hour]."""
+    pareto_param: float = setting(4.0, gt=0.0, le=1e3)
+    """Shape of the Pareto distribution of skills."""
+    skills: tuple[float, ...] | None = setting(None, ge=0.0, le=1e6)
+    """Skills of the workers [coin/hour]; None: means by rank of 1,000 samples."""
+    skill_seed: int = setting(0, ge=0, le=MAX_INT)
+    """Random seed of these samples, which all worlds share."""
+    disable_taxes: bool = False
+    """Collect no taxes."""
+    tax_model: str = setting("model_wrapper", choices=TAX_MODELS)
+    """Source of the rates: the planner's actions, US federal taxes of 2018, or `fixed_bracket_rates`."""
+    period: int = setting(2, ge=1, le=MAX_INT)
+    """Length of a tax period [steps]: the planner sets rates in its first step, and taxes are due in its last."""
+    rate_min: float = setting(0.0, ge=0.0, le=1.0)
+    """Smallest rate that the planner can choose."""
+    rate_max: float = setting(1.0, ge=0.0, le=1.0)
+    """Largest rate."""
+    rate_disc: float = setting(0.05, gt=0.0, lt=1.0)
+    """Distance of the rates that the planner can choose."""
+    tax_limit: float = setting(1.0, ge=0.0, le=1.0)
+    """Largest rate at present, as a fraction of `rate_max`. A training can anneal this parameter, as
+    `tax_annealing_schedule` of the original does."""
+    n_brackets: int = setting(5, ge=2, le=20)
+    """Number of tax brackets; "us-federal" has 7."""
+    top_bracket_cutoff: float = setting(100.0, ge=10.0, le=1e9)
+    """Lowest income of the last bracket [coin]; not of "us-federal"."""
+    usd_scaling: float = setting(1000.0, gt=0.0, le=1e9)
+    """Divisor of the US federal cutoffs [USD/coin]."""
+    bracket_spacing: str = setting("us-federal", choices=BRACKET_SPACINGS)
+    """Places of the brackets."""
+    fixed_bracket_rates: tuple[float, ...] | None = setting(None, ge=0.0, le=1.0)
+    """Rate of every bracket with `tax_model="fixed-bracket-rates"`."""
+
+    def __post_init__(self) -> None:
+        """Check the sizes of lists and the rates."""
+        if self.skills is not None and len(self.skills) != self.n_agents:
+            raise ConfigError(f"skills: expected {self.n_agents} numbers, one per worker, got {len(self.skills)}")
+        if self.rate_min > self.rate_max:
+            raise ConfigError(f"rate_min: expected at most rate_max = {self.rate_max}, got {self.rate_min}")
+        if self.tax_model.startswith("us-federal") and self.bracket_spacing != "us-federal":
+            raise ConfigError(f"bracket_spacing: expected 'us-federal' with US taxes, got {self.bracket_spacing!r}")
+        brackets = len(self.cutoffs)
+        if self.tax_model == "fixed-bracket-rates" and len(self.fixed_bracket_rates or ()) != brackets:
+            got = None if self.fixed_bracket_rates is None else len(self.fixed_bracket_rates)
+            raise ConfigError(f"fixed_bracket_rates: expected {brackets} rates, one per bracket, got {got}")
+        if self.chooses and not 2 <= len(self.rates) <= MAX_RATES:
+            raise ConfigError(
+                f"rate_disc: expected 2 to {MAX_RATES} rates between rate_min and rate_max, got {len(self.rates)}"
+            )
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the planner chooses the rates."""
+        return self.tax_model == "model_wrapper" and not self.disable_taxes
+
+    @property
+    def cutoffs(self) -> np.ndarray:
+        """Lowest income of every bracket [coin], (B,)."""
+        count, top = self.n_brackets, self.top_bracket_cutoff
+        if self.bracket_spacing == "us-federal":
+            return np.array(US_CUTOFFS) / self.usd_scaling
+        if self.bracket_spacing == "linear":
+            return np.linspace(0.0, top, count)
+        return np.concatenate([[0.0], top * 2.0 ** np.arange(2.0 - count, 1.0)])
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Rates that the planner chooses from, (R,), or the fixed rates of the brackets, (B,)."""
+        if self.disable_taxes:
+            return np.zeros(len(self.cutoffs))
+        if self.tax_model == "fixed-bracket-rates":
+            return np.array(self.fixed_bracket_rates)
+        if self.tax_model != "model_wrapper":
+            return np.array(US_RATES)
+        rates = np.arange(self.rate_min, self.rate_max + self.rate_disc, self.rate_disc)
+        return rates[rates <= self.rate_max]
+
+    @property
+    def worker_skills(self) -> np.ndarray:
+        """Skills of the workers [coin/hour], (n,)."""
+        if self.skills is not None:
+            return np.array(self.skills)
+        uniform = np.random.Generator(np.random.Philox(self.skill_seed)).random((SAMPLES, self.n_agents))
+        samples = (1.0 - uniform) ** (-1.0 / self.pareto_param) - 1.0  # of the Lomax distribution
+        most = self.payment_max_skill_multiplier
+        return np.sort(np.minimum(most, (most - 1.0) * samples + 1.0), 1).mean(0)
+
+    @property
+    def sizes(self) -> one_step.Sizes:
+        """Constants of the rules."""
+        return one_step.Sizes(
+            workers=self.n_agents,
+            brackets=len(self.cutoffs),
+            rates=len(self.rates) if self.chooses else 0,
+            isoelastic=self.agent_reward_type == "isoelastic_coin_minus_labor",
+            weighs_equality=self.planner_reward_type == "coin_eq_times_productivity",
+        )
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    s = config.sizes
+    workers, brackets = s.workers, s.brackets
+    choices = [s.rates + 1] * brackets if s.rates else [1]
+    rates = config.rates
+    named = roster(
+        {"worker": workers, "planner": 1},
+        {"worker": one_step.worker_width(s), "planner": one_step.planner_width(s)},
+        {"worker": spaces.MultiDiscrete([one_step.HOURS + 1]), "planner": spaces.MultiDiscrete(choices)},
+    )
+    per_worker = ("coin", "labor", "production", "income", "last_income", "sorted_income", "last_marginal_rate")
+    return EnvDefinition(
+        **named,
+        rules=one_step.rules(s),
+        params={
+            "episode_length": config.episode_length,
+            "period": config.period,
+            "mask_first_step": int(config.mask_first_step),
+            "labor_cost": config.labor_cost,
+            "labor_exponent": config.labor_exponent,
+            "isoelastic_eta": config.isoelastic_eta,
+            "mixing_weight_gini_vs_coin": config.mixing_weight_gini_vs_coin,
+            "payment_max_skill_multiplier": config.payment_max_skill_multiplier,
+            "rate_max": config.rate_max,
+            "tax_limit": config.tax_limit,
+        },
+        bounds={"mask_first_step": (0, 1)},
+        fixed_params=("episode_length", "period", "rate_max"),
+        state={
+            "skill": (workers,),
+            "cutoff": (brackets,),
+            "rate": (len(rates),),
+            "rate_index": index((brackets,), max(s.rates, 1)),
+            "period_step": index((), config.period),
+            **dict.fromkeys(per_worker, (workers,)),
+            "utility": (workers + 1,),
+        },
+        initial={
+            "skill": config.worker_skills.astype(np.float32),
+            "cutoff": config.cutoffs.astype(np.float32),
+            "rate": rates.astype(np.float32),
+        },
+        roles={"worker": ("worker",), "planner": ("planner",)},
+        max_episode_steps=config.episode_length,
+        time_limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )
+
+
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Above is the rate of every bracket, a full box for 100 %. Below are labor, income and coin of every worker, scaled
+    to the largest of the world.
+    """
+    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, ORANGE, Scene, boxes, join
+
+    state = {name: tensor[envs] for name, tensor in core.world_state.items()}
+
+    def bars(height: torch.Tensor, places: torch.Tensor, low: float, half: float, color, line: float = 0.0):
+        """Return bars of a height (W, N) that stand at places (N,)."""
+        centers = torch.stack([places.expand_as(height), low + 0.5 * height], -1)
+        size = torch.stack([torch.full_like(height, half), 0.5 * height], -1)
+        return boxes(centers, size, color, line_width=line)
+
+    def places(count: int) -> torch.Tensor:
+        return (torch.arange(count, device=core.device) + 0.5) * (10.0 / count)
+
+    s = core.config.sizes
+    rate = state["rate"]
+    if s.rates:
+        rate = rate.gather(1, state["rate_index"].long())
+    whole, wide, thin = torch.full_like(rate, 4.0), 4.0 / s.brackets, 1.3 / s.workers
+    income = torch.maximum(state["production"], state["coin"]).amax(1, keepdim=True).clamp(min=1e-6)
+    hours = state["labor"].amax(1, keepdim=True).clamp(min=1e-6)
+    coin = bars(4.0 * state["coin"] / income, places(s.workers) + 2 * thin, 0.3, thin, GREEN)
+    frame = bars(whole, places(s.brackets), 5.4, wide, DARK, 0.05)
+    shapes = join(
+        bars(whole, places(s.brackets), 5.4, wide, (0.95, 0.95, 0.96)),
+        bars(4.0 * rate, places(s.brackets), 5.4, wide, ORANGE),
+        frame,
+        bars(4.0 * state["labor"] / hours, places(s.workers) - 2 * thin, 0.3, thin, GRAY),
+        bars(4.0 * state["production"] / income, places(s.workers), 0.3, thin, BLUE),
+        coin,
+    )
+    return Scene(shapes, (0.0, 0.0, 10.0, 9.8), agents=join(coin, frame[:, :1]))
