@@ -51,8 +51,8 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     num_prices, capacity, num_brackets = sizes.num_prices, sizes.book, sizes.num_brackets
     side, layers, view_cells = _view(sizes)
     whole, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
-    cells = height * width
-    own_width, flat_at = agent_width(sizes), (layers + 2) * view_cells
+    cells, has_saez = height * width, sizes.tax_model == "saez"
+    flat_at = (layers + 2) * view_cells
     num_choices, private = 1 + sizes.num_rates, 4 + 4 * num_prices
     planner_part = planner_width(sizes, True)
     neighbor, may_build, marginal_rate = may_enter_of(sizes), may_build_of(sizes), marginal_rate_of(sizes)
@@ -195,7 +195,11 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     @wp.func(inline=True)
     def rate_of_next_coin(state: State, env: int, agent: int):
         income = state.coin[env, agent] + state.coin[env, n + agent] - state.last_coin[env, agent]
-        return float(marginal_rate(state, env, income))
+        rate = marginal_rate(state, env, income)
+        if wp.static(has_saez):
+            if state.fresh[env] == 1:  # the original starts episodes at its mean rates, without showing them
+                rate = state.average_rates[env, 0]
+        return float(rate)
 
     @wp.func
     def put_agent(params: Params, row: wp.array(dtype=float), state: State, io: IO, env: int, agent: int):

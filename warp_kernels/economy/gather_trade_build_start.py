@@ -103,6 +103,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
         bracket = int(0)
         while bracket < num_brackets:
             state.average_rates[env, bracket] = wp.float64(0.0)
+            state.rates[env, bracket] = wp.float64(0.0)
             bracket += 1
         agent = int(0)
         while agent < agents:

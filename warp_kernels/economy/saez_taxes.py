@@ -21,7 +21,6 @@ _ZERO = wp.constant(wp.float64(0.0))
 _ONE = wp.constant(wp.float64(1.0))
 _HALF = wp.constant(wp.float64(0.5))
 _TINY = wp.constant(wp.float64(1.0e-9))
-_SHARE = wp.constant(wp.float64(1.0 / SAEZ_BINS))
 _COUNT = wp.constant(wp.float64(SAEZ_SAMPLES))
 
 
@@ -92,7 +91,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
     @wp.func
     def edge(top: wp.float64, index: int):
         """Return the left edge of a bin."""
-        return top * (wp.float64(index) * _SHARE)
+        return wp.where(index == _BINS, top, wp.float64(index) * (top / wp.float64(100.0)))
 
     @wp.func
     def fill_bins(params: Params, state: State, env: int, elasticity: wp.float64):
