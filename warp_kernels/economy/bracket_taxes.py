@@ -62,7 +62,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
             state.rates[env, bracket] = rate
             bracket += 1
 
-    @wp.func(inline=True)
+    @wp.func
     def set_rates(params: Params, state: State, io: IO, env: int, rng: philox.Stream):
         """Set the rates of the new period."""
         if wp.static(model == "planner"):

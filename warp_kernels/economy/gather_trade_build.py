@@ -16,6 +16,7 @@ from warp_kernels.economy.economy_types import Params, Sizes, State, relayout
 from warp_kernels.economy.gathering import gathering
 from warp_kernels.economy.welfare import welfare
 from warp_kernels.episode import IO, keyed_stream
+from warp_kernels.philox import Stream
 from warp_kernels.rules import Rules, world_phase
 
 __all__ = ["BUILD", "FIRST_ORDER", "NUM_MOVES", "SCRATCH", "rules"]
@@ -43,32 +44,39 @@ def rules(sizes: Sizes) -> Rules:
     observe, legal, global_state = gather_trade_build_observation.observation(sizes)
 
     @wp.func
-    def play(params: Params, state: State, io: IO, env: int):
-        """Run the components, let resources grow, and reward the gains in utility and social welfare."""
-        rng = keyed_stream(io, env, state.key[env])
-        now = io.step[env]
-        if state.fresh[env] == 1:
-            start_counts(state, env)
+    def act(params: Params, state: State, io: IO, env: int, now: int):
+        """Build, and make orders."""
         agent = int(0)
         while agent < n:
             state.tax[env, agent] = 0.0
-            if io.choice[env, agent, 0] == wp.int64(BUILD):
-                build(params, state, env, agent)
-            agent += 1
-        fade(state, env)
-        agent = int(0)
-        while agent < n:
             choice = int(io.choice[env, agent, 0])
-            if choice >= FIRST_ORDER and choice <= first_move:
+            if choice == BUILD:
+                build(params, state, env, agent)
+            elif choice >= FIRST_ORDER and choice <= first_move:
                 order(params, state, env, agent, choice - FIRST_ORDER, now)
             agent += 1
-        trade(params, state, env, now)
+
+    @wp.func
+    def move(params: Params, state: State, io: IO, env: int, rng: Stream):
+        """Gather in a random order."""
         shuffle(state, env, rng)
         index = int(0)
         while index < n:
             mover = state.turn[env, index]
             gather(params, state, env, mover, wp.max(int(io.choice[env, mover, 0]) - first_move, 0), rng)
             index += 1
+
+    @wp.func(inline=True)
+    def play(params: Params, state: State, io: IO, env: int):
+        """Run the components, let resources grow, and reward the gains in utility and social welfare."""
+        rng = keyed_stream(io, env, state.key[env])
+        now = io.step[env]
+        if state.fresh[env] == 1:
+            start_counts(state, env)
+        fade(state, env)
+        act(params, state, io, env, now)
+        trade(params, state, env, now)
+        move(params, state, io, env, rng)
         tax(params, state, io, env, rng)
         grow(params, state, env, rng)
         gain = update(params, state, env)

@@ -53,6 +53,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     whole, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
     cells, has_saez = height * width, sizes.tax_model == "saez"
     flat_at = (layers + 2) * view_cells
+    top_price = wp.constant(wp.float64(num_prices - 1))
     num_choices, private = 1 + sizes.num_rates, 4 + 4 * num_prices
     planner_part = planner_width(sizes, True)
     neighbor, may_build, marginal_rate = may_enter_of(sizes), may_build_of(sizes), marginal_rate_of(sizes)
@@ -86,7 +87,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
         if cell >= VISITOR:
             row[at + owners + stride] = name_of(cell // VISITOR, agent)
 
-    @wp.func
+    @wp.func(inline=True)
     def put_world(row: wp.array(dtype=float), state: State, env: int, agent: int):
         """Write the map of the whole world; the observer -2 is none of the agents."""
         clear(row, 0, (NUM_LAYERS + 2) * cells)
@@ -97,7 +98,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
                 put_cell(row, index, cells, NUM_LAYERS * cells, cell, agent)
             index += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def put_window(row: wp.array(dtype=float), state: State, env: int, agent: int):
         """Write the cells around the agent; cells outside of the world are 0 in all layers."""
         clear(row, 0, (layers + 2) * view_cells)
@@ -116,7 +117,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
                 x += 1
             y += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def put_orders(row: wp.array(dtype=float), state: State, env: int, agent: int, others: int, own: int):
         """Count the open orders by price: asks, then bids, each for stone and wood; those of one agent apart."""
         book = int(0)
@@ -132,7 +133,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
                 index += 1
             book += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def put_own_orders(row: wp.array(dtype=float), state: State, env: int, agent: int, own: int):
         """Count the open orders of an agent by price."""
         book = int(0)
@@ -154,7 +155,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             row[at + index] = float(state.price_history[env, index]) * params.inv_scale
             index += 1
 
-    @wp.func
+    @wp.func(inline=True)
     def put_taxes(params: Params, row: wp.array(dtype=float), state: State, env: int, first: int):
         """Write rates, first day, tax day and last incomes; return the place of the next entry."""
         at = first
@@ -277,43 +278,49 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     @wp.func
     def allow_agent(params: Params, state: State, io: IO, env: int, agent: int):
         """Allow doing nothing, and what the agent can pay for, sell, build and reach."""
-        io.action_mask[env, agent, 0] = True
-        io.action_mask[env, agent, 1] = may_build(state, env, agent)
+        row = io.action_mask[env, agent]
+        row[0] = True
+        row[1] = may_build(state, env, agent)
+        payable = int(wp.min(state.coin[env, agent], top_price)) + 1
         at = int(2)
-        book = int(0)
-        while book < 4:
-            counter = (book >> 1) * n + agent
+        resource = int(0)
+        while resource < 2:
+            counter = resource * n + agent
             free = state.open_orders[env, counter] < params.max_num_orders
+            bids = wp.where(free, payable, 0)
             sells = free and state.goods[env, counter] > 0
             price = int(0)
             while price < num_prices:
-                buys = free and state.coin[env, agent] >= wp.float64(price)
-                io.action_mask[env, agent, at] = wp.where((book & 1) == 0, buys, sells)
-                at += 1
+                row[at + price] = price < bids
+                row[at + num_prices + price] = sells
                 price += 1
-            book += 1
+            at += 2 * num_prices
+            resource += 1
         direction = int(1)
         while direction <= 4:
-            io.action_mask[env, agent, at] = neighbor(state, env, agent, direction) >= 0
+            row[at] = neighbor(state, env, agent, direction) >= 0
             at += 1
             direction += 1
 
     @wp.func
     def allow_planner(params: Params, state: State, io: IO, env: int):
         """Allow keeping a rate, and on the first day of a period all rates up to the highest one."""
+        row = io.action_mask[env, n]
         first_day = state.cycle[env] == 1
-        highest = highest_rate_of(params, state.completions[env])
-        at = int(0)
-        bracket = int(0)
-        while bracket < num_brackets:
-            io.action_mask[env, n, at] = True
-            choice = int(1)
-            while choice < num_choices:
-                low = params.annealing == 0 or state.table[0, choice - 1] <= highest
-                io.action_mask[env, n, at + choice] = first_day and low
-                choice += 1
-            at += num_choices
-            bracket += 1
+        # The lowest rate shows whether the row is that of a first day; at the start of an episode nothing is known.
+        if state.fresh[env] == 1 or row[1] != first_day:
+            highest = highest_rate_of(params, state.completions[env])
+            at = int(0)
+            bracket = int(0)
+            while bracket < num_brackets:
+                row[at] = True
+                choice = int(1)
+                while choice < num_choices:
+                    low = params.annealing == 0 or state.table[0, choice - 1] <= highest
+                    row[at + choice] = first_day and low
+                    choice += 1
+                at += num_choices
+                bracket += 1
 
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):

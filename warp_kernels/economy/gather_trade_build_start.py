@@ -58,12 +58,12 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             bonus = wp.min(2.0, bonus) * 0.5
         state.bonus[env, agent] = bonus
 
-    @wp.func
+    @wp.func(inline=True)
     def put(state: State, env: int, agent: int, place: int):
         state.place[env, agent] = place
         state.cell[env, place] = state.cell[env, place] + VISITOR * (agent + 1)
 
-    @wp.func
+    @wp.func(inline=True)
     def place_at_random(state: State, env: int, agent: int, word: wp.uint32):
         """Put an agent on a random land cell without an agent."""
         skip = philox.below(word, wp.max(num_land - agent, 1))

@@ -87,7 +87,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
             state.turn[env, other] = agent
             index -= 1
 
-    @wp.func
+    @wp.func(inline=True)
     def gather(params: Params, state: State, env: int, agent: int, direction: int, rng: philox.Stream):
         """Move if the cell is free; then collect the resource of the agent's cell, also without a move."""
         if direction > 0:

@@ -22,7 +22,7 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
     agents = sizes.agents
     norm, twice = wp.constant(wp.float64(n / (n - 1))), wp.constant(wp.float64(2 * n))
 
-    @wp.func
+    @wp.func(inline=True)
     def energy_coefficient(params: Params, state: State, env: int):
         """Return the disutility of a unit of labor, annealed from 0."""
         weight = wp.float64(1.0)
@@ -44,7 +44,7 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
     def total_coin(state: State, env: int, agent: int):
         return state.coin[env, agent] + state.coin[env, n + agent]
 
-    @wp.func
+    @wp.func(inline=True)
     def equality_of(state: State, env: int, total: wp.float64):
         """Return 1 - the Gini index of coin, normalized to 0 where one agent has everything."""
         difference = wp.float64(0.0)
