@@ -133,6 +133,23 @@ SMALL = {
         "rnd_obj_prob_thresh": 0.4,
     },
     # economies
+    "GatherTradeBuild-v0": {
+        "env_layout": (" W S ", "S@ W ", "  WS ", "WS @S", " W   "),
+        "n_agents": 3,
+        "episode_length": 9,
+        "mobile_agent_observation_range": 1,
+        "fixed_four_skill_and_loc": False,
+        "starting_agent_coin": 6.0,
+        "resource_regen_prob": 0.3,
+        "max_bid_ask": 2,
+        "order_duration": 3,
+        "max_num_orders": 2,
+        "period": 3,
+        "bracket_spacing": "linear",
+        "n_brackets": 3,
+        "top_bracket_cutoff": 10.0,
+        "rate_disc": 0.5,
+    },
     "OneStepEconomy-v0": {
         "n_agents": 3,
         "episode_length": 7,
@@ -215,6 +232,7 @@ GROUP = {
     # kitchens
     "Overcooked-v0": "player",
     # economies
+    "GatherTradeBuild-v0": "agent",
     "OneStepEconomy-v0": "planner",
     # cards
     "Hanabi-v0": "player",
@@ -260,6 +278,8 @@ SPECIAL = (
     ("RobotWarehouse-v0", {"msg_bits": 0, "time_limit": "termination", "reward_type": "global"}),
     ("RobotWarehouse-v0", {"observation_type": "image_dict", "image_observation_layers": ("requests", "agent_load")}),
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
+    ("GatherTradeBuild-v0", {"disable_taxes": True, "full_observability": True, "mobile_agent_observation_range": 5}),
+    ("GatherTradeBuild-v0", {"tax_model": "saez", "period": 1, "planner_gets_spatial_info": True}),
     ("OneStepEconomy-v0", {"agent_reward_type": "isoelastic_coin_minus_labor", "mask_first_step": False}),
     ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
     ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),

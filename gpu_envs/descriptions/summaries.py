@@ -32,6 +32,7 @@ SUMMARIES = {
     "LevelBasedForaging-v0": (2, "Players with levels collect food with levels"),
     "RobotWarehouse-v0": (2, "Robots bring requested shelves to goals"),
     "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
+    "GatherTradeBuild-v0": (5, "Agents gather, trade and build, a planner taxes"),
     "OneStepEconomy-v0": (5, "Workers choose labor, a planner taxes"),
     "Hanabi-v0": (2, "Players see all cards but their own"),
     "Acrobot-v1": (1, "Swing two links above a line"),

@@ -138,3 +138,24 @@ def compare(mine, theirs, where):
             np.testing.assert_array_equal(mine[name], theirs[name], f"{name} {where}")
         else:
             np.testing.assert_allclose(mine[name], theirs[name], TOLERANCE, TOLERANCE, err_msg=f"{name} {where}")
+
+
+def replay(index):
+    """Replay a recorded trace; return the core at its end and the number of steps."""
+    with np.load(TRACE) as file:
+        trace = {name.removeprefix(f"{index}."): file[name] for name in file.files if name.startswith(f"{index}.")}
+    core, steps = make(TRACED[index], 1, index), 0
+    for episode in range(EPISODES[index]):
+        core.reset()
+        for name, values in core.world_state.items():
+            if name not in CONSTANT:
+                values[0] = torch.from_numpy(np.asarray(trace[f"start.{name}"][episode]))
+        while core.alive.any():
+            obs, reward, terminated, truncated, info = core.step(torch.from_numpy(trace["action"][steps])[None])
+            mine = results(core, obs, info, reward, terminated | truncated)
+            at = steps + episode + 1  # observations and masks of starts lie between those of steps
+            theirs = {name: trace[name][None, at] for name in ("obs", "mask")}
+            theirs |= {name: trace[name][None, steps] for name in ("reward", "done")}
+            compare(mine, theirs, f"trace {index}, step {steps}")
+            steps += 1
+    return core, steps
