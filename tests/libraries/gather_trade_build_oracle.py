@@ -5,7 +5,6 @@ The traces are written by `python tests/libraries/gather_trade_build_oracle.py` 
 """
 
 import contextlib
-import json
 import os
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-np.int = int  # the original is for NumPy 1
+vars(np)["int"] = int  # the original is for NumPy 1
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 with contextlib.redirect_stdout(None):
@@ -86,8 +85,8 @@ def drawing(env, state, world, step):
     source = env.world.maps
     growth = {"Wood": np.ones(size), "Stone": np.ones(size)}
     cells = np.flatnonzero((source.get("StoneSourceBlock") + source.get("WoodSourceBlock")).ravel() > 0)
-    for name in growth:
-        growth[name].ravel()[cells] = draws.growth(len(cells))
+    for values in growth.values():
+        values.ravel()[cells] = draws.growth(len(cells))
     grown = iter((growth["Wood"], growth["Stone"]))
     gather = env.get_component("Gather")
 

@@ -1,4 +1,4 @@
-"""GatherTradeBuild-v0 against ai-economist 1.7.1, step by step, from the same starts and with the same random numbers."""
+"""GatherTradeBuild-v0 against ai-economist 1.7.1, step by step, from the same starts with the same random numbers."""
 
 from collections import Counter
 

@@ -12,6 +12,7 @@ from classic_actions import (
 )
 from cooperative_actions import (
     coin_game_actions,
+    gather_trade_build_actions,
     hanabi_actions,
     level_based_foraging_actions,
     one_step_economy_actions,
@@ -70,6 +71,7 @@ ACTIONS = {
     "grid/robot_warehouse": robot_warehouse_actions,
     "kitchen/overcooked": overcooked_actions,
     # economies
+    "economy/gather_trade_build": gather_trade_build_actions,
     "economy/one_step": one_step_economy_actions,
     # cards
     "cards/hanabi": hanabi_actions,

@@ -1,7 +1,7 @@
 """Component ContinuousDoubleAuction: bids and asks for single units of stone and wood.
 
-A book is sorted: the best price first, then the oldest order, then the lowest agent. The original sorts its books before
-every matching by price and age, and stably, which gives the same order.
+A book is sorted: the best price first, then the oldest order, then the lowest agent. The original sorts its books
+before every matching by price and age, and stably, which gives the same order.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _DECAY = wp.constant(wp.float64(0.995))  # of past trades in the price history, 
 
 
 def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
-    """Build ``fade`` of past trades, ``order`` of an agent, and ``trade``, which matches orders and removes old ones."""
+    """Build ``fade`` of past trades, ``order`` of an agent, and ``trade``, which matches and removes orders."""
     n, num_prices, capacity = sizes.num_agents, sizes.num_prices, sizes.book
     everyone = (1 << n) - 1
 

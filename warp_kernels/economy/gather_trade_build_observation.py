@@ -8,48 +8,29 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.economy.bracket_taxes import highest_rate_of, marginal_rate_of
-from warp_kernels.economy.economy_types import OWNER, PRESENT, STONE, TERRAIN, VISITOR, WATER, WOOD, Params, Sizes, State
+from warp_kernels.economy.economy_types import (
+    OWNER,
+    PRESENT,
+    TERRAIN,
+    VISITOR,
+    WATER,
+    WOOD,
+    Params,
+    Sizes,
+    State,
+)
 from warp_kernels.economy.gathering import may_build_of, may_enter_of
+from warp_kernels.economy.observation_widths import NUM_LAYERS, planner_width, view_of
 from warp_kernels.episode import IO
 
-__all__ = ["NUM_LAYERS", "agent_width", "global_width", "observation", "planner_width"]
-
-NUM_LAYERS = 6
-"""Layers of the map: stone, wood, house, water, sources of stone, sources of wood. Then come owners and agents."""
-
-
-def _view(sizes: Sizes) -> tuple[int, int, int]:
-    """Return the side of an agent's window, the numbers of its layers of the map, and of its cells."""
-    if sizes.sight < 0:
-        return 0, NUM_LAYERS, sizes.height * sizes.width
-    side = 2 * sizes.sight + 1
-    return side, NUM_LAYERS + 1, side * side
-
-
-def agent_width(sizes: Sizes) -> int:
-    """Return the width of an agent's observation."""
-    _, layers, cells = _view(sizes)
-    flat = 15 + 10 * sizes.num_prices + sizes.num_brackets + sizes.num_agents - 2 * (sizes.sight < 0)
-    return (layers + 2) * cells + flat
-
-
-def planner_width(sizes: Sizes, with_map: bool) -> int:
-    """Return the width of the planner's observation."""
-    entries = 3 if sizes.sight < 0 else 8 if with_map else 6
-    flat = 9 + 6 * sizes.num_prices + sizes.num_brackets + (1 + entries) * sizes.num_agents
-    return flat + (NUM_LAYERS + 2) * sizes.height * sizes.width * with_map
-
-
-def global_width(sizes: Sizes) -> int:
-    """Return the width of the global state."""
-    return planner_width(sizes, True) + (4 + 4 * sizes.num_prices) * sizes.num_agents
+__all__ = ["observation"]
 
 
 def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     """Build the observation, the legal actions, and the global state."""
     n, height, width, sight = sizes.num_agents, sizes.height, sizes.width, sizes.sight
     num_prices, capacity, num_brackets = sizes.num_prices, sizes.book, sizes.num_brackets
-    side, layers, view_cells = _view(sizes)
+    side, layers, view_cells = view_of(sizes)
     whole, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
     cells, has_saez = height * width, sizes.tax_model == "saez"
     flat_at = (layers + 2) * view_cells

@@ -22,7 +22,6 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
     """
     n, num_land, num_prices = sizes.num_agents, sizes.num_land, sizes.num_prices
     cells, agents, num_brackets = sizes.height * sizes.width, sizes.agents, sizes.num_brackets
-    has_saez = sizes.tax_model == "saez"
 
     @wp.func
     def pareto(word: wp.uint32, shape: float):

@@ -7,7 +7,7 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.economy.economy_types import OWNER, PRESENT, STONE, TERRAIN, VISITOR, WATER, Params, Sizes, State
 
-__all__ = ["EAST", "NORTH", "SOUTH", "WEST", "gathering", "may_enter_of", "may_build_of"]
+__all__ = ["EAST", "NORTH", "SOUTH", "WEST", "gathering", "may_build_of", "may_enter_of"]
 
 WEST: int = wp.constant(1)
 """Move to the column on the left."""

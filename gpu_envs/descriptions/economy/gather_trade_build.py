@@ -33,7 +33,9 @@ def action_tables() -> list[Table]:
     rates = tuple(enumerate(action_names(config, config.n_agents)[0]))
     agent = tuple((index, names[index]) for index in shown)
     return [
-        Table("Agent: `MultiDiscrete([50])`, the lowest and the highest price of every order", ("index", "action"), agent),
+        Table(
+            "Agent: `MultiDiscrete([50])`, the lowest and the highest price of every order", ("index", "action"), agent
+        ),
         Table("Planner: `MultiDiscrete([22] * 7)`, in every bracket", ("index", "action"), rates),
     ]
 
@@ -122,7 +124,8 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     ]  # fmt: skip
     history = [
         block(f"past trades of {name} by price, which fade by 0.5 % a step", f"trades * {scale}", ANY,
-              lambda world, _, good=good: scale * world.state["price_history"].reshape(2, -1)[good], len(prices), prices)
+              lambda world, _, good=good: scale * world.state["price_history"].reshape(2, -1)[good],
+              len(prices), prices)
         for good, name in enumerate(_GOODS)
     ]  # fmt: skip
     brackets = tuple(f"from {cutoff:.5g} coin" for cutoff in config.cutoffs)
@@ -157,8 +160,10 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     def place(of: str, who: Callable[[int], int]) -> list[ObservationBlock]:
         height, width = config.layout.height, config.layout.width
         return [
-            block(f"{of} column", "width of the world", 1, lambda world, row: world.state["place"][who(row)] % width / width),
-            block(f"{of} row", "height of the world", 1, lambda world, row: world.state["place"][who(row)] // width / height),
+            block(f"{of} column", "width of the world", 1,
+                  lambda world, row: world.state["place"][who(row)] % width / width),
+            block(f"{of} row", "height of the world", 1,
+                  lambda world, row: world.state["place"][who(row)] // width / height),
         ]  # fmt: skip
 
     def maps(whole: bool) -> list[ObservationBlock]:
@@ -171,7 +176,8 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         names += [f"{what} (1: the observer, 2 and more: agents by number)" for what in ("owner of the house", "agent")]
         return [
             block(name, "", n + 1 if index >= len(names) - 2 else 1,
-                  lambda world, row, index=index: _layers(world, row if row < n else -2, whole)[index], len(cells), cells)
+                  lambda world, row, index=index: _layers(world, row if row < n else -2, whole)[index],
+                  len(cells), cells)
             for index, name in enumerate(names)
         ]  # fmt: skip
 
@@ -185,7 +191,8 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
                 block(f"{of} marginal rate", "", 1, lambda world, _, agent=agent: marginal(world, agent)),
                 ObservationBlock(f"{of} income of the last period per day", "coin", -ANY, ANY,
                                  lambda world, _, agent=agent: world.state["last_income"][agent] / config.period),
-                block(f"{of} marginal rate on it", "", 1, lambda world, _, agent=agent: world.state["last_rate"][agent]),
+                block(f"{of} marginal rate on it", "", 1,
+                      lambda world, _, agent=agent: world.state["last_rate"][agent]),
             ]  # fmt: skip
             if not config.full_observability:
                 found += inventory(of, lambda _, agent=agent: agent)
@@ -205,7 +212,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         *history,
         block("probability of collecting two units", "", 1, lambda world, row: world.state["bonus"][row]),
         *taxes,
-        block("own marginal rate", "", 1, lambda world, row: marginal(world, row)),
+        block("own marginal rate", "", 1, marginal),
         phase,
         time,
         *inventory("own", lambda row: row),

@@ -18,16 +18,14 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy import gather_trade_build
 from warp_kernels.economy.economy_types import SHARED, Sizes, State
-from warp_kernels.economy.gather_trade_build_observation import agent_width, global_width, planner_width
+from warp_kernels.economy.observation_widths import agent_width, global_width, planner_width
 
 __all__ = ["INFO", "MAX_AGENTS", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
 
 MAX_AGENTS = 29
 """Largest number of agents; the original estimates the Gini index of more agents in another way."""
 SKILLS = ("none", "pareto", "lognormal")
-REWARD_TYPES = (
-    *("coin_eq_times_productivity", "inv_income_weighted_coin_endowments", "inv_income_weighted_utility"),
-)
+REWARD_TYPES = (*("coin_eq_times_productivity", "inv_income_weighted_coin_endowments", "inv_income_weighted_utility"),)
 INFO = {
     "productivity": "productivity",
     "equality": "equality",
@@ -40,7 +38,7 @@ INFO = {
     "sold": "sold",
     "bought": "bought",
 }
-"""Additional entries of ``info`` by field of State. A reset keeps them, so the last ones of an episode are its result."""
+"""Additional entries of ``info`` by field of State. A reset keeps them until the next step."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def _layout(rows: tuple[str, ...]) -> Layout:
 @cache
 def ranked_payments(n_agents: int, payment: int, most: int) -> np.ndarray:
     """Return the mean payment by rank of skill, (n,), from the same samples as the original."""
-    samples = np.random.RandomState(1).pareto(4, size=(100_000, n_agents))  # noqa: NPY002  # that of the original
+    samples = np.random.RandomState(1).pareto(4, size=(100_000, n_agents))  # that of the original
     return np.sort(np.minimum(most, (most - 1) * samples + 1), axis=1).mean(axis=0) * payment
 
 

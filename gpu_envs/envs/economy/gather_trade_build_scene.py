@@ -19,6 +19,7 @@ from gpu_envs.rendering.scene import (
     lines,
     rings,
 )
+from warp_kernels.economy.economy_types import Sizes
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -63,8 +64,9 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     up = torch.tensor([0.0, 0.34], device=device)
     side = torch.tensor([0.44, 0.0], device=device)
     agents = circles(centers(state["place"].long()), 0.36, colors, 1.0)
+    middle = torch.tensor([[0.5 * width, 0.5 * height]], device=device).expand(count, 1, 2)
     shapes = [
-        boxes(torch.tensor([[0.5 * width, 0.5 * height]], device=device).expand(count, 1, 2), (0.5 * width, 0.5 * height), _LAND),
+        boxes(middle, (0.5 * width, 0.5 * height), _LAND),
         boxes(waters, 0.5, _WATER),
         boxes(torch.cat([stones, woods], 1), 0.46, _BARE),
         lines(woods - up, woods, 0.14, _TRUNK, there(at(2))),
@@ -79,10 +81,12 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     ]  # fmt: skip
     shapes += _panel(state, sizes, colors)
     wide = max(0.6 * max(width, height), 4.0)
+    if sizes.has_planner:  # it has no place
+        agents = join(agents, circles(agents.new_zeros(count, 1, 2), 0.36, DARK, 0.0))
     return Scene(join(*shapes), (0.0, 0.0, width + 0.04 * width + wide, float(height)), agents=agents)
 
 
-def _panel(state: dict[str, torch.Tensor], sizes, colors: torch.Tensor) -> list[torch.Tensor]:
+def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -> list[torch.Tensor]:
     """Return the bars beside the map: coin, rates, and prices of stone and wood, from above."""
     width, height, device = 1.04 * sizes.width, float(sizes.height), colors.device
     wide = max(0.6 * max(sizes.width, sizes.height), 4.0)

@@ -44,7 +44,12 @@ def philox(key, step, agent, purpose, draw):
     low, high = key & mask, key >> shift
     for _ in range(10):
         first, second = np.uint64(0xD2511F53) * counter[0], np.uint64(0xCD9E8D57) * counter[2]
-        counter = [(second >> shift) ^ counter[1] ^ low, second & mask, (first >> shift) ^ counter[3] ^ high, first & mask]
+        counter = [
+            (second >> shift) ^ counter[1] ^ low,
+            second & mask,
+            (first >> shift) ^ counter[3] ^ high,
+            first & mask,
+        ]
         low, high = (low + np.uint64(0x9E3779B9)) & mask, (high + np.uint64(0xBB67AE85)) & mask
     return np.stack(counter, -1).astype(np.uint32)
 

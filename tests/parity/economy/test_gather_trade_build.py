@@ -159,7 +159,8 @@ def test_results_of_an_episode_stay_until_the_next_step():
     last = info["gathered"].clone()
     assert last.sum() > 10
     *_, info = core.step(core.sample_actions())
-    assert (info["gathered"].sum() < last.sum()) and (core.world_state["completions"] == 1).all()
+    assert info["gathered"].sum() < last.sum()
+    assert (core.world_state["completions"] == 1).all()
 
 
 @pytest.mark.parametrize(
