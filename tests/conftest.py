@@ -153,6 +153,23 @@ SMALL = {
         "rnd_obj_prob_thresh": 0.4,
     },
     # economies
+    "GatherTradeBuild-v0": {
+        "env_layout": (" W S ", "S@ W ", "  WS ", "WS @S", " W   "),
+        "n_agents": 3,
+        "episode_length": 9,
+        "mobile_agent_observation_range": 1,
+        "fixed_four_skill_and_loc": False,
+        "starting_agent_coin": 6.0,
+        "resource_regen_prob": 0.3,
+        "max_bid_ask": 2,
+        "order_duration": 3,
+        "max_num_orders": 2,
+        "period": 3,
+        "bracket_spacing": "linear",
+        "n_brackets": 3,
+        "top_bracket_cutoff": 10.0,
+        "rate_disc": 0.5,
+    },
     "OneStepEconomy-v0": {
         "n_agents": 3,
         "episode_length": 7,
@@ -268,6 +285,7 @@ GROUP = {
     "OneStepEconomy-v0": "planner",
     # battles
     "SMAX-v0": "ally",
+    "GatherTradeBuild-v0": "agent",
     # cards
     "Hanabi-v0": "player",
     # classic control
@@ -316,6 +334,8 @@ SPECIAL = (
     ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
     ("SMAX-v0", {"enemy": "heuristic", "attack_mode": "random", "smacv2_position_generation": True}),
     ("SMAX-v0", {"action_type": "continuous", "observation_type": "conic", "use_self_play_reward": True}),
+    ("GatherTradeBuild-v0", {"disable_taxes": True, "full_observability": True, "mobile_agent_observation_range": 5}),
+    ("GatherTradeBuild-v0", {"tax_model": "saez", "period": 1, "planner_gets_spatial_info": True}),
     ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
     ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )

@@ -128,6 +128,13 @@ def _warehouse(worlds: int) -> Round:
     return Round(world_count(worlds), (*core_contenders(Case("RobotWarehouse-v0", worlds)), theirs), goals)
 
 
+def _economy(worlds: int) -> Round:
+    original = "ai-economist"
+    theirs = peer(original, "ai_economist", "layout_from_file/simple_wood_and_stone")
+    goals = {original: ">= 500"} if worlds == 1024 else {}
+    return Round(world_count(worlds), (*core_contenders(Case("GatherTradeBuild-v0", worlds)), theirs), goals)
+
+
 def _overcooked(worlds: int) -> Round:
     goals = {"JaxMARL": ">= 20"} if worlds == 4096 else {}
     theirs = peer("JaxMARL", "jaxmarl", "overcooked", worlds)
@@ -248,6 +255,13 @@ COMPARISONS = (
         "SMAX-v0 compared with JaxMARL",
         "SMAX-v0",
         (_smax("2s3z", 1024), _smax("27m_vs_30m", 1024), _smax_rollout()),
+    ),
+    ComparisonGroup(
+        "peers-economy",
+        "GatherTradeBuild-v0 compared with ai-economist",
+        "GatherTradeBuild-v0",
+        tuple(map(_economy, (1, 1024))),
+        along="worlds",
     ),
     ComparisonGroup(
         "peers-hanabi",

@@ -75,6 +75,7 @@ SHOWS = {
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2),
     "smax/smax": MovingPicture(zoo="smax-mappo"),
+    "economy/gather_trade_build": MovingPicture(every=10),
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),

@@ -34,6 +34,7 @@ SUMMARIES = {
     "Overcooked-v0": (2, "Two cooks fill pots and serve soups"),
     "OneStepEconomy-v0": (5, "Workers choose labor, a planner taxes"),
     "SMAX-v0": (5, "Units fight a battle against a heuristic or each other"),
+    "GatherTradeBuild-v0": (5, "Agents gather, trade and build, a planner taxes"),
     "Hanabi-v0": (2, "Players see all cards but their own"),
     "Acrobot-v1": (1, "Swing two links above a line"),
     "CartPole-v1": (1, "Balance a pole on a cart"),

@@ -162,3 +162,36 @@ def switch_riddle_actions():
         after = one_step("games/switch_riddle", lambda state: None, index)
         assert (after["bulb"] == 1) == meaning.startswith("switch the lamp")
         assert (after["claim"] > 0) == meaning.startswith("tell")
+
+
+def gather_trade_build_actions():
+    """An agent on free land with resources and coin: orders, houses and moves; rates of the planner."""
+    agents, rates = tables.description("economy/gather_trade_build").action_tables()
+    settings = {"max_bid_ask": 10, "env_layout": ("   ",) * 3, "n_agents": 2, "resource_regen_prob": 0.0}
+
+    def prepare(state):
+        state["cell"].zero_()
+        state["place"].copy_(torch.tensor([[4, 0]]))
+        state["cell"][0, [4, 0]] = torch.tensor([1 << 16, 2 << 16], dtype=torch.int32)
+        state["goods"].fill_(1)
+        state["coin"][0, 0] = 20.0
+
+    ways = {"west": -1, "east": 1, "north": -3, "south": 3}
+    for index, meaning in agents.rows:
+        action = [[index, 0, 0], [0, 0, 0], [0, 0, 0]]
+        after = one_step("economy/gather_trade_build", prepare, action, **settings)
+        words = meaning.split()
+        assert (after["houses"][0] == 1) == (meaning == "build a house")
+        assert after["place"][0] == 4 + (ways[words[1]] if words[0] == "go" else 0)
+        book = torch.zeros(4, dtype=torch.int32)
+        if words[0] in ("buy", "sell"):
+            number = 2 * (words[1] == "wood") + (words[0] == "sell")
+            book[number] = 1
+            assert after["order"][number * after["order"].numel() // 4] == int(words[3]) << 8
+        assert (after["num_orders"] == book).all()
+    for index, meaning in rates.rows:
+        start = {"rate_disc": 0.05, "rate_min": 0.0}
+        action = [[0] * 3, [0] * 3, [0] * 3, [index] * 3]
+        after = one_step("economy/gather_trade_build", lambda state: state["rates"].fill_(0.45), action, **start)
+        rate = 45.0 if meaning == "keep the rate" else float(meaning.split()[1])
+        assert (100 * after["rates"] - rate).abs().max() < 1e-6

@@ -12,6 +12,7 @@ from classic_actions import (
 )
 from cooperative_actions import (
     coin_game_actions,
+    gather_trade_build_actions,
     hanabi_actions,
     level_based_foraging_actions,
     one_step_economy_actions,
@@ -73,6 +74,7 @@ ACTIONS = {
     # economies
     "economy/one_step": one_step_economy_actions,
     "smax/smax": smax_actions,
+    "economy/gather_trade_build": gather_trade_build_actions,
     # cards
     "cards/hanabi": hanabi_actions,
     # classic control

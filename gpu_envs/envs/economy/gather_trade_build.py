@@ -1,0 +1,317 @@
+"""Host module of GatherTradeBuild-v0: settings, agents, spaces.
+
+The rules are in ``warp_kernels/economy/``, the drawing in ``gather_trade_build_scene.py``.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.envs.economy import tax_brackets
+from gpu_envs.envs.economy.gather_trade_build_scene import draw
+from gpu_envs.envs.economy.layouts import LAYOUTS, Layout, read_layout
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import MAX_INT, setting
+from warp_kernels.economy import gather_trade_build
+from warp_kernels.economy.economy_types import SHARED, Sizes, State
+from warp_kernels.economy.observation_widths import agent_width, global_width, planner_width
+
+__all__ = ["INFO", "MAX_AGENTS", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
+
+MAX_AGENTS = 29
+"""Largest number of agents; the original estimates the Gini index of more agents in another way."""
+SKILLS = ("none", "pareto", "lognormal")
+REWARD_TYPES = (*("coin_eq_times_productivity", "inv_income_weighted_coin_endowments", "inv_income_weighted_utility"),)
+INFO = {
+    "productivity": "productivity",
+    "equality": "equality",
+    "coin_eq_times_productivity": "welfare",
+    "coin": "wealth",
+    "labor": "effort",
+    "tax_paid": "tax",
+    "houses_built": "houses",
+    "gathered": "gathered",
+    "sold": "sold",
+    "bought": "bought",
+}
+"""Additional entries of ``info`` by field of State. A reset keeps them until the next step."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of GatherTradeBuild-v0, with the names of ai-economist and the values of its tutorial's second phase."""
+
+    n_agents: int = setting(4, ge=2, le=MAX_AGENTS)
+    """Number of mobile agents."""
+    episode_length: int = setting(1000, ge=1, le=MAX_INT)
+    """Time limit [steps]."""
+    env_layout_file: str = setting("quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS))
+    """Layout of the original; ignored where ``env_layout`` is given. It sets the size of the world."""
+    env_layout: Any = None
+    """Layout of your own as rows of text, "W  S|  @ |S  W" or a list: W and S sources of wood and stone, @ water, space
+    land."""
+    planner_gets_spatial_info: bool = setting(False)
+    """The planner observes the map and the places of agents."""
+    full_observability: bool = setting(False)
+    """Agents observe the whole map instead of the cells around them."""
+    mobile_agent_observation_range: int = setting(5, ge=0, le=64, requires={"full_observability": False})
+    """Cells that an agent observes in every direction."""
+    resource_regen_prob: float = setting(0.01, ge=0.0, le=1.0)
+    """Probability that an empty source grows in a step."""
+    fixed_four_skill_and_loc: bool = setting(True)
+    """Agents start in the corners, with mean payments by rank of skill, and in random order. False: random cells and
+    sampled payments."""
+    starting_agent_coin: float = setting(0.0, ge=0.0, le=1e6)
+    """Coin of an agent at the start."""
+    isoelastic_eta: float = setting(0.23, ge=0.0, le=1.0)
+    """Concavity of the utility of coin: 0 linear, 1 logarithmic."""
+    energy_cost: float = setting(0.21, ge=0.0, le=1e6)
+    """Disutility of a unit of labor."""
+    energy_warmup_constant: float = setting(0.0, ge=0.0, le=1e9)
+    """Decay constant with which the energy cost grows from 0 to its value; 0: it has its value at once."""
+    energy_warmup_method: str = setting("decay", choices=("decay", "auto"))
+    """Unit of that constant: "decay" counts the finished episodes of a world, "auto" its steps in which the agents'
+    mean reward is positive."""
+    planner_reward_type: str = setting("coin_eq_times_productivity", choices=REWARD_TYPES)
+    """Social welfare function."""
+    mixing_weight_gini_vs_coin: float = setting(0.0, ge=0.0, le=1.0)
+    """Share of "coin_eq_times_productivity" that ignores equality."""
+    allow_observation_scaling: bool = setting(True)
+    """Observe amounts times 0.01 and the time as a share of the episode."""
+    payment: int = setting(10, ge=1, le=10**6)
+    """Coin that a house pays at skill 1."""
+    payment_max_skill_multiplier: int = setting(3, ge=1, le=10**6)
+    """Largest factor of the payment by skill."""
+    build_skill_dist: str = setting("pareto", choices=SKILLS)
+    """Distribution of building skills, ``Build.skill_dist`` of the original."""
+    build_labor: float = setting(10.0, ge=0.0, le=1e6)
+    """Labor of building a house."""
+    max_bid_ask: int = setting(10, ge=1, le=1000)
+    """Highest price of an order [coin]."""
+    order_labor: float = setting(0.25, ge=0.0, le=1e6)
+    """Labor of an order."""
+    order_duration: int = setting(50, ge=1, le=MAX_INT)
+    """Time that an order stays open [steps]."""
+    max_num_orders: int | None = setting(5, ge=1, le=1000)
+    """Open orders that an agent may have for a resource; None: ``order_duration``."""
+    move_labor: float = setting(1.0, ge=0.0, le=1e6)
+    """Labor of a move."""
+    collect_labor: float = setting(1.0, ge=0.0, le=1e6)
+    """Labor of collecting a resource."""
+    gather_skill_dist: str = setting("pareto", choices=SKILLS)
+    """Distribution of gathering skills, ``Gather.skill_dist`` of the original."""
+    disable_taxes: bool = setting(False)
+    """Free market: all rates are 0. Observations keep their shapes."""
+    tax_model: str = setting("model_wrapper", choices=tuple(tax_brackets.MODELS))
+    """Source of the tax rates: "model_wrapper": the planner; "saez": the formula of Saez with random rates at first;
+    "us-federal-single-filer-2018-scaled": those of 2018; "fixed-bracket-rates": ``fixed_bracket_rates``."""
+    period: int = setting(100, ge=1, le=MAX_INT)
+    """Length of a tax period [steps]."""
+    rate_min: float = setting(0.0, ge=0.0, le=1.0)
+    """Lowest tax rate."""
+    rate_max: float = setting(1.0, ge=0.0, le=1.0)
+    """Highest tax rate."""
+    rate_disc: float = setting(0.05, gt=0.0, lt=1.0)
+    """Distance of the rates that the planner chooses from."""
+    n_brackets: int = setting(5, ge=2, le=64)
+    """Number of brackets with linear or logarithmic spacing."""
+    top_bracket_cutoff: float = setting(100.0, ge=10.0, le=1e6)
+    """Income where the last bracket starts, with linear or logarithmic spacing [coin]."""
+    usd_scaling: float = setting(1000.0, gt=0.0, le=1e6)
+    """Dollars per coin of the federal brackets."""
+    bracket_spacing: str = setting("us-federal", choices=("us-federal", "linear", "log"))
+    """Spacing of brackets."""
+    fixed_bracket_rates: tuple[float, ...] | None = setting(None, ge=0.0, le=1.0)
+    """Rate of every bracket for "fixed-bracket-rates"."""
+    pareto_weight_type: str = setting("inverse_income", choices=("inverse_income", "uniform"))
+    """Weights of incomes in the Saez formula."""
+    saez_fixed_elas: float | None = setting(None, ge=0.0, le=1e6)
+    """Elasticity of incomes in the Saez formula; None: estimated."""
+    tax_annealing_schedule: tuple[float, ...] | None = None
+    """Episodes without taxes, and the share of the highest rate that every further episode of a world adds, such as
+    (-100, 0.001) in the tutorial; None: all rates are allowed at once. It limits the rates of all models."""
+    time_limit: str = setting("truncation", choices=("termination", "truncation"))
+    """Kind of the end at ``episode_length``. The original does not distinguish them."""
+
+    def __post_init__(self) -> None:
+        """Check the layout, the brackets and settings that exclude each other."""
+        if self.env_layout is not None:
+            object.__setattr__(self, "env_layout", read_layout(self.env_layout, self.n_agents))
+        tax_brackets.check(self)
+        if self.fixed_four_skill_and_loc:
+            if self.build_skill_dist != "pareto":
+                raise ConfigError(
+                    f"build_skill_dist: expected 'pareto' with fixed_four_skill_and_loc, got {self.build_skill_dist!r}"
+                )
+            ranked_places(self.n_agents, self.layout)
+
+    @property
+    def layout(self) -> Layout:
+        """Numbers of the layout."""
+        return _layout(self.env_layout or read_layout(LAYOUTS[self.env_layout_file], self.n_agents))
+
+    @property
+    def orders(self) -> int:
+        """Open orders that an agent may have for a resource."""
+        return self.max_num_orders or self.order_duration
+
+    @property
+    def cutoffs(self) -> np.ndarray:
+        """Incomes where the brackets start, (B,) [coin]."""
+        return tax_brackets.cutoffs(self)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes of the rules."""
+        layout, table = self.layout, tax_brackets.table(self)
+        return Sizes(
+            num_agents=self.n_agents,
+            height=layout.height,
+            width=layout.width,
+            num_sources=len(layout.sources),
+            num_land=len(layout.land),
+            num_prices=self.max_bid_ask + 1,
+            book=self.n_agents * self.orders,
+            num_brackets=len(self.cutoffs),
+            num_rates=len(table),
+            sight=-1 if self.full_observability else self.mobile_agent_observation_range,
+            planner_map=self.planner_gets_spatial_info,
+            tax_model=tax_brackets.model_of(self),
+        )
+
+
+@cache
+def _layout(rows: tuple[str, ...]) -> Layout:
+    return Layout(rows)
+
+
+@cache
+def ranked_payments(n_agents: int, payment: int, most: int) -> np.ndarray:
+    """Return the mean payment by rank of skill, (n,), from the same samples as the original."""
+    samples = np.random.RandomState(1).pareto(4, size=(100_000, n_agents))  # that of the original
+    return np.sort(np.minimum(most, (most - 1) * samples + 1), axis=1).mean(axis=0) * payment
+
+
+def ranked_places(n_agents: int, layout: Layout) -> np.ndarray:
+    """Return the starting cells by rank of skill, (n,): from the four corners inward.
+
+    Raises:
+        ConfigError: Some of them are water, outside of the world, or equal.
+    """
+    height, width = layout.height, layout.width
+    # Corner and direction of rows and columns, by quarter of the skills.
+    corners = ((0, width - 1, 1, -1), (height - 1, 0, -1, 1), (0, 0, 1, 1), (width - 1, width - 1, -1, -1))
+    places, taken = [], [0] * 4
+    for rank in range(n_agents):
+        quarter = int(np.floor(rank * (4 / n_agents)))
+        row, column, down, right = corners[quarter]
+        row, column = row + down * (taken[quarter] // 4), column + right * (taken[quarter] % 4)
+        taken[quarter] += 1
+        if not (0 <= row < height and 0 <= column < width) or row * width + column not in layout.land:
+            raise ConfigError(
+                f"fixed_four_skill_and_loc: expected land at row {row}, column {column}, where an agent starts; "
+                "use another layout, or set it to False"
+            )
+        places.append(row * width + column)
+    if len(set(places)) < n_agents:
+        raise ConfigError(f"n_agents: expected corners far enough apart for all agents, got {n_agents}")
+    return np.array(places, np.int32)
+
+
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    sizes, layout = config.sizes, config.layout
+    n, cells = sizes.num_agents, sizes.height * sizes.width
+    choices = 6 + 4 * sizes.num_prices
+    counts, widths = {"agent": n}, {"agent": agent_width(sizes)}
+    actions: dict[str, spaces.Space[Any]] = {"agent": spaces.MultiDiscrete([choices])}
+    if sizes.has_planner:
+        counts["planner"] = 1
+        widths["planner"] = planner_width(sizes, sizes.planner_map)
+        actions["planner"] = spaces.MultiDiscrete([1 + sizes.num_rates] * sizes.num_brackets)
+    skill = {name: number for number, name in enumerate(SKILLS)}
+    fixed = config.fixed_four_skill_and_loc
+    warmup, slope = config.tax_annealing_schedule or (0.0, 0.0)
+    table = tax_brackets.table(config)
+    return EnvDefinition(
+        **roster(counts, widths, actions),
+        rules=gather_trade_build.rules(sizes),
+        params={
+            "payment": float(config.payment),
+            "payment_max_skill_multiplier": float(config.payment_max_skill_multiplier),
+            "build_skill_dist": skill[config.build_skill_dist],
+            "build_labor": config.build_labor,
+            "order_labor": config.order_labor,
+            "order_duration": config.order_duration,
+            "max_num_orders": config.orders,
+            "move_labor": config.move_labor,
+            "collect_labor": config.collect_labor,
+            "gather_skill_dist": skill[config.gather_skill_dist],
+            "resource_regen_prob": config.resource_regen_prob,
+            "fixed_four_skill_and_loc": int(fixed),
+            "starting_agent_coin": config.starting_agent_coin,
+            "isoelastic_eta": config.isoelastic_eta,
+            "energy_cost": config.energy_cost,
+            "energy_warmup_constant": config.energy_warmup_constant,
+            "energy_warmup_auto": int(config.energy_warmup_method == "auto"),
+            "planner_reward_type": REWARD_TYPES.index(config.planner_reward_type),
+            "mixing_weight_gini_vs_coin": config.mixing_weight_gini_vs_coin,
+            "period": config.period,
+            "rate_min": config.rate_min,
+            "rate_max": float(table.max()) if sizes.has_planner else config.rate_max,
+            "annealing": int(config.tax_annealing_schedule is not None),
+            "annealing_warmup": warmup,
+            "annealing_slope": slope,
+            "saez_fixed_elas": -1.0 if config.saez_fixed_elas is None else config.saez_fixed_elas,
+            "uniform_pareto_weights": int(config.pareto_weight_type == "uniform"),
+            "inv_scale": 0.01 if config.allow_observation_scaling else 1.0,
+        },
+        state=_state(sizes, cells),
+        initial={
+            "source": layout.sources if len(layout.sources) else np.zeros(1, np.int32),
+            "land": layout.land,
+            "terrain": layout.terrain,
+            "start": ranked_places(n, layout) if fixed else np.zeros(n, np.int32),
+            "start_payment": ranked_payments(n, config.payment, config.payment_max_skill_multiplier),
+            "cutoff": config.cutoffs,
+            "table": table if len(table) else np.zeros(1),
+        },
+        scratch=gather_trade_build.SCRATCH,
+        dense=tuple(name for name, columns in sizes.shapes().items() if columns and name not in SHARED),
+        info=INFO,
+        global_state_size=global_width(sizes),
+        max_episode_steps=config.episode_length,
+        time_limit_terminates=config.time_limit == "termination",
+        bounds=dict.fromkeys(("fixed_four_skill_and_loc", "energy_warmup_auto", "annealing"), (0, 1))
+        | {"uniform_pareto_weights": (0, 1), "planner_reward_type": (0, 2), "inv_scale": (0.0, 1.0)}
+        | {"annealing_warmup": (-1e9, 1e9), "annealing_slope": (-1e9, 1e9), "saez_fixed_elas": (-1.0, 1e6)}
+        | dict.fromkeys(("build_skill_dist", "gather_skill_dist"), (0, 2)),
+        fixed_params=(
+            *("payment", "payment_max_skill_multiplier", "build_skill_dist", "gather_skill_dist", "max_num_orders"),
+            *("fixed_four_skill_and_loc", "energy_warmup_auto", "planner_reward_type", "rate_max", "annealing"),
+            *("uniform_pareto_weights", "inv_scale", "period"),
+        ),
+        draw=draw,
+        render_fps=10,
+    )
+
+
+def _state(sizes: Sizes, cells: int) -> dict[str, Any]:
+    """Return the shapes of the fields of State, and the ranges of those of integers."""
+    found: dict[str, Any] = {name: (columns,) for name, columns in sizes.shapes().items()}
+    n = sizes.num_agents
+    for name in ("cell", "goods", "order", "born", "houses", "gathered", "sold", "bought", "terrain"):
+        found[name] = integers(found[name], 0, MAX_INT)
+    found["num_orders"] = integers((4,), 0, sizes.book)
+    found["open_orders"] = integers((2 * n,), 0, sizes.book)
+    for name in ("place", "source", "land", "start"):
+        found[name] = index(found[name], cells)
+    found["turn"] = index((n,), n)
+    for name in ("cycle", "completions", "finished", "fresh", "good_steps", "num_samples"):
+        found[name] = integers((), 0, MAX_INT)
+    assert set(found) | {"key", "elasticity"} == set(State.vars)
+    return found | {"key": any_bits(()), "elasticity": ()}

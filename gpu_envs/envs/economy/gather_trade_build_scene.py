@@ -1,0 +1,118 @@
+"""Drawing of GatherTradeBuild-v0: the map, and bars of wealth, tax rates and prices beside it."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpu_envs.rendering.scene import (
+    BLUE,
+    DARK,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    RED,
+    Color,
+    Scene,
+    boxes,
+    circles,
+    join,
+    lines,
+    rings,
+)
+from warp_kernels.economy.economy_types import Sizes
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import WorldView
+
+__all__ = ["draw"]
+
+_COLORS = (RED, BLUE, ORANGE, PURPLE, (0.35, 0.70, 0.90), (0.80, 0.47, 0.65), (0.55, 0.45, 0.10), (0.1, 0.35, 0.35))
+_LAND, _WATER, _TRUNK = (0.93, 0.91, 0.82), (0.45, 0.66, 0.86), (0.47, 0.33, 0.20)
+_STONE, _EDGE, _BARE = (0.55, 0.56, 0.60), (0.38, 0.39, 0.43), (0.84, 0.81, 0.70)
+_PANEL, _EMPTY = (0.97, 0.97, 0.97), (0.90, 0.90, 0.91)
+
+
+def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
+    """Return the scene of these worlds.
+
+    Trees are wood, gray discs stone; a pale patch is a source without its resource. Houses and agents have the color of
+    their agent. Beside the map are the coin of every agent, the tax rate of every bracket, and the past prices of stone
+    and wood, which fade.
+    """
+    state = {name: tensor[envs] for name, tensor in worlds.world_state.items()}
+    sizes, layout, device = worlds.config.sizes, worlds.config.layout, worlds.device
+    height, width, n = sizes.height, sizes.width, sizes.num_agents
+    cell, count = state["cell"], len(envs)
+    colors = torch.tensor([_COLORS[agent % len(_COLORS)] for agent in range(n)], device=device)
+
+    def centers(cells: torch.Tensor) -> torch.Tensor:
+        """Return the places (W, N, 2) of cells (N,) or (W, N)."""
+        row = torch.div(cells, width, rounding_mode="floor")
+        places = torch.stack([cells - row * width + 0.5, height - row - 0.5], -1).float()
+        return places.expand(count, *places.shape[-2:])
+
+    def there(cells: torch.Tensor) -> torch.Tensor:
+        return ((cell[:, cells.long()] & 4) > 0).float()
+
+    def at(kind: int) -> torch.Tensor:
+        return torch.tensor([c for c, k in enumerate(layout.terrain & 3) if k == kind], dtype=torch.long, device=device)
+
+    stones, woods, waters = (centers(at(kind)) for kind in (1, 2, 3))
+    every = torch.arange(height * width, device=device)
+    owner = ((cell & 65535) >> 3) - 1
+    house, paint, plots = (owner >= 0).float(), colors[owner.clamp(0, n - 1)], centers(every)
+    up = torch.tensor([0.0, 0.34], device=device)
+    side = torch.tensor([0.44, 0.0], device=device)
+    agents = circles(centers(state["place"].long()), 0.36, colors, 1.0)
+    middle = torch.tensor([[0.5 * width, 0.5 * height]], device=device).expand(count, 1, 2)
+    shapes = [
+        boxes(middle, (0.5 * width, 0.5 * height), _LAND),
+        boxes(waters, 0.5, _WATER),
+        boxes(torch.cat([stones, woods], 1), 0.46, _BARE),
+        lines(woods - up, woods, 0.14, _TRUNK, there(at(2))),
+        circles(woods + 0.3 * up, 0.36, GREEN, there(at(2))),
+        circles(stones, 0.36, _STONE, there(at(1))),
+        rings(stones, 0.36, _EDGE, 0.06, there(at(1))),
+        boxes(plots - 0.3 * up, (0.34, 0.28), paint, house),
+        lines(plots - side + 0.45 * up, plots + 1.3 * up, 0.13, DARK, house),
+        lines(plots + side + 0.45 * up, plots + 1.3 * up, 0.13, DARK, house),
+        agents,
+        rings(centers(state["place"].long()), 0.36, DARK, 0.1),
+    ]  # fmt: skip
+    shapes += _panel(state, sizes, colors)
+    wide = max(0.6 * max(width, height), 4.0)
+    if sizes.has_planner:  # it has no place
+        agents = join(agents, circles(agents.new_zeros(count, 1, 2), 0.36, DARK, 0.0))
+    return Scene(join(*shapes), (0.0, 0.0, width + 0.04 * width + wide, float(height)), agents=agents)
+
+
+def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -> list[torch.Tensor]:
+    """Return the bars beside the map: coin, rates, and prices of stone and wood, from above."""
+    width, height, device = 1.04 * sizes.width, float(sizes.height), colors.device
+    wide = max(0.6 * max(sizes.width, sizes.height), 4.0)
+
+    def bars(share: torch.Tensor, color: Color, low: float, high: float) -> list[torch.Tensor]:
+        """Return bars of shares (W, N) in [0, 1] between two shares of the height, on a frame."""
+        number = share.shape[1]
+        step, floor, room = wide / number, low * height, (high - low) * height
+        x = (width + (torch.arange(number, device=device) + 0.5) * step).expand(share.shape)
+        tall = 0.5 * room * share.float().clamp(0.0, 1.0)
+        frame = torch.tensor([[width + 0.5 * wide, floor + 0.5 * room]], device=device).expand(len(share), 1, 2)
+        slots = torch.stack([x, torch.full_like(x, floor + 0.5 * room)], -1)
+        size = torch.stack([torch.full_like(tall, 0.36 * step), tall], -1)
+        return [
+            boxes(frame, (0.5 * wide, 0.5 * room), _PANEL),
+            boxes(slots, (0.36 * step, 0.5 * room), _EMPTY),
+            boxes(torch.stack([x, floor + tall], -1), size, color),
+        ]
+
+    n, prices = sizes.num_agents, sizes.num_prices
+    coin = state["coin"][:, :n] + state["coin"][:, n:]
+    history = state["price_history"].unflatten(1, (2, prices))
+    history = history / history.amax((1, 2), keepdim=True).clamp(min=1e-6)
+    return [
+        *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, 0.68, 1.0),
+        *bars(state["rates"], (0.25, 0.30, 0.36), 0.42, 0.64),
+        *bars(history[:, 0], _STONE, 0.21, 0.38),
+        *bars(history[:, 1], GREEN, 0.0, 0.17),
+    ]

@@ -1,0 +1,335 @@
+"""ai-economist 1.7.1 as the oracle of GatherTradeBuild-v0, and the recorded traces of the quick tests.
+
+The original draws the numbers that GatherTradeBuild-v0 draws: orders of agents, bonus units, growth and random rates.
+The traces are written by `python tests/libraries/gather_trade_build_oracle.py` in the environment of this session.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+vars(np)["int"] = int  # the original is for NumPy 1
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+with contextlib.redirect_stdout(None):
+    from ai_economist import foundation
+    from ai_economist.foundation.components import move
+
+from parity.economy.gather_trade_build_replay import CONSTANT, EPISODES, TRACE, TRACED, Draws, compare, played  # noqa: E402
+
+from gpu_envs.envs.economy.gather_trade_build import REWARD_TYPES, SKILLS  # noqa: E402
+from gpu_envs.errors import ConfigError  # noqa: E402, F401
+
+BUILD = ("payment", "payment_max_skill_multiplier", "build_labor")
+TRADE = ("max_bid_ask", "order_labor", "order_duration", "max_num_orders")
+GATHER = ("move_labor", "collect_labor")
+TAX = (
+    *("disable_taxes", "tax_model", "period", "rate_min", "rate_max", "rate_disc", "n_brackets", "top_bracket_cutoff"),
+    *("usd_scaling", "bracket_spacing", "fixed_bracket_rates", "pareto_weight_type", "saez_fixed_elas"),
+    "tax_annealing_schedule",
+)
+MAPS = Path(foundation.__file__).parent / "scenarios" / "simple_wood_and_stone" / "map_txt"
+RESOURCES = ("Stone", "Wood")
+PHASE_2 = {
+    "payment": 10, "payment_max_skill_multiplier": 3, "build_labor": 10, "build_skill_dist": "pareto",
+    "max_bid_ask": 10, "order_labor": 0.25, "order_duration": 50, "max_num_orders": 5,
+    "move_labor": 1, "collect_labor": 1, "gather_skill_dist": "pareto",
+    "disable_taxes": False, "tax_model": "model_wrapper", "period": 100, "rate_disc": 0.05,
+    "bracket_spacing": "us-federal", "usd_scaling": 1000,
+    "env_layout_file": "quadrant_25x25_20each_30clump.txt", "fixed_four_skill_and_loc": True, "n_agents": 4,
+    "episode_length": 1000, "planner_gets_spatial_info": False, "energy_cost": 0.21, "energy_warmup_constant": 0,
+    "isoelastic_eta": 0.23, "starting_agent_coin": 0, "planner_reward_type": "coin_eq_times_productivity",
+}  # fmt: skip
+"""Settings of the tutorial's second phase, without the annealing of taxes."""
+
+
+def make(**settings):
+    """Return an environment of the original with settings of GatherTradeBuild-v0."""
+    given = PHASE_2 | settings
+    layout = given.pop("env_layout", None)
+    parts = {name: {key: given.pop(key) for key in keys if key in given} for name, keys in (
+        ("Build", BUILD), ("ContinuousDoubleAuction", TRADE), ("Gather", GATHER), ("PeriodicBracketTax", TAX),
+    )}  # fmt: skip
+    parts["Build"]["skill_dist"] = given.pop("build_skill_dist")
+    parts["Gather"]["skill_dist"] = given.pop("gather_skill_dist")
+    with contextlib.ExitStack() as stack:
+        if layout is not None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            path = Path(folder) / "layout.txt"
+            path.write_text(";".join(layout))
+            given["env_layout_file"] = os.path.relpath(path, MAPS)
+            size = [len(layout), len(layout[0])]
+        else:
+            name = given["env_layout_file"]
+            rows = [row.strip("\n") for row in (MAPS / name).read_text().split(";")]
+            size = [sum(map(bool, rows)), len(rows[0])]
+        return foundation.make_env_instance(
+            scenario_name="layout_from_file/simple_wood_and_stone", components=list(parts.items()), world_size=size,
+            flatten_masks=True, flatten_observations=True, multi_action_mode_planner=True, **given,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def drawing(env, state, world, step):
+    """Let the original draw, in one step, the numbers of a world of GatherTradeBuild-v0."""
+    draws = Draws(int(state["key"][world]), step)
+    n, size = env.n_agents, env.world_size
+    order = draws.order(n)
+    # Agents gather in the second order that a step draws; the bonus belongs to the agent whose turn it is.
+    orders, bonuses = iter((np.arange(n), order)), draws.bonuses(n)
+    source = env.world.maps
+    growth = {"Wood": np.ones(size), "Stone": np.ones(size)}
+    cells = np.flatnonzero((source.get("StoneSourceBlock") + source.get("WoodSourceBlock")).ravel() > 0)
+    for values in growth.values():
+        values.ravel()[cells] = draws.growth(len(cells))
+    grown = iter((growth["Wood"], growth["Stone"]))
+    gather = env.get_component("Gather")
+
+    def bonus():
+        return bonuses[turn.current]
+
+    turn = _Turn(gather.world.get_random_order_agents)
+    saved = (np.random.permutation, np.random.rand, np.random.uniform, move.rand)
+    np.random.permutation = lambda count: next(orders)
+    np.random.rand = lambda *shape: next(grown)
+    np.random.uniform = lambda low, high, size: low + (high - low) * draws.rates(size[0])
+    move.rand = bonus
+    gather.world.get_random_order_agents = turn
+    try:
+        yield
+    finally:
+        np.random.permutation, np.random.rand, np.random.uniform, move.rand = saved
+        del gather.world.get_random_order_agents
+
+
+class _Turn:
+    """Orders of the original that remember the agent whose turn it is."""
+
+    def __init__(self, orders):
+        self.orders, self.current = orders, None
+
+    def __call__(self):
+        for agent in self.orders():
+            self.current = agent.idx
+            yield agent
+
+
+def begin(env, state, world):
+    """Start an episode of the original in the state of a world; return its observations."""
+    width, build = env.world_size[1], env.get_component("Build")
+    finish = type(env).additional_reset_steps
+
+    def place():
+        finish(env)
+        env.world.clear_agent_locs()
+        for agent, cell in zip(env.world.agents, state["place"][world], strict=True):
+            env.world.set_agent_loc(agent, int(cell) // width, int(cell) % width)
+            agent.state["build_payment"] = float(state["payment"][world, agent.idx])
+            build.sampled_skills[agent.idx] = float(state["skill"][world, agent.idx])
+            agent.state["bonus_gather_prob"] = float(state["bonus"][world, agent.idx])
+
+    env.additional_reset_steps = place
+    return env.reset()
+
+
+def observations(env):
+    """Return the observations of the original in its present state."""
+    return env._generate_observations(flatten_observations=True, flatten_masks=True)
+
+
+def rows(env, obs, like):
+    """Return observations and masks of the original with the shapes of a world's."""
+    seen, masks = np.zeros_like(like["obs"][0]), np.zeros_like(like["mask"][0])
+    for index in range(len(seen)):
+        found = obs["p" if index == env.n_agents else str(index)]
+        parts = [found[name] for name in ("world-map", "world-idx_map", "flat") if name in found]
+        if index == env.n_agents:
+            parts += [found[f"p{agent}"] for agent in range(env.n_agents)]
+        whole = np.concatenate([np.ravel(part) for part in parts])
+        seen[index, : len(whole)] = whole
+        assert not seen[index, len(whole) :].any()
+        legal = found["action_mask"] > 0
+        masks[index, : len(legal)] = legal
+    return {"obs": seen, "mask": masks}
+
+
+def copy_samples(env, core, world):
+    """Copy the incomes of the Saez formula to a world: one of 0 may be -1e-15, which is below all bins and brackets."""
+    samples, count = env.get_component("PeriodicBracketTax").saez_buffer, int(core.world_state["num_samples"][world])
+    table = core.world_state["sample"][world].view(2, -1)
+    for place, sample in enumerate(samples):
+        slot = (count - len(samples) + place) % 500
+        for row in range(2):
+            assert abs(sample[0]) < 1e-9 or abs(float(table[row, slot]) - sample[row]) < 1e-9
+            table[row, slot] = sample[row]
+
+
+def check_shapes(env, core):
+    """Require the widths of observations and the numbers of actions of the original."""
+    obs, last = observations(env), env.n_agents
+    wide = [sum(np.size(obs["0"][name]) for name in ("world-map", "world-idx_map", "flat"))] * last
+    wide += [sum(np.size(value) for name, value in obs["p"].items() if name not in ("time", "action_mask"))]
+    choices = [[len(obs["0"]["action_mask"])]] * last + [env.world.planner.action_spaces.tolist()]
+    for row, agent in enumerate(core.possible_agents):
+        assert core.observation_spaces[agent].shape == (wide[row],)
+        assert core.action_spaces[agent].nvec.tolist() == choices[row]
+
+
+def play(settings, num_envs, episodes, seed, keep=None):
+    """Play GatherTradeBuild-v0 and originals from the same starts; compare every step; return what happened."""
+    envs = [make(**settings) for _ in range(num_envs)]
+    counts, at = Counter(), 0
+    for state, action, mine, core in played(settings, num_envs, episodes, seed):
+        theirs = []
+        at = 0 if action is None else at + 1
+        for world, env in enumerate(envs):
+            if action is None:
+                found = rows(env, begin(env, state, world), mine)
+                check_shapes(env, core)
+            else:
+                taken = {str(agent): int(action[world, agent, 0]) for agent in range(env.n_agents)}
+                if core.config.sizes.has_planner:
+                    taken["p"] = action[world, -1].tolist()
+                with drawing(env, state, world, at):
+                    obs, reward, done, _ = env.step(taken)
+                found = rows(env, obs, mine)
+                found["reward"] = np.array([reward[k] for k in sorted(reward)][: mine["reward"].shape[1]], np.float32)
+                found["done"] = np.full(mine["done"].shape[1], done["__all__"])
+                if done["__all__"]:  # the mask of a finished world is the no-op
+                    found["mask"] = mine["mask"][world]
+                    check_metrics(env, core, world)
+                counts += happened(env, core, state, action, world)
+            if core.config.tax_model == "saez":
+                copy_samples(env, core, world)
+            theirs.append(found)
+        merged = {name: np.stack([each[name] for each in theirs]) for name in theirs[0]}
+        compare(mine, merged, f"{settings} step {at}")
+        if keep is not None:
+            keep.append((state if action is None else None, action, merged))
+    return counts
+
+
+def happened(env, core, state, action, world):
+    """Count what happened in a step."""
+    market, tax = env.get_component("ContinuousDoubleAuction"), env.get_component("PeriodicBracketTax")
+    gathers, trades, n = env.get_component("Gather").gathers[-1], market.executed_trades[-1], env.n_agents
+    after, choice, moves = core.world_state, action[world, :n, 0], 6 + 4 * core.config.sizes.num_prices
+    orders = int(((choice > 1) & (choice < moves - 4)).sum())
+    stays = (choice >= moves - 4) & (after["place"][world].numpy() == state["place"][world])
+    taken = [trade["buyer"] for trade in trades]
+    open_before, open_after = state["num_orders"][world].sum(), int(after["num_orders"][world].sum())
+    return Counter(
+        {
+            "steps": 1,
+            "houses": len(env.get_component("Build").builds[-1]),
+            "orders": orders,
+            "trades": len(trades),
+            "trades at the price of the bid": sum(trade["bid_lifetime"] > trade["ask_lifetime"] for trade in trades),
+            "steps with several trades": len(taken) > 1,
+            "orders that expire": int(open_before) + orders - 2 * len(trades) - open_after,
+            "resources collected": len(gathers),
+            "second units": sum(gather["n"] == 2 for gather in gathers),
+            "moves in the way of another agent": int(stays.sum()),
+            "tax days": bool(tax.taxes[-1]),
+            "taxes paid": bool(tax.taxes[-1]) and any(tax.taxes[-1][str(agent)]["tax_paid"] > 0 for agent in range(n)),
+            "taxes limited by inventories": bool(tax.taxes[-1])
+            and any(0 < tax.taxes[-1][str(k)]["tax_paid"] < tax.taxes_due(tax.taxes[-1][str(k)]["income"]) - 1e-9
+                    for k in range(n)),
+            "rates by the Saez formula": bool(tax.taxes[-1]) and tax._reached_min_samples,
+            "ends": env.world.timestep >= env.episode_length,
+        }
+    )  # fmt: skip
+
+
+def check_metrics(env, core, world):
+    """Compare the results of an episode with the metrics of the original."""
+    metrics, state = env.previous_episode_metrics, core.world_state
+    same = {
+        "productivity": metrics["social/productivity"],
+        "equality": metrics["social/equality"],
+        "welfare": metrics["social_welfare/coin_eq_times_productivity"] * env.n_agents,
+    }
+    for name, value in same.items():
+        np.testing.assert_allclose(state[name][world].numpy(), value, 1e-5, 1e-5, err_msg=name)
+    for agent in range(env.n_agents):
+        assert state["houses"][world, agent] == metrics[f"Build/{agent}/n_builds"]
+        for name, word in (("sold", "Sell"), ("bought", "Buy")):
+            wanted = sum(metrics[f"Trade/{agent}/{word}{resource}/n_sales"] for resource in RESOURCES)
+            assert state[name][world, agent] == wanted
+        np.testing.assert_allclose(state["wealth"][world, agent], metrics[f"endow/{agent}/Coin"], 1e-5, 1e-5)
+        np.testing.assert_allclose(state["effort"][world, agent], metrics[f"endogenous/{agent}/Labor"], 1e-5, 1e-5)
+
+
+def random_settings(rng, model):
+    """Return settings drawn at random, with a tax model."""
+    side, whole = int(rng.integers(4, 8)), rng.random() < 0.2
+    cells = rng.choice(list(" SW@"), (side, side), p=(0.5, 0.2, 0.2, 0.1))
+    cells[[0, 0, -1, -1], [0, -1, 0, -1]] = " "
+    settings = {
+        "env_layout": tuple("".join(row) for row in cells),
+        "n_agents": int(rng.integers(2, 6)), "episode_length": int(rng.integers(100, 250)),
+        "full_observability": bool(whole), "planner_gets_spatial_info": bool(rng.random() < 0.4),
+        "resource_regen_prob": float(rng.uniform(0.05, 0.5)), "starting_agent_coin": float(rng.integers(0, 30)),
+        "isoelastic_eta": round(float(rng.uniform(0.0, 0.9)), 3), "energy_cost": round(float(rng.uniform(0, 1)), 3),
+        "planner_reward_type": str(rng.choice(REWARD_TYPES)),
+        "mixing_weight_gini_vs_coin": float(rng.choice([0.0, 0.25, 1.0])),
+        "payment": int(rng.integers(1, 20)), "payment_max_skill_multiplier": int(rng.integers(1, 5)),
+        "build_labor": float(rng.integers(0, 12)), "max_bid_ask": int(rng.integers(1, 7)),
+        "order_labor": float(rng.choice([0.0, 0.25, 0.3])), "order_duration": int(rng.integers(1, 30)),
+        "max_num_orders": int(rng.integers(1, 7)), "move_labor": float(rng.choice([0.0, 1.0, 0.1])),
+        "collect_labor": float(rng.choice([0.0, 1.0])), "gather_skill_dist": str(rng.choice(SKILLS)),
+        "period": int(rng.integers(1, 25)), "tax_model": model, "disable_taxes": model == "free",
+        "bracket_spacing": str(rng.choice(["us-federal", "linear", "log"])), "n_brackets": int(rng.integers(2, 7)),
+        "top_bracket_cutoff": float(rng.integers(20, 60)), "usd_scaling": float(rng.choice([4000.0, 9000.0])),
+        "rate_min": 0.0, "rate_max": 1.0, "rate_disc": float(rng.choice([0.05, 0.1, 0.3])),
+        "allow_observation_scaling": bool(rng.random() < 0.7),
+    }  # fmt: skip
+    if not whole:
+        settings["mobile_agent_observation_range"] = int(rng.integers(0, 5))
+    if rng.random() < 0.5:
+        settings |= {"fixed_four_skill_and_loc": False, "build_skill_dist": str(rng.choice(SKILLS))}
+    if model == "free":
+        settings["tax_model"] = "model_wrapper"
+    if model.startswith("us-federal"):
+        settings["bracket_spacing"] = "us-federal"
+    if model == "fixed-bracket-rates":
+        count = 7 if settings["bracket_spacing"] == "us-federal" else settings["n_brackets"]
+        settings["fixed_bracket_rates"] = [round(float(rate), 2) for rate in rng.random(count)]
+    if model == "saez":
+        settings |= {"pareto_weight_type": str(rng.choice(["inverse_income", "uniform"])), "rate_max": 0.9}
+        settings |= {"n_agents": 5, "episode_length": 240, "period": int(rng.integers(1, 3))}
+        if rng.random() < 0.4:
+            settings["saez_fixed_elas"] = round(float(rng.uniform(0.0, 2.0)), 2)
+    elif rng.random() < 0.4:
+        settings["tax_annealing_schedule"] = (float(rng.integers(-1, 2)), round(float(rng.uniform(0.1, 0.6)), 3))
+    if rng.random() < 0.5:
+        settings["energy_warmup_method"] = str(rng.choice(["decay", "auto"]))
+        settings["energy_warmup_constant"] = float(rng.integers(1, 90))
+    return settings
+
+
+def record_all(path=TRACE):
+    """Write the traces of the quick tests."""
+    arrays = {}
+    for index, (settings, episodes) in enumerate(zip(TRACED, EPISODES, strict=True)):
+        moments: list = []
+        play(settings, 1, episodes, index, moments)
+        starts = [state for state, *_ in moments if state is not None]
+        for name in starts[0]:
+            if name not in CONSTANT:
+                arrays[f"{index}.start.{name}"] = np.stack([state[name][0] for state in starts])
+        arrays[f"{index}.action"] = np.stack([action[0] for _, action, _ in moments if action is not None])
+        for name in ("obs", "mask", "reward", "done"):
+            found = [results[name][0] for *_, results in moments if name in results]
+            arrays[f"{index}.{name}"] = np.stack(found)
+    np.savez_compressed(path, **arrays)
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    record_all()
