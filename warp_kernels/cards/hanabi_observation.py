@@ -17,7 +17,7 @@ __all__ = ["observation"]
 
 @wp.struct
 class Table:
-    """What is on the table of a world: addresses of arrays, and numbers."""
+    """Table of a world: addresses of arrays, and numbers."""
 
     hand: wp.uint64  # address of the world's (P, H) of State.hand
     plausible: wp.uint64  # address of the world's (P, H)
