@@ -17,21 +17,21 @@ __all__ = ["observation"]
 
 @wp.struct
 class Table:
-    """What is on the table of a world: addresses of arrays, and numbers."""
+    """Table of a world: addresses of arrays, and numbers."""
 
-    hand: wp.uint64  # (P, H), as the next two; see State
-    plausible: wp.uint64
-    revealed: wp.uint64
-    fireworks: wp.uint64  # (C,), as the next one
-    discards: wp.uint64
-    left: int  # cards in the deck
-    information: int
-    lives: int
-    last_player: int
-    last_action: int
-    last_card: int
-    last_hinted: int
-    last_result: int
+    hand: wp.uint64  # address of the world's (P, H) of State.hand
+    plausible: wp.uint64  # address of the world's (P, H)
+    revealed: wp.uint64  # address of the world's (P, H)
+    fireworks: wp.uint64  # address of the world's (C,)
+    discards: wp.uint64  # address of the world's (C,)
+    left: int  # number of cards in the deck
+    information: int  # information tokens
+    lives: int  # life tokens
+    last_player: int  # as in State
+    last_action: int  # as in State
+    last_card: int  # as in State
+    last_hinted: int  # as in State
+    last_result: int  # as in State
 
 
 def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool) -> tuple[Any, Any, Any]:

@@ -82,7 +82,7 @@ def test_steps_resets_rollouts_and_restored_states_equal_full_rows(env_id, sched
     assert ends > WORLDS
 
 
-def test_a_refused_action_leaves_the_observation():
+def test_refused_actions_do_not_change_observations():
     """An illegal action is an error; the world waits, and observations stay those of its state."""
     one, two = cores = twins("Hanabi-v0")
     for core in cores:
@@ -101,7 +101,7 @@ def test_a_refused_action_leaves_the_observation():
 
 
 @pytest.mark.parametrize("env_id", ENVS)
-def test_a_state_of_another_core_brings_its_observations(env_id):
+def test_restored_states_have_their_observations(env_id):
     first, second = twins(env_id)
     for _ in range(3):
         first.step(first.sample_actions())
