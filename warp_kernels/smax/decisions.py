@@ -27,7 +27,7 @@ _TWO_PI: float = wp.constant(6.2831855)  # [rad]
 
 
 @wp.func(inline=True)
-def direction(action: int):
+def _direction(action: int):
     """Return the movement of a discrete action, (0, 0) for others."""
     x = wp.where(action == EAST, 1.0, wp.where(action == WEST, -1.0, 0.0))
     y = wp.where(action == NORTH, 1.0, wp.where(action == SOUTH, -1.0, 0.0))
@@ -47,7 +47,7 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
     @wp.func(inline=True)
     def keep(state: State, env: int, unit: int, action: int):
         """Write a discrete action."""
-        state.move[env, unit] = direction(action)
+        state.move[env, unit] = _direction(action)
         state.attack[env, unit] = wp.where(action > STOP, action, 0)
 
     @wp.func(inline=True)

@@ -1,4 +1,4 @@
-"""What units of SMAX observe: a list of all units or a circle of sections, legal actions, and the global state."""
+"""Observations of SMAX as a list of units or a circle of sections, legal actions, and the global state."""
 
 from typing import Any
 

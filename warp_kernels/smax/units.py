@@ -3,7 +3,11 @@
 U = A1 + A2 units per world: A1 allies, then A2 enemies. A unit is alive if its health is greater than 0.
 """
 
+from typing import Any
+
 import warp as wp
+
+from warp_kernels.generated_source import compiled
 
 __all__ = [
     "ATTACK",
@@ -30,10 +34,6 @@ __all__ = [
     "target_of",
 ]
 
-from typing import Any
-
-from warp_kernels.generated_source import compiled
-
 NORTH: int = wp.constant(0)
 """Action: move up."""
 EAST: int = wp.constant(1)
@@ -47,30 +47,37 @@ STOP: int = wp.constant(4)
 NUM_MOVES = 5
 """Number of actions that do not attack."""
 MOVES: int = wp.constant(NUM_MOVES)
+"""The same for kernels."""
 
-# Columns of State.stats, by unit type.
 VELOCITY: int = wp.constant(0)
+"""Column of State.stats: velocity."""
 ATTACK: int = wp.constant(1)
+"""Column of State.stats: damage of an attack."""
 ATTACK_RANGE: int = wp.constant(2)
+"""Column of State.stats: attack range."""
 SIGHT_RANGE: int = wp.constant(3)
+"""Column of State.stats: sight range."""
 RADIUS: int = wp.constant(4)
+"""Column of State.stats: radius."""
 HEALTH: int = wp.constant(5)
+"""Column of State.stats: health at the start."""
 COOLDOWN: int = wp.constant(6)
+"""Column of State.stats: time between attacks."""
 NUM_STATS = 7
 """Number of attributes of a unit type."""
 
 
 @wp.struct
 class Params:
-    """Environment parameters. The unit of length is that of the map."""
+    """Environment parameters. Lengths are in units of the map."""
 
-    map_width: float  # width of the map
-    map_height: float  # height of the map
+    map_width: float  # width of the map [map unit]
+    map_height: float  # height of the map [map unit]
     time_per_step: float  # duration of a world step [s]
     world_steps_per_env_step: int  # world steps of a step
     walls_cause_death: int  # 1: a unit that touches the border of the map dies
     use_self_play_reward: int  # 1: damage is worth nothing, and a lost battle is punished
-    won_battle_bonus: float  # reward of a won battle
+    won_battle_bonus: float  # reward of a won battle [1]
     see_enemy_actions: int  # 1: observations contain the last actions of units of the other side
     smacv2_position_generation: int  # 1: units start as in SMACv2
     smacv2_unit_type_generation: int  # 1: unit types are random
@@ -102,8 +109,8 @@ class State:
     units: wp.array2d(dtype=int)  # (E, U) unit types at the start
 
 
-PER_UNIT = ("pos", "health", "cooldown", "kind", "move", "attack", "before", "damage", "body", "push")
-DENSE = (*PER_UNIT, "goal", "victim", "won", "lives")
+_PER_UNIT = ("pos", "health", "cooldown", "kind", "move", "attack", "before", "damage", "body", "push")
+DENSE = (*_PER_UNIT, "goal", "victim", "won", "lives")
 """Fields of State that kernels view with constant sizes."""
 SCRATCH = ("before", "damage", "body", "push")
 """Fields of State that carry nothing to the next step."""
@@ -112,7 +119,7 @@ SCRATCH = ("before", "damage", "body", "push")
 def relayout(num_allies: int, num_enemies: int, num_agents: int, num_types: int) -> Any:
     """Build ``Rules.relayout``: fields of State per unit and agent, and tables, with constant sizes."""
     units = num_allies + num_enemies
-    sizes: dict[str, tuple[Any, int]] = dict.fromkeys(PER_UNIT, ("n", units))
+    sizes: dict[str, tuple[Any, int]] = dict.fromkeys(_PER_UNIT, ("n", units))
     sizes |= {"goal": ("n", num_enemies), "victim": ("n", num_enemies)}
     sizes |= {"won": ("n", num_agents), "lives": ("n", num_agents)}
     sizes |= {"stats": (1, num_types * NUM_STATS), "units": (1, units)}

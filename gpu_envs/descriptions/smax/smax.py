@@ -11,7 +11,7 @@ from gpu_envs.envs.smax.smax import STATS, Config
 from warp_kernels.smax.observations import NUM_SECTIONS, OTHER, UNITS_PER_SECTION
 from warp_kernels.smax.units import NUM_MOVES
 
-__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_parts", "action_tables", "observation_blocks"]
 
 _MOVES = ("north", "east", "south", "west", "stop")
 _SIDE = {"num_allies": 2, "num_enemies": 3}

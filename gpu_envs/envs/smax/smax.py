@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers
-from gpu_envs.envs.smax.scenarios import SCENARIOS, Scenario
+from gpu_envs.envs.smax.scenarios import SCENARIOS, Sides
 from gpu_envs.envs.smax.smax_scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
@@ -126,12 +126,12 @@ class Config:
         raise ConfigError(f"unit_types: expected {wanted}, got {shown(given)}")
 
     @property
-    def units(self) -> Scenario:
+    def units(self) -> Sides:
         """Unit types of both sides at the start."""
         if self.scenario is not None:
             return SCENARIOS[self.scenario]
         kinds = self.unit_types or (0,) * (self.num_allies + self.num_enemies)
-        return Scenario(kinds[: self.num_allies], kinds[self.num_allies :])
+        return Sides(kinds[: self.num_allies], kinds[self.num_allies :])
 
     @property
     def stats(self) -> np.ndarray:
