@@ -20,6 +20,9 @@ from benchmarks.throughput.interface_comparisons import INTERFACE_COMPARISONS
 from benchmarks.throughput.random_games import SPIEL
 from benchmarks.throughput.training_comparisons import TRAINING_COMPARISONS
 
+GRIDS = "benchmarks.peers.inside.grids"
+"""Module that plays lbforaging and rware."""
+
 
 def _simple_tag(worlds: int) -> Round:
     peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_tag_v3", worlds), envpool_mpe("simple_tag", worlds)]
@@ -114,7 +117,7 @@ def _tag_gridworld(worlds: int) -> Round:
 
 def _foraging(worlds: int) -> Round:
     original = "lbforaging"
-    theirs = peer(original, "lbforaging", "Foraging-8x8-2p-2f-v3")
+    theirs = peer(original, "lbforaging", "Foraging-8x8-2p-2f-v3", module=GRIDS)
     goals = {original: ">= 1000"} if worlds == 4096 else {}
     return Round(
         world_count(worlds), (*core_contenders(Case("LevelBasedForaging-v0", worlds)), theirs), goals, quick=bool(goals)
@@ -123,7 +126,7 @@ def _foraging(worlds: int) -> Round:
 
 def _warehouse(worlds: int) -> Round:
     original = "rware"
-    theirs = peer(original, "rware", "rware-tiny-2ag-v2")
+    theirs = peer(original, "rware", "rware-tiny-2ag-v2", module=GRIDS)
     goals = {original: ">= 1000"} if worlds == 4096 else {}
     return Round(world_count(worlds), (*core_contenders(Case("RobotWarehouse-v0", worlds)), theirs), goals)
 

@@ -12,11 +12,11 @@ from warp_kernels.cards.binary_rows import WRITE_ALL, Writer, append, finisher, 
 from warp_kernels.cards.hanabi_sizes import Sizes
 from warp_kernels.episode import IO
 
-__all__ = ["observation"]
+__all__ = ["HanabiTable", "observation"]
 
 
 @wp.struct
-class Table:
+class HanabiTable:
     """Table of a world: addresses of arrays, and numbers."""
 
     hand: wp.uint64  # address of the world's (P, H) of State.hand
@@ -62,7 +62,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
     @wp.func(inline=True)
     def table_of(state: State, env: int):
         """Return the table of a world. Passing State to a function that is not inlined would copy all of it."""
-        table = Table()
+        table = HanabiTable()
         hands = wp.uint64(env) * hands_bytes
         table.hand = state.hand.ptr + hands
         table.plausible = state.plausible.ptr + hands
@@ -100,7 +100,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return writer
 
     @wp.func(inline=True)
-    def hand(writer: Writer, table: Table, player: int):
+    def hand(writer: Writer, table: HanabiTable, player: int):
         """Append the cards of a player."""
         hands = wp.array(ptr=table.hand, shape=(players, hand_size), dtype=int)
         slot = int(0)
@@ -111,7 +111,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return writer
 
     @wp.func(inline=True)
-    def missing(writer: Writer, table: Table, viewer: int):
+    def missing(writer: Writer, table: HanabiTable, viewer: int):
         """Append which players have no full hand, the viewer first."""
         hands = wp.array(ptr=table.hand, shape=(players, hand_size), dtype=int)
         bits = int(0)
@@ -123,7 +123,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return add(writer, bits, players)
 
     @wp.func(inline=True)
-    def board(writer: Writer, table: Table):
+    def board(writer: Writer, table: HanabiTable):
         """Append cards left in the deck, fireworks, tokens and discards."""
         fireworks = wp.array(ptr=table.fireworks, shape=(colors,), dtype=int)
         discards = wp.array(ptr=table.discards, shape=(colors,), dtype=int)
@@ -144,7 +144,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return append(writer, gone, deck_bits)
 
     @wp.func(inline=True)
-    def last(writer: Writer, table: Table, viewer: int):
+    def last(writer: Writer, table: HanabiTable, viewer: int):
         """Append the last action, with seats from the viewer."""
         actor = table.last_player
         choice = table.last_action
@@ -176,7 +176,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         return add(writer, card | (result << cards), cards + 2)
 
     @wp.func(inline=True)
-    def knowledge(writer: Writer, table: Table, player: int):
+    def knowledge(writer: Writer, table: HanabiTable, player: int):
         """Append the possible cards of every place of a hand, and its hinted color and rank."""
         hands = wp.array(ptr=table.hand, shape=(players, hand_size), dtype=int)
         plausible = wp.array(ptr=table.plausible, shape=(players, hand_size), dtype=int)
@@ -193,7 +193,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
     # ---------------------------------------------------------------- rows
 
     @wp.func(inline=False)
-    def write_row(writer: Writer, table: Table, viewer: int, first: int, knows: int):
+    def write_row(writer: Writer, table: HanabiTable, viewer: int, first: int, knows: int):
         """Append the hands from seat ``first`` on, full hands, board, last action and knowledge; return the writer."""
         offset = int(first)
         while offset < players:

@@ -37,7 +37,7 @@ _ECONOMY = (
 )
 _TWO_LEVELS = "--learn-after planner=300000 --anneal tax_limit=[0,1,90000]"
 OPTIMAL_WELFARE = 110.84672981
-"""Welfare of the best taxes in this economy, by `benchmarks.training.tasks.tax_optimum.brute_force`; a test compares both."""
+"""Welfare of the best taxes here, by `benchmarks.training.tasks.tax_optimum.brute_force`; a test compares both."""
 _OPTIMUM = (
     "the social welfare, in units of the best that any of the 9,261 schedules reaches with exact best responses, by "
     "brute force. Without taxes it is 0.67, with the best flat tax, that of Saez's formula, 0.97, and with random "
