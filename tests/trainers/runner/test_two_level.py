@@ -234,3 +234,25 @@ def test_actors_do_not_anneal(tmp_path):
     config = tag(learner=APPOConfig(**LEARNER), algorithm="appo", num_actors=1, anneal={"max_speed": [0.0, 1.0, 9]})
     with pytest.raises(ConfigError, match="anneal: expected none with actors"):
         Trainer(config, tmp_path / "run")
+
+
+# ---------------------------------------------------------------- GPU
+
+
+@pytest.mark.gpu
+def test_rollouts_with_clocks_are_captured_without_a_host_synchronization():
+    """The capture plays rollouts that are undone; held actions are those of before it."""
+    found = []
+    for cuda_graph in (False, True):
+        config = dataclasses.replace(tag(decide_every={"adversary": 4}), device="cuda", cuda_graph=cuda_graph)
+        core = make_train_core(config, config.num_envs, config.seed)
+        learners = LearnerGroup(config, core)
+        collector, actions = Collector(config, core, learners), []
+        for _ in range(4):
+            collector.collect()
+            for assignment in learners.assignments.values():
+                actions.append(assignment.learner.rollout.action.clone())
+                assignment.learner.skip_update()
+        found.append([*actions, learners.assignments["adversary"].clock.held])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
