@@ -186,8 +186,8 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             reward_scale=0.1,
         ),
     },
-    # Agents learn to gather, trade and build within minutes in the free market and with given taxes, see
-    # docs/learning.md. A step has 1,225 numbers per agent, so rollouts are short.
+    # Agents learn to gather, trade and build if labor is annealed, with energy_warmup_method="auto" and
+    # energy_warmup_constant=8000.0; otherwise they learn not to work. A step has 1,225 numbers per agent.
     ("GatherTradeBuild-v0", "cpu", "ppo"): {
         "num_envs": 32,
         "total_steps": 400_000,
