@@ -212,8 +212,8 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=64, learning_rate=1e-3, learning_rate_final=0.0, gamma=0.99, entropy_coef=0.01),
     },
-    # Agents learn to gather, trade and build within minutes in the free market and with given taxes, see
-    # docs/learning.md. A step has 1,225 numbers per agent, so rollouts are short.
+    # Agents learn to gather, trade and build if labor is annealed, with energy_warmup_method="auto" and
+    # energy_warmup_constant=8000.0; otherwise they learn not to work. A step has 1,225 numbers per agent.
     ("GatherTradeBuild-v0", "cpu", "ppo"): {
         "num_envs": 32,
         "total_steps": 400_000,

@@ -71,22 +71,22 @@ SAEZ_BINS = 100
 class Params:
     """Environment parameters."""
 
-    payment: float  # coin that a house pays at skill 1
-    payment_max_skill_multiplier: float  # largest factor of the payment
+    payment: float  # income of a house at skill 1 [coin]
+    payment_max_skill_multiplier: float  # largest factor of the payment [1]
     build_skill_dist: int  # distribution of building skills
-    build_labor: float  # labor of building a house
-    order_labor: float  # labor of an order
+    build_labor: float  # effort of building a house [labor]
+    order_labor: float  # effort of an order [labor]
     order_duration: int  # time an order stays open [steps]
     max_num_orders: int  # orders of an agent for a resource that may be open
-    move_labor: float  # labor of a move
-    collect_labor: float  # labor of collecting a resource
+    move_labor: float  # effort of a move [labor]
+    collect_labor: float  # effort of collecting a resource [labor]
     gather_skill_dist: int  # distribution of gathering skills
     resource_regen_prob: float  # probability that an empty source grows in a step [1]
     fixed_four_skill_and_loc: int  # 1: payments and starting cells come from a table
-    starting_agent_coin: float  # coin at the start
-    isoelastic_eta: float  # concavity of the utility of coin
-    energy_cost: float  # disutility of a unit of labor
-    energy_warmup_constant: float  # decay constant of the annealing of energy_cost; 0: none
+    starting_agent_coin: float  # coin at the start [coin]
+    isoelastic_eta: float  # concavity of the utility of coin [1]
+    energy_cost: float  # disutility of labor [utility / labor]
+    energy_warmup_constant: float  # decay constant of the annealing of energy_cost [episodes or steps]; 0: none
     energy_warmup_auto: int  # 1: anneal by steps with a positive mean reward, 0: by episodes
     planner_reward_type: int  # social welfare function
     mixing_weight_gini_vs_coin: float  # share of the welfare that ignores equality [1]
@@ -94,11 +94,11 @@ class Params:
     rate_min: float  # lowest tax rate [1]
     rate_max: float  # highest tax rate [1]
     annealing: int  # 1: the highest tax rate grows with the episodes
-    annealing_warmup: float  # episodes without taxes
+    annealing_warmup: float  # time without taxes [episodes]
     annealing_slope: float  # growth of the share of the highest rate [1 / episode]
-    saez_fixed_elas: float  # elasticity of incomes in the Saez formula; negative: estimated
+    saez_fixed_elas: float  # elasticity of incomes in the Saez formula [1]; negative: estimated
     uniform_pareto_weights: int  # 1: weight all incomes equally, 0: inversely
-    inv_scale: float  # factor of amounts in observations
+    inv_scale: float  # factor of amounts in observations [1]
 
 
 @wp.struct
