@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.envs.games.scene import PAPER
 from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines, rings
 from warp_kernels.smax.units import ATTACK_RANGE, HEALTH, NUM_MOVES, NUM_STATS, RADIUS
 
@@ -20,30 +19,28 @@ _MELEE = 3.0  # units with a shorter range have blades instead of a gun
 
 
 def _ground(width: float, height: float, count: int, device: torch.device) -> torch.Tensor:
-    """Return meadows and a wall of rocks around them, (W, N, 10)."""
+    """Return meadows and a wall around them, (W, N, 10)."""
     columns, rows = 8, 8
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     fields = torch.stack([(x.flatten() + 0.5) * width / columns, (y.flatten() + 0.5) * height / rows], -1)
     even = ((x + y) % 2).flatten().float()
-    stones = torch.linspace(0.0, 1.0, 25)
-    ends = [torch.stack([stones * width, torch.full_like(stones, side * height)], -1) for side in (0.0, 1.0)] + [
-        torch.stack([torch.full_like(stones, side * width), stones * height], -1) for side in (0.0, 1.0)
-    ]
-    rocks = torch.cat(ends).to(device)[None].expand(count, -1, -1)
+    corners = torch.tensor([[0.0, 0.0], [width, 0.0], [width, height], [0.0, height]], device=device)
+    corners = corners[None].expand(count, -1, -1)
+    walls = corners, corners.roll(-1, 1)
     fields, size = fields.to(device)[None].expand(count, -1, -1), max(width, height)
     half = torch.tensor([0.5 * width / columns, 0.5 * height / rows], device=device)
     return join(
         boxes(fields, half, _GRASS),
         boxes(fields, half, _MEADOW, even.to(device)),
-        circles(rocks, 0.022 * size, _ROCK),
-        circles(rocks + 0.004 * size, 0.014 * size, GRAY),
+        lines(*walls, 0.03 * size, _ROCK),
+        lines(*walls, 0.012 * size, GRAY),
     )
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
-    Allies blue and enemies red on a meadow with rocks around it. Units with a long range carry a gun and fire at their
+    Allies blue and enemies red on a meadow with a wall around it. Units with a long range carry a gun and fire at their
     targets; others have two blades. A bar above a unit shows its health, a gray cross a fallen one.
     """
     state = {name: core.world_state[name][envs] for name in ("pos", "health", "kind", "move", "attack", "stats")}
@@ -87,20 +84,17 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     ground = _ground(width, height, worlds, core.device)
     scene = join(
         ground,
-        lines(pos - cross * (tall + wide), pos + cross * (tall + wide), 0.25 * radius, _STEEL, 0.7 * fallen),
-        lines(pos - cross * (tall - wide), pos + cross * (tall - wide), 0.25 * radius, _STEEL, 0.7 * fallen),
-        circles(pos + torch.tensor([0.12, -0.15], device=core.device), 1.08 * radius, DARK, 0.35 * seen),
+        lines(pos - cross * (tall + wide), pos + cross * (tall + wide), 0.25 * radius, _STEEL, fallen),
+        lines(pos - cross * (tall - wide), pos + cross * (tall - wide), 0.25 * radius, _STEEL, fallen),
         *(lines(*each, 0.28 * radius, _BLADE, blade) for each in blades),
         lines(pos - size * 0.45 * side, muzzle, 0.42 * radius, DARK, gun),
         bodies,
         rings(pos, radius, dark, 0.18 * radius, seen),
         *(circles(pos + size * sign * 0.8 * side, 0.42 * radius, dark, seen) for sign in (-1.0, 1.0)),  # shoulders
-        circles(pos + 0.1 * size * front, 0.5 * radius, colors * 0.7 + 0.3, seen),
         lines(*visor, 0.2 * radius, DARK, seen),
-        lines(muzzle, goal, 0.13 * radius, _FLASH, 0.9 * shoots),
+        lines(muzzle, goal, 0.13 * radius, _FLASH, shoots),
         circles(muzzle, 0.38 * radius, _FLASH, shoots),
-        circles(goal, 0.55 * radius, _FLASH, 0.75 * shoots),
-        circles(goal, 0.25 * radius, PAPER, shoots),
+        circles(goal, 0.55 * radius, _FLASH, shoots),
         *(lines(goal + cut, goal - cut, 0.2 * radius, _FLASH, strikes) for cut in cuts),
         lines(left, left + 1.8 * size * wide, 0.42 * radius, DARK, seen),
         lines(left, left + 1.8 * size * wide * share[..., None], 0.26 * radius, GREEN, seen),
