@@ -50,8 +50,9 @@ _BATTLE = (
     "Every return over 5 has won battles in it"
 )
 _RIDDLE = (
-    "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after as many "
-    "steps. Its networks have no memory. The other threshold is the best policy found that ignores the lamp: 1.605 for "
+    "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after 1.2 "
+    "million steps. Its networks have no memory, and learn to say nothing. The other threshold is "
+    "the best policy found that ignores the lamp: 1.605 for "
     "three prisoners together, over all 729 sequences. With the lamp, and another policy for each prisoner, the same "
     "search finds 2.198 (`python -m benchmarks.training.tasks.switch_riddle_search 60`), and a policy that knows all "
     "visits gets 2.222. Not every training finds the lamp: two seeds of 1.2 million steps ended below 1.5"

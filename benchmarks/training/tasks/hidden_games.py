@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from benchmarks.training.tasks.training_task import NO_TABLE, Goal, TrainingTask
+from benchmarks.training.tasks.training_task import NO_TABLE, Goal, Origin, TrainingTask
 
 _BY_CROSS_PLAY = (
     "cross-play: each side against random opponents, since the return of self-play is about 0 or that of the side that "
@@ -30,14 +30,15 @@ _GAMES: Sequence[tuple[str, str, str, dict[str, str]]] = (
 
 def _task(name: str, env_id: str, game: str, returns: dict[str, str]) -> TrainingTask:
     """Return a task whose goals are the returns of each seat against random opponents."""
-    goals = tuple(
-        Goal(f"return {of}", bound, playing=(policy,), greedy=False, origin=origin)
-        for seat, (policy, of) in enumerate(returns.items())
-        for bound, origin in (((f"openspiel {game} {seat}", "measured"),) if game else ()) + (("random", "chosen"),)
-    )
+    goals = list[Goal]()
+    for seat, (policy, of) in enumerate(returns.items()):
+        if game:
+            goals.append(Goal(f"return {of}", f"openspiel {game} {seat}", playing=(policy,), greedy=False))
+        goals.append(Goal(f"return {of}", "random", playing=(policy,), greedy=False, origin="chosen"))
     source = (_DQN if game else _RANDOM) + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
-    origin, seeds = ("measured", 3) if game else ("chosen", 1)
-    return TrainingTask(f"{name}-ppo", f"{env_id} {NO_TABLE}", goals, origin, source, seeds=seeds, zoo=False)
+    origin: Origin = "measured" if game else "chosen"
+    seeds = 3 if game else 1
+    return TrainingTask(f"{name}-ppo", f"{env_id} {NO_TABLE}", tuple(goals), origin, source, seeds=seeds, zoo=False)
 
 
 HIDDEN_GAMES: Sequence[TrainingTask] = tuple(_task(*game) for game in _GAMES)
