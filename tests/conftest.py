@@ -246,6 +246,7 @@ REPRESENTATIVES = (
     "Goofspiel-v0",
     "Hanabi-v0",
     "LevelBasedForaging-v0",
+    "OneStepEconomy-v0",
     "Pendulum-v1",
     "RobotWarehouse-v0",
     "RockPaperScissors-v0",

@@ -257,7 +257,7 @@ COMPARISONS = (
         "peers-smax",
         "SMAX-v0 compared with JaxMARL",
         "SMAX-v0",
-        (_smax("2s3z", 1024), _smax("27m_vs_30m", 1024), _smax_rollout()),
+        (_smax("2s3z", 1024), _smax_rollout()),
     ),
     ComparisonGroup(
         "peers-economy",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.training import tax_optimum
+from benchmarks.training.tasks import tax_optimum
 from benchmarks.training.tasks.all_tasks import TASKS
 from benchmarks.training.tasks.cooperative_tasks import OPTIMAL_WELFARE
 from gpu_envs.cli.options import parse_pairs

@@ -21,7 +21,8 @@ def traits(env_id):
     rules = definition.rules
     found = {f"rules with {name}" for name in OF_RULES if getattr(rules, name)}
     found |= {name for name in OF_DEFINITION if getattr(definition, name)}
-    found |= {f"action {type(space).__name__}" for space in definition.action_spaces.values()}
+    masked = "masked" if rules.masked else "any"
+    found |= {f"{masked} {type(space).__name__} actions" for space in definition.action_spaces.values()}
     found |= {f"{min(rules.num_agents, 3)} agents or more", f"{min(len(definition.groups), 2)} groups or more"}
     spaces = {"actions": definition.action_spaces, "observations": definition.observation_spaces}
     return found | {f"unequal {name}" for name, each in spaces.items() if len({str(s) for s in each.values()}) > 1}

@@ -60,7 +60,11 @@ def rules_of(env_id, settings):
     return build(build_config(kind, SMALL[env_id] | settings, env_id)).rules
 
 
-@pytest.mark.representative
+FEW = ("ConnectFour-v0", "SimpleSpeakerListener-v0")
+"""Environments of the quick test."""
+
+
+@pytest.mark.parametrize("env_id", FEW)
 def test_compiles_for_cuda(env_id, tmp_path):
     """The schedule that a GPU would take, for one architecture; the slow tests below have all of both."""
     rules = rules_of(env_id, {})

@@ -212,25 +212,6 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=64, learning_rate=1e-3, learning_rate_final=0.0, gamma=0.99, entropy_coef=0.01),
     },
-    # Agents learn to gather, trade and build if labor is annealed, with energy_warmup_method="auto" and
-    # energy_warmup_constant=8000.0; otherwise they learn not to work. A step has 1,225 numbers per agent.
-    ("GatherTradeBuild-v0", "cpu", "ppo"): {
-        "num_envs": 32,
-        "total_steps": 400_000,
-        "num_threads": 1,
-        "learner": dict(
-            rollout_length=50,
-            hidden_sizes=(64, 64),
-            learning_rate=1e-3,
-            learning_rate_final=1e-4,
-            gamma=0.998,
-            entropy_coef=0.02,
-            entropy_coef_final=0.005,
-            reward_scale=0.1,
-            num_epochs=2,
-            num_minibatches=4,
-        ),
-    },
     # Learns Hanabi-Small, see docs/learning.md.
     ("Hanabi-v0", "cpu", "ppo"): {
         "num_envs": 256,

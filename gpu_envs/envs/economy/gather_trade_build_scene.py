@@ -81,8 +81,9 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     ]  # fmt: skip
     shapes += _panel(state, sizes, colors)
     wide = max(0.6 * max(width, height), 4.0)
-    if sizes.has_planner:  # it has no place
-        agents = join(agents, circles(agents.new_zeros(count, 1, 2), 0.36, DARK, 0.0))
+    if sizes.has_planner:  # beside the map
+        panel = torch.tensor([[1.04 * width + 0.5 * wide, 0.5 * height]], device=device).expand(count, 1, 2)
+        agents = join(agents, circles(panel, 0.36, DARK))
     return Scene(join(*shapes), (0.0, 0.0, width + 0.04 * width + wide, float(height)), agents=agents)
 
 

@@ -18,6 +18,8 @@ from gpu_envs.definition.environment import roster
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import configured_definition
 
+pytestmark = pytest.mark.representative
+
 
 @wp.struct
 class Large:
@@ -33,7 +35,6 @@ from gpu_envs.runtime import factory
 from gpu_envs.errors import ConfigError
 from gpu_envs.definition.registry import find
 
-pytestmark = pytest.mark.representative
 settings = json.loads(sys.argv[1])
 for env_id, _ in settings:
     find(env_id).load()
