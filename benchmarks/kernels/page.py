@@ -71,7 +71,7 @@ followed by "act", in which a thread per world and agent samples an action, and 
 SPILLING = (
     "With over 128 agents, the phases of a fused kernel are separate functions, to which State and IO are copied.",
     'A GPU plays so many agents phased, unless `schedule="fused"` is given.',
-    "The random rollout of GatherTradeBuild-v0 holds a whole step, which does not fit into the registers beside the loop.",
+    "The random rollout of GatherTradeBuild-v0 holds a whole step, which does not fit into the registers.",
 )
 """The reason of KNOWN_SPILLS."""
 
