@@ -15,11 +15,11 @@ from torch import Tensor, distributed
 
 from gpu_envs.errors import CheckpointError
 from trainers.base.shard import Shard, transport_device
+from trainers.base.state import State  # the site resolves it: many classes have this name
 from trainers.buffers.replay_buffer import PRIORITY
 
 if TYPE_CHECKING:
     from gpu_envs.runtime.core import Core
-    from trainers.base.state import State
 
 __all__ = [
     "NOT_OF_WORLDS",
