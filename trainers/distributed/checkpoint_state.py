@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, distributed
 
 from gpu_envs.errors import CheckpointError
+from gpu_envs.runtime.core import Core
 from trainers.base.shard import Shard, transport_device
-from trainers.base.state import State  # the site resolves it: many classes have this name
+from trainers.base.state import State
 from trainers.buffers.replay_buffer import PRIORITY
-
-if TYPE_CHECKING:
-    from gpu_envs.runtime.core import Core
 
 __all__ = [
     "NOT_OF_WORLDS",
