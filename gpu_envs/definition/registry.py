@@ -225,10 +225,10 @@ register("RobotWarehouse-v0", "gpu_envs.envs.grid.robot_warehouse")
 # kitchens
 register("Overcooked-v0", "gpu_envs.envs.kitchen.overcooked")
 # economies
+register("GatherTradeBuild-v0", "gpu_envs.envs.economy.gather_trade_build")
 register("OneStepEconomy-v0", "gpu_envs.envs.economy.one_step")
 # battles
 register("SMAX-v0", "gpu_envs.envs.smax.smax")
-register("GatherTradeBuild-v0", "gpu_envs.envs.economy.gather_trade_build")
 # cards
 register("Hanabi-v0", "gpu_envs.envs.cards.hanabi")
 # games

@@ -48,7 +48,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
 
     @wp.func(inline=True)
     def name_of(number: int, agent: int):
-        """Return how an agent appears: 1 for the observer, 2 and more for others, 0 for nobody."""  # prose: ok
+        """Return how an agent appears: 1 for the observer, 2 and more for other agents, 0 for no agent."""
         return wp.where(number == 0, 0.0, wp.where(number == agent + 1, 1.0, float(number + 1)))
 
     @wp.func(inline=True)
