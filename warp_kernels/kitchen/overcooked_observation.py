@@ -110,7 +110,7 @@ def observation(
             put(row, cell, 18, (recipe & 15) * there)
             put(row, cell, 19, (recipe >> 4) * there)
             put(row, cell, 21, there)
-        elif kind > 0:
+        elif kind > 0 and kind < SOUP:  # restored states may have other kinds
             put(row, cell, 21 + kind, there)  # 22 to 24: dish, onion, tomato
 
     @wp.func
