@@ -131,6 +131,13 @@ def _warehouse(worlds: int) -> Round:
     return Round(world_count(worlds), (*core_contenders(Case("RobotWarehouse-v0", worlds)), theirs), goals)
 
 
+def _economy(worlds: int) -> Round:
+    original = "ai-economist"
+    theirs = peer(original, "ai_economist", "layout_from_file/simple_wood_and_stone")
+    goals = {original: ">= 500"} if worlds == 1024 else {}
+    return Round(world_count(worlds), (*core_contenders(Case("GatherTradeBuild-v0", worlds)), theirs), goals)
+
+
 def _overcooked(worlds: int) -> Round:
     goals = {"JaxMARL": ">= 20"} if worlds == 4096 else {}
     theirs = peer("JaxMARL", "jaxmarl", "overcooked", worlds)
@@ -144,6 +151,22 @@ def _overcooked_rollout(worlds: int = 4096) -> Round:
     mine = Contender("core.random_rollout", "gpu_envs", case)
     title = f"random rollouts, {world_count(worlds)}"
     return Round(title, (mine, peer("JaxMARL", "jaxmarl", "overcooked", worlds)), {"JaxMARL": ">= 20"})
+
+
+def _smax(scenario: str, worlds: int) -> Round:
+    """Return a round of one map with uniform actions, legal or not, against the heuristic."""
+    case = Case("SMAX-v0", worlds, config={"scenario": scenario})
+    theirs = peer("JaxMARL", "jaxmarl", "HeuristicEnemySMAX", worlds, options={"scenario": scenario})
+    goals = {"JaxMARL": ">= 20"} if worlds == 1024 and scenario == "2s3z" else {}
+    return Round(f"{scenario}, {world_count(worlds)}", (*core_contenders(case), theirs), goals)
+
+
+def _smax_rollout(worlds: int = 1024) -> Round:
+    """Return a round of random rollouts against JaxMARL's compiled loop, both without Python between steps."""
+    case = Case("SMAX-v0", worlds, "random play", config={"scenario": "2s3z"})
+    mine = Contender("core.random_rollout", "gpu_envs", case)
+    theirs = peer("JaxMARL", "jaxmarl", "HeuristicEnemySMAX", worlds, options={"scenario": "2s3z"})
+    return Round(f"random rollouts, 2s3z, {world_count(worlds)}", (mine, theirs), {"JaxMARL": ">= 20"})
 
 
 def _hanabi(worlds: int) -> Round:
@@ -228,6 +251,19 @@ COMPARISONS = (
         "Overcooked-v0 compared with JaxMARL",
         "Overcooked-v0",
         (*map(_overcooked, (1, 4096)), _overcooked_rollout()),
+        along="worlds",
+    ),
+    ComparisonGroup(
+        "peers-smax",
+        "SMAX-v0 compared with JaxMARL",
+        "SMAX-v0",
+        (_smax("2s3z", 1024), _smax_rollout()),
+    ),
+    ComparisonGroup(
+        "peers-economy",
+        "GatherTradeBuild-v0 compared with ai-economist",
+        "GatherTradeBuild-v0",
+        tuple(map(_economy, (1, 1024))),
         along="worlds",
     ),
     ComparisonGroup(

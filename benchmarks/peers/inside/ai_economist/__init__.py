@@ -1,0 +1,1 @@
+"""ai-economist as a peer: one world in NumPy."""
