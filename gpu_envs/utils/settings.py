@@ -252,7 +252,8 @@ def _check(name: str, value: Any, hint: Any, bounds: Bounds, max_int: int, max_f
         return
 
     def refuse(more: str = "") -> ConfigError:
-        similar = similar_names(value, bounds.choices) if isinstance(value, str) and bounds.choices else []
+        names = [choice for choice in bounds.choices if isinstance(choice, str)]
+        similar = similar_names(value, names) if isinstance(value, str) else []
         ending = f"; did you mean {similar[0]!r}?" if similar else ""
         return ConfigError(f"{name}: expected {_wanted(hint, bounds, more)}, got {shown(value)}{ending}")
 

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, box, integers
 from gpu_envs.errors import ConfigError, shown
-from gpu_envs.utils.settings import MAX_INT, MAX_SIZE, setting
+from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, MAX_SIZE, setting
 from warp_kernels.grid import coin_game
 
 if TYPE_CHECKING:
@@ -42,14 +42,20 @@ class Config:
 
     def __post_init__(self) -> None:
         matrix = self.payoff_matrix
-        fits = len(matrix) == 2 and all(isinstance(row, list | tuple) and len(row) == 3 for row in matrix)
-        if not fits or not all(abs(float(value)) < float("inf") for row in matrix for value in row):
+        if not isinstance(matrix, list | tuple) or len(matrix) != 2 or not all(map(_is_payoff_row, matrix)):
             raise ConfigError(f"payoff_matrix: expected two rows of three finite numbers, got {shown(matrix)}")
         rows = tuple(tuple(map(float, row)) for row in matrix)  # a configuration file gives lists
         object.__setattr__(self, "payoff_matrix", rows)
         if self.num_inner_steps * self.num_outer_steps > MAX_INT:
             wanted = f"num_inner_steps * num_outer_steps <= {MAX_INT}"
             raise ConfigError(f"num_outer_steps: expected {wanted}, got {self.num_outer_steps}; use shorter episodes")
+
+
+def _is_payoff_row(row: object) -> bool:
+    """Return whether a value is a row of three finite numbers."""
+    if not isinstance(row, list | tuple) or len(row) != 3:
+        return False
+    return all(type(value) in (int, float) and abs(value) <= MAX_FLOAT for value in row)
 
 
 def build(config: Config) -> EnvDefinition:

@@ -105,9 +105,11 @@ class Config:
                 raise ConfigError(f"unit_type_{name}: expected {wanted}, got {len(values)}")
         if self.unit_types is not None and self.scenario is None:
             units = self.num_allies + self.num_enemies
-            if len(self.unit_types) != units:
-                wanted = f"a type per ally and enemy, {units} (num_allies + num_enemies)"
-                raise ConfigError(f"unit_types: expected {wanted}, got {len(self.unit_types)}")
+            listed = isinstance(self.unit_types, list | tuple)
+            if not listed or len(self.unit_types) != units:
+                wanted = f"a list with a type per ally and enemy, {units} (num_allies + num_enemies)"
+                got = len(self.unit_types) if listed else shown(self.unit_types)
+                raise ConfigError(f"unit_types: expected {wanted}, got {got}")
             object.__setattr__(self, "unit_types", tuple(map(self._type_index, self.unit_types)))
         most = max((*self.units.allies, *self.units.enemies))
         if most >= count:
