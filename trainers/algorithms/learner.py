@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from trainers.base.transition import Transition
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.policy import Policy
 
-__all__ = ["CentralInput", "Learner"]
+__all__ = ["CentralInput", "Learner", "SkipsUpdates"]
 
 CentralInput = Literal["state", "joint"] | None  # see Learner.central_input
 
@@ -83,4 +83,13 @@ class Learner(Protocol):
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
+        ...
+
+
+@runtime_checkable
+class SkipsUpdates(Protocol):
+    """Learner that can discard a rollout, which `--learn-after` needs."""
+
+    def skip_update(self) -> None:
+        """Discard the stored rollout without learning from it; its steps count."""
         ...

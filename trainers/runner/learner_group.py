@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
+from trainers.algorithms.learner import SkipsUpdates
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.serialization import check_tensors
@@ -62,7 +63,7 @@ class LearnerGroup:
             config, core, policies, shard, num_trainings, engines
         )
         for name in config.learn_after:
-            if not hasattr(self.assignments[name].learner, "skip_update"):
+            if not isinstance(self.assignments[name].learner, SkipsUpdates):
                 raise ConfigError(f"learn_after: expected an on-policy algorithm, got {config.algorithm!r}; use ppo")
         if shard is not None:
             self.set_reducer(reducer_for(shard))
@@ -112,10 +113,11 @@ class LearnerGroup:
         with autocast(self.config):
             for name, assignment in self.assignments.items():
                 after = self.config.learn_after.get(name, 0)
-                if after and (iteration - 1) * self.config.rollout_steps < after:
-                    assignment.learner.skip_update()  # type: ignore[attr-defined]  # checked in the constructor
+                learner = assignment.learner
+                if (iteration - 1) * self.config.rollout_steps < after and isinstance(learner, SkipsUpdates):
+                    learner.skip_update()
                     continue
-                metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
+                metrics |= {f"{name}/{key}": value for key, value in learner.update().items()}
         rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
