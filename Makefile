@@ -30,7 +30,7 @@ test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "representative and slow and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not representative and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m gpu --pretended-gpu $(ARGS) || [ $$? -eq 5 ]
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "learning and not gpu" --optimize $(ARGS) || [ $$? -eq 5 ]
 
 # Environments stay in .nox/. ARGS="-s rllib" runs one session. The exit code is that of the sessions.
 test-libraries: $(READY)  ## the tests with other RL libraries, in separate environments
@@ -38,7 +38,7 @@ test-libraries: $(READY)  ## the tests with other RL libraries, in separate envi
 
 # pyenv starts only the versions that PYENV_VERSION lists, here and in bench-peers.
 test-parity: $(READY)  ## environments against their originals, installed and in separate environments
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow tests/parity
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow --optimize tests/parity
 	JOBS=$(JOBS) $(BIN)/python -m nox -t parity $(ARGS)
 
 test-pythons: $(READY)  ## part of the quick tests, and the wheel, in newer installed versions of Python
@@ -50,7 +50,7 @@ test-wheel: $(READY)  ## the wheel with its dependencies in new environments of 
 	$(BIN)/python -m nox -s wheel $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
-	$(BIN)/python -m pytest -m gpu $(ARGS)
+	$(BIN)/python -m pytest -m gpu --optimize $(ARGS)
 
 docs: $(READY)  ## build the site in out/docs and check its links and examples
 	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)

@@ -157,7 +157,7 @@ def pythons(session: nox.Session) -> None:
     """Part of the quick tests, then the wheel, in newer installed versions of Python."""
     tools = ("hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
     session.install("--disable-pip-version-check", "-c", "constraints.txt", "-e", ".[league]", *tools)
-    run(session, *(ROOT / "tests" / name for name in EVERY_LAYER))
+    run(session, *(ROOT / "tests" / name for name in EVERY_LAYER), marks="not gpu and not slow and not learning")
     session.install("--disable-pip-version-check", "--no-deps", "--force-reinstall", str(build_wheel(session)))
     use_wheel(session)
 
@@ -219,11 +219,11 @@ def prepare(session: nox.Session) -> None:
         session.error(f"{' '.join(loose)}: {hint}")
 
 
-def run(session: nox.Session, *files: Path) -> None:
-    """Run test files."""
+def run(session: nox.Session, *files: Path, marks: str = "not gpu") -> None:
+    """Run the tests of files that have these marks."""
     workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
-    names = map(str, files)
-    limited(session, "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *names, *session.posargs)
+    options = ("--benchmark-disable", *(("--optimize",) if session.name in ORACLES else ()), *workers)
+    limited(session, "-m", "pytest", "-m", marks, *options, *map(str, files), *session.posargs)
 
 
 def limited(session: nox.Session, *arguments: str) -> None:

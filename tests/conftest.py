@@ -36,15 +36,16 @@ def no_installers(tmp_path_factory):
 def pytest_addoption(parser):
     text = "run tests marked gpu on a pretended GPU, see tests/pretended_gpu/__init__.py"
     parser.addoption("--pretended-gpu", action="store_true", help=text)
+    text = "compile kernels with optimization, for tests that take many steps"
+    parser.addoption("--optimize", action="store_true", help=text)
 
 
 def pytest_configure(config):
-    """Compile without optimization in the quick suite, which compiles many kernels and runs them for few steps.
+    """Compile without optimization unless --optimize is given: most tests compile many kernels and take few steps.
 
-    Results are the same bit for bit. So do the tests that play all environments. Other slow tests, among them parity
-    with the originals, use the default.
+    Results are the same bit for bit.
     """
-    if "not slow" in config.option.markexpr or config.option.markexpr.startswith("representative"):
+    if not config.option.optimize:
         wp.config.optimization_level = 0
 
 

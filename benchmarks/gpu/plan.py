@@ -52,7 +52,7 @@ SMOKE = (
     "tests/gpu/test_gpu_many.py::test_training_runs_and_resumes_on_the_device",
 )
 """Tests of the smoke part: of the steps, graphs, streams, errors, compilation and training of two environments."""
-PYTEST = ("-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu", "--continue-on-collection-errors")
+PYTEST = ("-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu", "--optimize", "--continue-on-collection-errors")
 
 
 def obstacle(part: ReportSection, device: str, arch: int | None) -> str:

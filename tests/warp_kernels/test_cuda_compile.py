@@ -1,4 +1,4 @@
-"""Every kernel of environments and of networks compiles for CUDA, with or without a GPU on this machine."""
+"""Kernels of environments of every kind and of networks compile for CUDA, with or without a GPU on this machine."""
 
 import json
 
@@ -7,7 +7,7 @@ import torch
 import toy
 import turns
 import warp as wp
-from conftest import SMALL, SPECIAL
+from conftest import REPRESENTATIVES, SMALL, SPECIAL
 from network_cases import NETWORKS
 
 import warp_kernels
@@ -66,7 +66,7 @@ FEW = ("ConnectFour-v0", "SimpleSpeakerListener-v0")
 
 @pytest.mark.parametrize("env_id", FEW)
 def test_compiles_for_cuda(env_id, tmp_path):
-    """The schedule that a GPU would take, for one architecture; the slow tests below have all of both."""
+    """The schedule that a GPU would take, for one architecture; the slow tests below have more."""
     rules = rules_of(env_id, {})
     assert_rules_compile(rules, choose_schedule(rules.num_agents, torch.device("cuda")), tmp_path, [H100])
 
@@ -76,7 +76,7 @@ def test_compiles_for_cuda(env_id, tmp_path):
     [pytest.param("SimpleTag-v0", "fused", marks=pytest.mark.slow), ("TagContinuous-v0", "phased")],
 )
 def test_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
-    """The slow tests below compile all kernels for it."""
+    """The slow tests below compile more for it."""
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
 
 
@@ -146,25 +146,27 @@ def test_optimizer_compiles_for_cuda(tmp_path):
     assert_compiles(build_optimizer()[0].module, tmp_path, [H100])
 
 
-# The machine code of the same kernels for A100 and H100 is that of tests/libraries/test_ptxas.py.
+# tests/libraries/test_ptxas.py compiles all kernels of all environments with their default settings.
 
 
 @pytest.mark.slow
 @SCHEDULES
+@pytest.mark.parametrize("env_id", REPRESENTATIVES)
 def test_all_of_it_compiles_for_cuda(env_id, schedule, newest, tmp_path):
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("env_id", FEW)
 def test_random_play_compiles_for_cuda(env_id, newest, tmp_path):
     assert_compiles(rollout_kernel(rules_of(env_id, {}), True)[1], tmp_path, [newest])
 
 
 @pytest.mark.slow
-@SCHEDULES
 @pytest.mark.parametrize(("env_id", "settings"), SPECIAL)
-def test_special_settings_compile_for_cuda(env_id, settings, schedule, newest, tmp_path):
-    assert_rules_compile(rules_of(env_id, settings), schedule, tmp_path, [newest])
+def test_special_settings_compile_for_cuda(env_id, settings, newest, tmp_path):
+    rules = rules_of(env_id, settings)
+    assert_rules_compile(rules, choose_schedule(rules.num_agents, torch.device("cuda")), tmp_path, [newest])
 
 
 @pytest.mark.slow
