@@ -169,14 +169,26 @@ def _link(place: str, file: Path) -> str:
 
 
 def tolerances(place: str) -> list[str]:
-    """Return the tolerances of the oracle test, as written there."""
+    """Return the tolerances of the oracle test, as written there or, if it names TOLERANCE, in what it imports."""
+    test = ast.parse(oracle(place).read_text())
+    nodes = list(ast.walk(test))
+    if any("TOLERANCE" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes):
+        nodes += [node for file in _parity_modules(test) for node in ast.walk(ast.parse(file.read_text()))]
     found = set()
-    for node in ast.walk(ast.parse(oracle(place).read_text())):
+    for node in nodes:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TOLERANCE":
             found.add(ast.literal_eval(node.value))
         if isinstance(node, ast.keyword) and node.arg == "atol" and isinstance(node.value, ast.Constant):
             found.add(node.value.value)
     return [f"{value:.0e}".replace("e-0", "e-") for value in sorted(found)]
+
+
+def _parity_modules(test: ast.Module) -> list[Path]:
+    """Return the modules of `tests/parity` that a test imports."""
+    imports = [node for node in ast.walk(test) if isinstance(node, ast.ImportFrom) and node.module]
+    names = [name for node in imports for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names))]
+    files = [ROOT / "tests" / f"{name.replace('.', '/')}.py" for name in names if str(name).startswith("parity")]
+    return [file for file in files if file.exists()]
 
 
 def compared(place: str) -> str:

@@ -7,6 +7,7 @@ FAMILIES = {
     "tag": "WarpDrive's Tag",
     "grid": "games on grids",
     "kitchen": "games in kitchens",
+    "smax": "battles of two teams",
     "economy": "economies with workers and a planner",
     "cards": "cooperative card games",
     "classic": "classic control",

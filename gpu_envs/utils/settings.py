@@ -88,7 +88,7 @@ class Bounds:
     def __str__(self) -> str:
         """Return the allowed values as text, such as ">= 1" or "in (0, 1]"; "" if all are."""
         if self.choices:
-            return "one of " + ", ".join(repr(choice) for choice in self.choices)
+            return ("one of " if len(self.choices) > 1 else "") + ", ".join(repr(choice) for choice in self.choices)
         below = [f"{sign} {_number(bound)}" for sign, bound in ((">=", self.ge), (">", self.gt)) if bound is not None]
         above = [f"{sign} {_number(bound)}" for sign, bound in (("<=", self.le), ("<", self.lt)) if bound is not None]
         if not below or not above:

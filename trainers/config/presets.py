@@ -172,8 +172,9 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=32, learning_rate=1e-3, gamma=0.99, entropy_coef=0.03),
     },
-    # Learns cramped_room within minutes, with reward_shaping_factor=1.0, see docs/learning.md.
+    # Learns cramped_room within minutes, with shaped rewards, see docs/learning.md.
     ("Overcooked-v0", "cpu", "ppo"): {
+        "env": {"reward_shaping_factor": 1.0},
         "num_envs": 64,
         "total_steps": 1_000_000,
         "num_threads": 1,
@@ -189,6 +190,8 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # Finds the optimal taxes within minutes, with learn_after for the planner, see docs/learning.md. Workers need the
     # entropy, because the taxes to which they respond change while the planner learns.
     ("OneStepEconomy-v0", "cpu", "ppo"): {
+        # With the default settings every worker's best labor is the smallest one.
+        "env": {"labor_cost": 0.0005, "labor_exponent": 3.0, "payment_max_skill_multiplier": 10.0},
         "num_envs": 256,
         "total_steps": 600_000,
         "num_threads": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 
 import torch
@@ -57,6 +58,7 @@ class LearnerGroup:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
         self.config: TrainConfig = config
+        anneal_parameters(core, config.anneal, sys.maxsize)  # the environment must accept the last values, too
         anneal_parameters(core, config.anneal, 0)  # before the first reset
         self.device: torch.device = core.device
         self.assignments: dict[str, PolicyAssignment] = assign_policies(

@@ -72,7 +72,7 @@ class Config:
             raise ConfigError(f"image_observation_layers: expected {wanted}, got {shown(names)}")
         floor, _ = self.floor_and_goals()
         shelves = int((floor == robot_warehouse.PLACE).sum())
-        if not shelves and self.layout:
+        if not shelves and self.layout is not None:
             raise ConfigError(f"layout: expected at least one shelf, x, got {shown(self.layout)}")
         if not shelves:
             raise ConfigError(
@@ -98,7 +98,7 @@ class Config:
         Raises:
             ConfigError: The layout or the sizes are invalid.
         """
-        if self.layout:
+        if self.layout is not None:
             return floor_from_text(self.layout)
         return floor_from_sizes(self.shelf_columns, self.shelf_rows, self.column_height)
 

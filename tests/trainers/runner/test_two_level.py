@@ -228,6 +228,13 @@ def test_settings_that_do_not_fit_are_refused_before_there_is_a_folder(tmp_path,
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("limits", [[0.0, 1.5, 100], [-1.0, 1.0, 100]])
+def test_annealed_values_that_the_environment_refuses_raise_at_the_start(tmp_path, limits):
+    config = TrainConfig("OneStepEconomy-v0", num_envs=2, eval_episodes=0, anneal={"tax_limit": limits})
+    with pytest.raises(ConfigError, match=r"tax_limit: expected values in \[0\.0, 1\.0\], got"):
+        Trainer(config, tmp_path / "run")
+
+
 def test_actors_do_not_anneal(tmp_path):
     from trainers.algorithms.on_policy.appo import APPOConfig
 

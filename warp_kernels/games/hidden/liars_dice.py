@@ -32,9 +32,7 @@ class Params:
 class State:
     """State of E worlds, two players with N dice each."""
 
-    dice: wp.array2d(
-        dtype=int
-    )  # (E, 2 N) faces from 1, 0 before the first roll, ascending for each player; first those of player 0
+    dice: wp.array2d(dtype=int)  # (E, 2 N) faces from 1, ascending, of player 0, then of player 1; 0 before a roll
     bids: wp.array(dtype=wp.uint64)  # (E,) bit b: bid b was made; the last bit: a player has called "liar"
     last: wp.array(dtype=int)  # (E,) last bid; -1: none yet
     mover: wp.array(dtype=int)  # (E,) player to act

@@ -53,7 +53,7 @@ def sizes_of(config: Config) -> goofspiel.Sizes:
     turns = config.num_cards if config.num_turns == AS_CARDS else config.num_turns
     if not 1 <= turns <= config.num_cards:
         raise ConfigError(
-            f"Goofspiel-v0: num_turns: expected {AS_CARDS} or 1 to num_cards = {config.num_cards}, "
+            f"num_turns: expected {AS_CARDS} or 1 to num_cards = {config.num_cards}, "
             f"got {config.num_turns}; use fewer turns or more cards"
         )
     return goofspiel.Sizes(

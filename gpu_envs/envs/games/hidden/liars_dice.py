@@ -57,7 +57,7 @@ def build(config: Config) -> EnvDefinition:
     bids = total * sides
     if bids > liars_dice.MOST_BIDS:
         raise ConfigError(
-            f"LiarsDice-v0: expected {config.players} * numdice * dice_sides <= {liars_dice.MOST_BIDS}, got {bids}; "
+            f"expected {config.players} * numdice * dice_sides <= {liars_dice.MOST_BIDS}, got {bids}; "
             "use fewer dice or faces"
         )
     width = liars_dice.observation_width(config.numdice, sides)

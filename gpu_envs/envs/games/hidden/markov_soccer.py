@@ -48,12 +48,12 @@ def sizes_of(config: Config) -> markov_soccer.Sizes:
     if not columns or any(len(line) != columns for line in lines) or len(text) > MOST_CELLS:
         got = "x".join(str(len(line)) for line in lines)
         raise ConfigError(
-            f"MarkovSoccer-v0: grid: expected lines of equal length with at most {MOST_CELLS} cells, got lengths "
+            f"grid: expected lines of equal length with at most {MOST_CELLS} cells, got lengths "
             f"{got:.80}; {hint}"
         )
     if set(text) - set("ABO.") or text.count("A") != 1 or text.count("B") != 1 or "O" not in text:
         got = ", ".join(f"{text.count(letter)} {letter!r}" for letter in sorted(set(text) | set("ABO")))
-        raise ConfigError(f"MarkovSoccer-v0: grid: expected one 'A', one 'B', some 'O' and '.', got {got:.80}; {hint}")
+        raise ConfigError(f"grid: expected one 'A', one 'B', some 'O' and '.', got {got:.80}; {hint}")
     balls = tuple(cell for cell, letter in enumerate(text) if letter == "O")
     return markov_soccer.Sizes(len(lines), columns, (text.index("A"), text.index("B")), balls)
 

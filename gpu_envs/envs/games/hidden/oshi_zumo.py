@@ -45,7 +45,7 @@ def build(config: Config) -> EnvDefinition:
     """
     coins, size = config.coins, config.size
     if config.min_bid > coins:
-        raise ConfigError(f"OshiZumo-v0: min_bid: expected at most coins = {coins}, got {config.min_bid}; use less")
+        raise ConfigError(f"min_bid: expected at most coins = {coins}, got {config.min_bid}; lower min_bid")
     width = oshi_zumo.observation_width(coins, size)
     return EnvDefinition(
         rules=oshi_zumo.rules(coins, size),
