@@ -7,7 +7,7 @@ from gpu_envs.runtime.factory import make_core
 
 FIELDS = ("coin", "labor", "production", "income", "last_income", "last_marginal_rate", "utility")
 """Fields of the state that a transition changes, besides the integers."""
-TOLERANCE, LEAST = 2e-5, 1e-6
+TOLERANCE, LEAST = 1e-5, 1e-6
 """Relative and absolute error of float32 against float64."""
 
 

@@ -13,7 +13,7 @@ from gpu_envs.runtime.factory import make_core
 from parity.economy import one_step_replay
 
 TRACE = Path(__file__).with_name("one_step.npz")
-TOLERANCE = 2e-5  # relative, of float32 against float64
+TOLERANCE = 1e-5  # relative, of float32 against float64
 
 
 def make(worlds=1, **settings):
