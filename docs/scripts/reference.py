@@ -76,7 +76,7 @@ def rooms() -> dict[str, list[Path]]:
             room = ".".join(folder.parts[:2])
             if room in ELSEWHERE or (room == "gpu_envs.descriptions" and path.name != "base.py"):
                 continue
-            alone = path.name == "__init__.py" and len(folder.parts) == 2 and len(list(path.parent.glob("*.py"))) == 1
+            alone = path.name == "__init__.py" and len(folder.parts) == 2 and len(list(path.parent.rglob("*.py"))) == 1
             if alone or (path.name != "__init__.py" and public_names(_tree(path))):
                 found.setdefault(room, []).append(path)
     return found

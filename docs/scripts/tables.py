@@ -148,7 +148,7 @@ def summary(place: str) -> str:
         ("observation", f"float32, {' or '.join(str(width) for width in sorted(widths))} numbers an agent"),
         ("global state", f"{own or sum(s.shape[0] for s in d.observation_spaces.values())} numbers a world, {joined}"),
         ("time limit", f"{d.max_episode_steps} steps, {limit}"),
-        ("rules", _link(place, ROOT / "warp_kernels" / f"{place}.py")),
+        ("rules", _link(place, ROOT / f"{rules_module(place).replace('.', '/')}.py")),
         ("settings, spaces, drawing", _link(place, ROOT / "gpu_envs" / "envs" / f"{place}.py")),
         ("oracle test", f"{_link(place, oracle(place))}, {compared(place)}"),
     ]
@@ -168,11 +168,19 @@ def _link(place: str, file: Path) -> str:
     return f"[{file.relative_to(ROOT)}]({os.path.relpath(file, (PAGES / place).parent)})"
 
 
+def rules_module(place: str) -> str:
+    """Return the module of the rules: of this name, or in the folder of this name."""
+    folder = ROOT / "warp_kernels" / place
+    return ".".join(["warp_kernels", *place.split("/"), *([folder.name] if folder.is_dir() else [])])
+
+
 def tolerances(place: str) -> list[str]:
     """Return the tolerances of the oracle test, as written there or, if it names TOLERANCE, in what it imports."""
     test = ast.parse(oracle(place).read_text())
     nodes = list(ast.walk(test))
-    if any("TOLERANCE" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes):
+    if any(
+        "TOLERANCE" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes
+    ):
         nodes += [node for file in _parity_modules(test) for node in ast.walk(ast.parse(file.read_text()))]
     found = set()
     for node in nodes:
@@ -239,7 +247,7 @@ def settings(place: str) -> str:
 
 def state(place: str) -> str:
     """Return the table of the rules' State (`core.world_state`): shapes and integer ranges with default settings."""
-    rules = importlib.import_module(f"warp_kernels.{place.replace('/', '.')}")
+    rules = importlib.import_module(rules_module(place))
     source = inspect.getsource(sys.modules[rules.State.cls.__module__])  # games may share it
     comments, d = field_comments(source, "State"), configured(place, {})[1]
     rows = []
@@ -252,7 +260,7 @@ def state(place: str) -> str:
 
 def constants(place: str) -> str:
     """Return the table of the rules' Params, which `core.set_params` changes."""
-    rules = importlib.import_module(f"warp_kernels.{place.replace('/', '.')}")
+    rules = importlib.import_module(rules_module(place))
     source = inspect.getsource(sys.modules[rules.Params.cls.__module__])  # it may be that of another environment
     comments, params = field_comments(source, "Params"), configured(place, {})[1].params
     rows = [(f"`{key}`", number(params[key]), comment) for key, comment in comments.items()]

@@ -12,7 +12,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of
-from warp_kernels.grid.level_based_foraging import EAST, LOAD, NORTH, NUM_ACTIONS, SOUTH, WEST
+from warp_kernels.grid.level_based_foraging.level_based_foraging import EAST, LOAD, NORTH, NUM_ACTIONS, SOUTH, WEST
 
 __all__ = ["HEURISTICS", "ForagingPolicy"]
 

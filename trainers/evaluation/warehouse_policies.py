@@ -10,7 +10,15 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of
-from warp_kernels.grid.robot_warehouse import FORWARD, GOAL, NUM_ACTIONS, PLACE, TOGGLE_LOAD, TURN_LEFT, TURN_RIGHT
+from warp_kernels.grid.robot_warehouse.robot_warehouse import (
+    FORWARD,
+    GOAL,
+    NUM_ACTIONS,
+    PLACE,
+    TOGGLE_LOAD,
+    TURN_LEFT,
+    TURN_RIGHT,
+)
 
 __all__ = ["ACTS_AT_RANDOM", "GIVES_WAY", "MAX_WAYS", "WarehousePolicy"]
 

@@ -1,4 +1,4 @@
-"""Host module of Hanabi-v0: settings, agents, spaces; rules in ``warp_kernels/cards/hanabi.py``."""
+"""Host module of Hanabi-v0: settings, agents, spaces; rules in ``warp_kernels/cards/hanabi/hanabi.py``."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from gpu_envs.definition.environment import EnvDefinition, any_bits, index, inte
 from gpu_envs.envs.cards.hanabi_table import draw
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
-from warp_kernels.cards import hanabi
-from warp_kernels.cards.binary_rows import num_words
-from warp_kernels.cards.hanabi_sizes import Sizes
+from warp_kernels.cards.hanabi import hanabi
+from warp_kernels.cards.hanabi.binary_rows import num_words
+from warp_kernels.cards.hanabi.sizes import Sizes
 
 __all__ = ["MAX_TOKENS", "OBSERVATION_TYPES", "Config", "build", "draw", "original_settings"]
 

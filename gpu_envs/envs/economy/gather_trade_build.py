@@ -16,9 +16,9 @@ from gpu_envs.envs.economy.gather_trade_build_scene import draw
 from gpu_envs.envs.economy.layouts import LAYOUTS, Layout, read_layout
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.economy import gather_trade_build
-from warp_kernels.economy.economy_types import SHARED, Sizes
-from warp_kernels.economy.observation_widths import agent_width, global_width, planner_width
+from warp_kernels.economy.gather_trade_build import gather_trade_build
+from warp_kernels.economy.gather_trade_build.economy_types import SHARED, Sizes
+from warp_kernels.economy.gather_trade_build.observation_widths import agent_width, global_width, planner_width
 
 __all__ = ["INFO", "MAX_AGENTS", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
 

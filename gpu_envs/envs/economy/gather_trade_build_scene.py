@@ -19,7 +19,7 @@ from gpu_envs.rendering.scene import (
     lines,
     rings,
 )
-from warp_kernels.economy.economy_types import Sizes
+from warp_kernels.economy.gather_trade_build.economy_types import Sizes
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpu_envs.errors import ConfigError, shown
-from warp_kernels.economy.economy_types import PRESENT
+from warp_kernels.economy.gather_trade_build.economy_types import PRESENT
 
 __all__ = ["KINDS", "LAYOUTS", "MAX_SIDE", "Layout", "read_layout"]
 
@@ -147,7 +147,7 @@ class Layout:
     Attributes:
         height: Number of rows.
         width: Number of columns.
-        terrain: Cells at the start, ``warp_kernels.economy.economy_types.State.cell``.
+        terrain: Cells at the start, ``warp_kernels.economy.gather_trade_build.economy_types.State.cell``.
         sources: Cells where a resource grows.
         land: Cells without water.
 

@@ -1,6 +1,6 @@
 """Host module of LevelBasedForaging-v0: settings, agents, spaces, drawing.
 
-The rules are in ``warp_kernels/grid/level_based_foraging.py``.
+The rules are in ``warp_kernels/grid/level_based_foraging/level_based_foraging.py``.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gpu_envs.definition.environment import EnvDefinition, integers, roster
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.grid import level_based_foraging
+from warp_kernels.grid.level_based_foraging import level_based_foraging
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView

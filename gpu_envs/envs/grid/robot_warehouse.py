@@ -1,6 +1,6 @@
 """Host module of RobotWarehouse-v0: settings, agents, spaces. The picture is in ``warehouse_drawing``.
 
-The rules are in ``warp_kernels/grid/robot_warehouse.py``.
+The rules are in ``warp_kernels/grid/robot_warehouse/robot_warehouse.py``.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from gpu_envs.envs.grid.warehouse_drawing import draw
 from gpu_envs.envs.grid.warehouse_floor import MAX_SIDE, floor_from_sizes, floor_from_text
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.grid import robot_warehouse, warehouse_observations
-from warp_kernels.grid.warehouse_observations import LAYERS, View
+from warp_kernels.grid.robot_warehouse import observations, robot_warehouse
+from warp_kernels.grid.robot_warehouse.observations import LAYERS, View
 
 __all__ = ["MAX_BITS", "REWARD_TYPES", "Config", "build", "nested_space", "observation_space", "original_settings"]
 
@@ -158,7 +158,7 @@ def build(config: Config) -> EnvDefinition:
     floor, goals = config.floor_and_goals()
     places = np.argwhere(floor == robot_warehouse.PLACE)
     robots, bits, (rows, columns) = config.n_agents, config.msg_bits, floor.shape
-    width = warehouse_observations.width(config.view, bits)
+    width = observations.width(config.view, bits)
     actions = robot_warehouse.NUM_ACTIONS
     action = spaces.MultiDiscrete([actions] + [2] * bits) if bits else spaces.Discrete(actions)
     named = roster({"robot": robots}, {"robot": width}, {"robot": action})
@@ -196,7 +196,7 @@ def build(config: Config) -> EnvDefinition:
             "place": places.astype(np.int32),
         },
         scratch=("target", "rank", "first"),
-        global_state_size=warehouse_observations.global_state_size(robots, bits, floor.size),
+        global_state_size=observations.global_state_size(robots, bits, floor.size),
         max_episode_steps=config.max_steps or 0,
         time_limit_terminates=config.time_limit == "termination",
         bounds={"reward_type": (0, 2)},
@@ -210,13 +210,13 @@ def observation_space(config: Config) -> spaces.Box:
     """Return the flat observation space of a robot; rware's, except that images are flat."""
     view = config.view
     if view.kind == "flattened":
-        wide = warehouse_observations.width(view, config.msg_bits)
+        wide = observations.width(view, config.msg_bits)
         return spaces.Box(-np.inf, np.inf, (wide,), np.float32)
     highest = np.array([4.0 if layer == "agent_direction" else 1.0 for layer in view.layers], np.float32)
     high = np.repeat(highest, view.across**2)
     low = np.zeros_like(high)
     if view.kind == "image_dict":
-        free = np.full(warehouse_observations.FEATURES, np.inf, np.float32)
+        free = np.full(observations.FEATURES, np.inf, np.float32)
         low, high = np.concatenate([-free, low]), np.concatenate([free, high])
     return spaces.Box(low, high, dtype=np.float32)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_envs.errors import ConfigError, shown
-from warp_kernels.grid.robot_warehouse import CORRIDOR, GOAL, PLACE
+from warp_kernels.grid.robot_warehouse.robot_warehouse import CORRIDOR, GOAL, PLACE
 
 __all__ = ["MAX_SIDE", "floor_from_sizes", "floor_from_text"]
 

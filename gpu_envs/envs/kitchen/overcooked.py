@@ -1,6 +1,6 @@
 """Host module of Overcooked-v0: settings, agents, spaces.
 
-The rules are in ``warp_kernels/kitchen/overcooked.py``, the drawing in ``overcooked_scene.py``.
+The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``overcooked_scene.py``.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from gpu_envs.envs.kitchen.layouts import LAYOUTS, Kitchen, read_grid
 from gpu_envs.envs.kitchen.overcooked_scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
-from warp_kernels.kitchen import overcooked
-from warp_kernels.kitchen.overcooked_items import NUM_LAYERS, NUM_RECIPES, TICK
+from warp_kernels.kitchen.overcooked import overcooked
+from warp_kernels.kitchen.overcooked.items import NUM_LAYERS, NUM_RECIPES, TICK
 
 __all__ = ["LAYER_HIGHS", "MAX_INGREDIENTS", "MAX_TIME", "SHAPING", "Config", "build", "draw", "observation_space"]
 

@@ -7,7 +7,7 @@ import torch
 from gpu_envs.envs.games.scene import PAPER
 from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Color, Scene, boxes, circles, join, lines, rings
-from warp_kernels.kitchen import overcooked_items as items
+from warp_kernels.kitchen.overcooked import items
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView

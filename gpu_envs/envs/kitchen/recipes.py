@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpu_envs.errors import ConfigError, shown
-from warp_kernels.kitchen.overcooked_items import NUM_RECIPES
+from warp_kernels.kitchen.overcooked.items import NUM_RECIPES
 
 __all__ = ["DEFAULT", "Recipe", "all_recipes", "check", "cook_times", "read_orders", "values"]
 

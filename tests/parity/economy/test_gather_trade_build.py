@@ -11,7 +11,7 @@ import torch
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from parity.economy.gather_trade_build_replay import EPISODES, TOLERANCE, TRACE, TRACED, make, replay
-from warp_kernels.economy.economy_types import OWNER, PRESENT, VISITOR
+from warp_kernels.economy.gather_trade_build.economy_types import OWNER, PRESENT, VISITOR
 
 SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 1)) for index in range(4)]
 BUILD, WEST, EAST, NORTH, SOUTH = 1, 18, 19, 20, 21  # with prices 0 to 3

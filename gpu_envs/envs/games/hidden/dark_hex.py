@@ -48,8 +48,7 @@ def sizes_of(config: Config) -> tuple[int, int]:
     rows, columns = config.num_rows or config.board_size, config.num_cols or config.board_size
     if rows * columns > phantom_boards.MOST_CELLS:
         raise ConfigError(
-            f"expected num_rows * num_cols <= {phantom_boards.MOST_CELLS}, got {rows} * {columns}; use a "
-            "smaller board"
+            f"expected num_rows * num_cols <= {phantom_boards.MOST_CELLS}, got {rows} * {columns}; use a smaller board"
         )
     return rows, columns
 

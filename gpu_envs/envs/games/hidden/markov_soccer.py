@@ -48,8 +48,7 @@ def sizes_of(config: Config) -> markov_soccer.Sizes:
     if not columns or any(len(line) != columns for line in lines) or len(text) > MOST_CELLS:
         got = "x".join(str(len(line)) for line in lines)
         raise ConfigError(
-            f"grid: expected lines of equal length with at most {MOST_CELLS} cells, got lengths "
-            f"{got:.80}; {hint}"
+            f"grid: expected lines of equal length with at most {MOST_CELLS} cells, got lengths {got:.80}; {hint}"
         )
     if set(text) - set("ABO.") or text.count("A") != 1 or text.count("B") != 1 or "O" not in text:
         got = ", ".join(f"{text.count(letter)} {letter!r}" for letter in sorted(set(text) | set("ABO")))

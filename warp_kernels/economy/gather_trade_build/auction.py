@@ -8,7 +8,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.economy.economy_types import Params, Sizes, State
+from warp_kernels.economy.gather_trade_build.economy_types import Params, Sizes, State
 
 __all__ = ["auction"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.economy.bracket_taxes import highest_rate_of, marginal_rate_of
-from warp_kernels.economy.economy_types import (
+from warp_kernels.economy.gather_trade_build.bracket_taxes import highest_rate_of, marginal_rate_of
+from warp_kernels.economy.gather_trade_build.economy_types import (
     OWNER,
     PRESENT,
     TERRAIN,
@@ -19,8 +19,8 @@ from warp_kernels.economy.economy_types import (
     Sizes,
     State,
 )
-from warp_kernels.economy.gathering import may_build_of, may_enter_of
-from warp_kernels.economy.observation_widths import NUM_LAYERS, planner_width, view_of
+from warp_kernels.economy.gather_trade_build.gathering import may_build_of, may_enter_of
+from warp_kernels.economy.gather_trade_build.observation_widths import NUM_LAYERS, planner_width, view_of
 from warp_kernels.episode import IO
 
 __all__ = ["observation"]

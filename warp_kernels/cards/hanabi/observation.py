@@ -1,15 +1,15 @@
 """Canonical encoding of Hanabi: observations and the global state, all of whose columns are 0 or 1.
 
 The sections and their order are those of the Hanabi Learning Environment. A step writes only the parts of a row that
-have changed, see :mod:`warp_kernels.cards.binary_rows`.
+have changed, see :mod:`warp_kernels.cards.hanabi.binary_rows`.
 """
 
 from typing import Any
 
 import warp as wp
 
-from warp_kernels.cards.binary_rows import WRITE_ALL, Writer, append, finisher, num_words
-from warp_kernels.cards.hanabi_sizes import Sizes
+from warp_kernels.cards.hanabi.binary_rows import WRITE_ALL, Writer, append, finisher, num_words
+from warp_kernels.cards.hanabi.sizes import Sizes
 from warp_kernels.episode import IO
 
 __all__ = ["HanabiTable", "observation"]
@@ -39,7 +39,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
 
     Args:
         params: Warp struct of environment parameters.
-        state: Warp struct, see :class:`warp_kernels.cards.hanabi.State`.
+        state: Warp struct, see :class:`warp_kernels.cards.hanabi.hanabi.State`.
         sizes: Sizes of the game.
         observe_knowledge: Observe the knowledge of cards.
     """

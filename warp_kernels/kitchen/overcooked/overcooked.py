@@ -10,8 +10,7 @@ import warp as wp
 
 from warp_kernels.episode import IO
 from warp_kernels.framework.dense_state import dense_state
-from warp_kernels.kitchen import overcooked_observation, overcooked_start
-from warp_kernels.kitchen.overcooked_items import (
+from warp_kernels.kitchen.overcooked.items import (
     COUNTER,
     DISH,
     DISH_DISPENSER,
@@ -30,6 +29,8 @@ from warp_kernels.kitchen.overcooked_items import (
     item_tick,
     num_ingredients,
 )
+from warp_kernels.kitchen.overcooked.observation import observation
+from warp_kernels.kitchen.overcooked.start import start
 from warp_kernels.rules import Rules, world_phase
 
 __all__ = [
@@ -128,7 +129,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         channels_first: Observe (26, width, height) instead of (width, height, 26).
     """
     num_cells = width * height
-    note_changes, observe, forget, global_state = overcooked_observation.observation(
+    note_changes, observe, forget, global_state = observation(
         Params, State, width, height, num_surfaces, num_pots, channels_first
     )
 
@@ -271,7 +272,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     per_surface = ("item", "seen_item", "changed")
     tails = {name: (num_surfaces if name in per_surface else NUM_PLAYERS,) for name in DENSE}
     tables = {"terrain": (num_cells,), "cook_time": (NUM_RECIPES,), "value": (NUM_RECIPES,)}
-    reset, reset_agent = overcooked_start.start(Params, State, num_surfaces, num_pots)
+    reset, reset_agent = start(Params, State, num_surfaces, num_pots)
     return Rules(
         key=f"overcooked {width} {height} {num_surfaces} {num_pots} {channels_first}",
         params=Params,

@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.economy.economy_types import (
+from warp_kernels.economy.gather_trade_build.economy_types import (
     INV_INCOME_WEIGHTED_COIN,
     INV_INCOME_WEIGHTED_UTILITY,
     Params,

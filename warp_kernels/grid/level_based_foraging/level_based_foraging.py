@@ -9,7 +9,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.grid import foraging_start
+from warp_kernels.grid.level_based_foraging.start import start
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
 __all__ = ["EAST", "LOAD", "NORTH", "NUM_ACTIONS", "SOUTH", "WEST", "Params", "State", "observation_width", "rules"]
@@ -273,7 +273,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
         phases=(agent_phase(aim), world_phase(forage)),
         observe=observe_grid if grid_sight else observe_list,
         legal=legal if masked else None,
-        reset=foraging_start.start(Params, State, num_players, num_foods),
+        reset=start(Params, State, num_players, num_foods),
         global_state=global_state,
         masked=masked,
         illegal_noop=masked,

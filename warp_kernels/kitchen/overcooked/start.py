@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.kitchen.overcooked_items import DISH, ONION, SOUP, TICK, figure
+from warp_kernels.kitchen.overcooked.items import DISH, ONION, SOUP, TICK, figure
 
 __all__ = ["start"]
 
@@ -15,7 +15,7 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
 
     Args:
         params: Warp struct of environment parameters.
-        state: Warp struct, see :class:`warp_kernels.kitchen.overcooked.State`.
+        state: Warp struct, see :class:`warp_kernels.kitchen.overcooked.overcooked.State`.
         num_surfaces: Number of surfaces S.
         num_pots: Number of pots among them.
     """

@@ -9,12 +9,13 @@ from functools import cache
 
 import warp as wp
 
-from warp_kernels.economy import gather_trade_build_observation, gather_trade_build_start
-from warp_kernels.economy.auction import auction
-from warp_kernels.economy.bracket_taxes import bracket_taxes
-from warp_kernels.economy.economy_types import Params, Sizes, State, relayout
-from warp_kernels.economy.gathering import gathering
-from warp_kernels.economy.welfare import welfare
+from warp_kernels.economy.gather_trade_build.auction import auction
+from warp_kernels.economy.gather_trade_build.bracket_taxes import bracket_taxes
+from warp_kernels.economy.gather_trade_build.economy_types import Params, Sizes, State, relayout
+from warp_kernels.economy.gather_trade_build.gathering import gathering
+from warp_kernels.economy.gather_trade_build.observation import observation
+from warp_kernels.economy.gather_trade_build.start import start
+from warp_kernels.economy.gather_trade_build.welfare import welfare
 from warp_kernels.episode import IO, keyed_stream
 from warp_kernels.philox import Stream
 from warp_kernels.rules import Rules, world_phase
@@ -40,8 +41,8 @@ def rules(sizes: Sizes) -> Rules:
     build, shuffle, gather, grow = gathering(sizes)
     start_rates, tax = bracket_taxes(sizes)
     update, report = welfare(sizes)
-    reset, start_counts = gather_trade_build_start.start(sizes, start_rates, update)
-    observe, legal, global_state = gather_trade_build_observation.observation(sizes)
+    reset, start_counts = start(sizes, start_rates, update)
+    observe, legal, global_state = observation(sizes)
 
     @wp.func
     def act(params: Params, state: State, io: IO, env: int, now: int):

@@ -1,6 +1,6 @@
 """Widths of the observations of GatherTradeBuild-v0."""
 
-from warp_kernels.economy.economy_types import Sizes
+from warp_kernels.economy.gather_trade_build.economy_types import Sizes
 
 __all__ = ["NUM_LAYERS", "agent_width", "global_width", "planner_width", "view_of"]
 

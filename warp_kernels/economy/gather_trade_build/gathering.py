@@ -5,7 +5,17 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.economy_types import OWNER, PRESENT, STONE, TERRAIN, VISITOR, WATER, Params, Sizes, State
+from warp_kernels.economy.gather_trade_build.economy_types import (
+    OWNER,
+    PRESENT,
+    STONE,
+    TERRAIN,
+    VISITOR,
+    WATER,
+    Params,
+    Sizes,
+    State,
+)
 
 __all__ = ["EAST", "NORTH", "SOUTH", "WEST", "gathering", "may_build_of", "may_enter_of"]
 

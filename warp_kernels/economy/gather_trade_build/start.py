@@ -5,7 +5,15 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.economy_types import LOGNORMAL, NO_SKILL, VISITOR, Params, Sizes, State, decimal
+from warp_kernels.economy.gather_trade_build.economy_types import (
+    LOGNORMAL,
+    NO_SKILL,
+    VISITOR,
+    Params,
+    Sizes,
+    State,
+    decimal,
+)
 
 __all__ = ["start"]
 

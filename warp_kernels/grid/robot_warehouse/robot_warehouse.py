@@ -10,7 +10,8 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO, keyed_stream
-from warp_kernels.grid import warehouse_observations, warehouse_start
+from warp_kernels.grid.robot_warehouse import observations
+from warp_kernels.grid.robot_warehouse.start import start
 from warp_kernels.rules import Rules, agent_phase, world_phase
 
 __all__ = [
@@ -101,7 +102,7 @@ class State:
 
 
 @cache
-def rules(num_robots: int, message_bits: int, view: warehouse_observations.View) -> Rules:
+def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
     """Build the rules.
 
     Args:
@@ -297,9 +298,9 @@ def rules(num_robots: int, message_bits: int, view: warehouse_observations.View)
         action_size=1 + message_bits,
         continuous=False,
         phases=(agent_phase(aim), world_phase(work)),
-        observe=warehouse_observations.observe(Params, State, num_robots, message_bits, view),
-        reset=warehouse_start.start(Params, State, num_robots),
-        global_state=warehouse_observations.global_state(Params, State, num_robots, message_bits),
+        observe=observations.observe(Params, State, num_robots, message_bits, view),
+        reset=start(Params, State, num_robots),
+        global_state=observations.global_state(Params, State, num_robots, message_bits),
         num_choices=0 if message_bits else NUM_ACTIONS,
         max_unroll=1,  # unrolled, eight robots compile three times as long, and step no faster
     )

@@ -9,7 +9,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.economy_types import SAEZ_BINS, SAEZ_SAMPLES, Params, Sizes, State, decimal
+from warp_kernels.economy.gather_trade_build.economy_types import SAEZ_BINS, SAEZ_SAMPLES, Params, Sizes, State, decimal
 
 __all__ = ["saez_taxes"]
 

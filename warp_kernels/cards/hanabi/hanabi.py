@@ -9,9 +9,9 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.cards.binary_rows import num_words
-from warp_kernels.cards.hanabi_observation import observation
-from warp_kernels.cards.hanabi_sizes import Sizes
+from warp_kernels.cards.hanabi.binary_rows import num_words
+from warp_kernels.cards.hanabi.observation import observation
+from warp_kernels.cards.hanabi.sizes import Sizes
 from warp_kernels.episode import IO
 from warp_kernels.framework.dense_state import dense_state
 from warp_kernels.rules import Rules, world_phase

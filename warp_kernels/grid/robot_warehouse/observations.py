@@ -56,7 +56,7 @@ def observe(params: type, state: type, num_robots: int, message_bits: int, view:
 
     Args:
         params: Warp struct of environment parameters.
-        state: Warp struct of ``warp_kernels.grid.robot_warehouse``.
+        state: Warp struct of ``warp_kernels.grid.robot_warehouse.robot_warehouse``.
         num_robots: Number of robots A.
         message_bits: Number of bits that a robot sends.
         view: Content of observations.

@@ -5,7 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.kitchen.overcooked_items import (
+from warp_kernels.kitchen.overcooked.items import (
     COUNTER,
     DISH,
     DISH_DISPENSER,
@@ -42,7 +42,7 @@ def observation(
 
     Args:
         params: Warp struct of environment parameters.
-        state: Warp struct, see :class:`warp_kernels.kitchen.overcooked.State`.
+        state: Warp struct, see :class:`warp_kernels.kitchen.overcooked.overcooked.State`.
         width: Number of columns.
         height: Number of rows.
         num_surfaces: Number of surfaces S.

@@ -1,0 +1,1 @@
+"""Rules of Hanabi-v0."""

@@ -1,0 +1,1 @@
+"""Rules of GatherTradeBuild-v0."""

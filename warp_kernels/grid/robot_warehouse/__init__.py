@@ -1,0 +1,1 @@
+"""Rules of RobotWarehouse-v0."""

@@ -1,0 +1,1 @@
+"""Rules of Overcooked-v0."""
