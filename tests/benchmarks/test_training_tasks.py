@@ -87,6 +87,7 @@ def test_recorded_options_equal_those_of_the_tasks():
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
+@pytest.mark.slow
 def test_league_is_a_task_whose_checkpoints_are_the_copies_of_its_players(tmp_path, monkeypatch):
     monkeypatch.setattr(train_tasks, "OUT", tmp_path)
     few = ("num_envs=4", "learner.rollout_length=4", "learner.hidden_sizes=[4]")

@@ -37,6 +37,12 @@ def functions(path):
     return own | {each.name for node in body if isinstance(node, ast.ImportFrom) for each in node.names}
 
 
+def without_folder(place):
+    """Return the place of rules that lie in a folder of their name."""
+    *group, folder, name = place.split("/")
+    return "/".join((*group, name)) if group and folder == name else place
+
+
 # ---------------------------------------------------------------- nothing is missing
 
 
@@ -50,7 +56,7 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
         return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if wanted <= functions(path)}
 
     host = places("gpu_envs/envs", "*.py", {"Config", "build"})
-    rules = places("warp_kernels", "*.py", {"rules", "Params", "State"})
+    rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
     pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
     words = places("gpu_envs/descriptions", "*.py") - {"base", "summaries", "mpe/particles", "games/hidden/phantom"}
     oracles = {path.replace("test_", "") for path in places("tests/parity", "test_*.py")} - {"references", "envpool"}

@@ -35,23 +35,23 @@ BOX = {"continuous_actions": True}
 RUNS = {
     # (environment, its settings, algorithm, settings of learners)
     "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "num_epochs": 3}),
-    "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
     "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some agents leave early: valid rows differ between ranks
     "recurrent_tag": ("TagContinuous-v0", TAG, "ppo", PPO | {"network": "gru"}),
+    "dqn": ("CartPole-v1", {}, "dqn", RARE),
+    "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
+    "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
+    "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
+}
+SLOW = {
+    "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
     "pole": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "normalize_advantage": True}),
     "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "network": "gru"}),
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),
     "squashed": ("Pendulum-v1", {}, "a2c", {"hidden_sizes": (16,), "squash": True}),
     "off_policy": ("SimpleSpread-v0", SPREAD, "appo", PPO),
     "turns": ("TicTacToe-v0", {}, "ppo", PPO),
-    "dqn": ("CartPole-v1", {}, "dqn", RARE),
-    "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
-    "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
     "single": ("Pendulum-v1", {}, "td3", REPLAY | {"batch_size": 1}),  # all rows of a minibatch belong to one rank
     "soft": ("Pendulum-v1", {}, "sac", REPLAY),
-    "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
-}
-SLOW = {
     "iql": ("TagGridworld-v0", GRID, "iql", REPLAY | {"prioritized": True}),
     "vdn": ("TagGridworld-v0", GRID, "vdn", REPLAY),
     "ddpg": ("SimpleSpread-v0", SPREAD | BOX, "ddpg", REPLAY),

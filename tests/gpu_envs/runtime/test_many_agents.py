@@ -96,7 +96,11 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("alive", [1.0, 0.5, 0.02, 0.0], ids=lambda share: f"{share:.0%} alive")
+@pytest.mark.parametrize(
+    "alive",
+    [1.0, pytest.param(0.5, marks=pytest.mark.slow), 0.02, pytest.param(0.0, marks=pytest.mark.slow)],
+    ids=lambda share: f"{share:.0%} alive",
+)
 @pytest.mark.parametrize("place", PLACES)
 def test_cell_search_equals_brute_force_at_all_positions(place, alive):
     """Agents at rest on a point, along a wall, with exact ties; all runners alive, half of them, few, one."""
@@ -215,7 +219,7 @@ def test_memory_is_linear_in_agents():
     ("schedule", "settings"),
     [
         pytest.param("fused", SMALL, marks=pytest.mark.slow),
-        ("phased", SMALL),
+        pytest.param("phased", SMALL, marks=pytest.mark.slow),
         pytest.param("phased", many_agents(100_000, 10), marks=pytest.mark.slow),
     ],
     ids=["fused", "phased", "many_agents"],

@@ -21,6 +21,7 @@ def toys(monkeypatch):
     toy.announce(monkeypatch)
 
 
+@pytest.mark.representative
 def test_registered_environments_conform(env_id, capfd):
     report = gpu_envs.check_env(env_id, **SMALL[env_id])
     assert capfd.readouterr() == ("", "")

@@ -25,7 +25,7 @@ TAG = Game.of("SimpleTag-v0", {"max_cycles": 10})
 # ---------------------------------------------------------------- matches
 
 
-@pytest.mark.parametrize("game", [RPS, KUHN])
+@pytest.mark.parametrize("game", [RPS, pytest.param(KUHN, marks=pytest.mark.slow)])
 def test_sampled_matches_follow_the_rules_in_both_seats(game, tmp_path):
     """Sample 100,000 matches of every player and iteration."""
     worlds = 12_500

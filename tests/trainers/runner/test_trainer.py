@@ -222,7 +222,7 @@ def test_error_names_an_invalid_recorded_configuration(change, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_signals_save_and_end_the_run(tmp_path, number):
     process = start(tmp_path, 100_000)
     wait_for_checkpoint(process, tmp_path, "000000003")
