@@ -76,6 +76,7 @@ SHOWS = {
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2),
     "smax/smax": MovingPicture(zoo="smax-mappo"),
     "economy/gather_trade_build": MovingPicture(every=10),
+    "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
