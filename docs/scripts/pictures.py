@@ -76,7 +76,7 @@ SHOWS = {
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2),
-    "smax/smax": MovingPicture(zoo="smax-mappo"),
+    "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
     "economy/gather_trade_build": MovingPicture(every=10),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
