@@ -83,6 +83,7 @@ SHOWS = {
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
     "games/switch_riddle": MovingPicture(frames=16, trails=0),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
+    "mpe/collect_treasure": MovingPicture(scripted=True),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
     "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
     "mpe/simple_formation": MovingPicture(train=_OWN_PLACES),
