@@ -76,7 +76,7 @@ SHOWS = {
     "grid/coin_game": MovingPicture(trails=0),
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
-    "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2),
+    "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
     "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
     "economy/gather_trade_build": MovingPicture(every=10),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),

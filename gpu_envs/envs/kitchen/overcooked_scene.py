@@ -1,4 +1,4 @@
-"""Drawing of Overcooked: a kitchen seen from above, with counters, dispensers, pots, a serving window and two chefs."""
+"""Drawing of Overcooked: a kitchen from above with counters, dispensers, pots and a serving window, and chefs."""
 
 from typing import TYPE_CHECKING
 
@@ -137,41 +137,34 @@ def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor, lo
 
 
 def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held: torch.Tensor) -> list[torch.Tensor]:
-    """Return the chefs with their hats, from above, and what they hold in front of them."""
-    turn = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)
-    front = turn[facing]
-    side = torch.stack([-front[..., 1], front[..., 0]], -1)
+    """Return upright chefs with their hats, and what they hold before them; eyes and a mark show where they look."""
+    ahead = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)[facing]
+    side = torch.stack([-ahead[..., 1], ahead[..., 0]], -1)
     colors = torch.tensor([BLUE, (0.18, 0.58, 0.34)], device=core.device)[: centers.shape[1]]
-    there = torch.ones(centers.shape[:2], device=core.device)
-    carrying = held != 0
+    everywhere = torch.ones(centers.shape[:2], device=core.device)
+    chef, hands = _Pen(centers, everywhere), _Pen(centers, held != 0)
+    eyes = _Pen(centers + torch.tensor([0.06, 0.0], device=core.device) * ahead, ahead[..., 1] < 0.5)
+    tip = centers + 0.56 * ahead
 
-    def arm(sign: float) -> list[torch.Tensor]:
-        shoulder, hand = centers + sign * 0.25 * side, centers + sign * 0.17 * side + 0.33 * front
-        return [
-            lines(shoulder, hand, 0.13, colors, carrying.float()),
-            circles(hand, 0.07, _SKIN, carrying.float()),
-        ]
+    def puffs(more: float, color: Color) -> list[torch.Tensor]:
+        """Return the top of a hat."""
+        return [chef.disc(right, up, 0.09 + more, color) for right, up in ((-0.11, 0.34), (0.11, 0.34), (0.0, 0.38))]
 
-    def across(width: float, back: float, thick: float, color: Color) -> torch.Tensor:
-        middle = centers - back * front
-        return lines(middle - width * side, middle + width * side, thick, color, there)
-
-    hat = centers - 0.08 * front
-    face = centers + 0.16 * front
     return [
-        across(0.2, 0.02, 0.36, DARK),
-        across(0.2, 0.02, 0.31, colors),
-        *arm(-1.0),
-        *arm(1.0),
-        circles(face, 0.15, _SKIN, there),
-        rings(face, 0.15, _SKIN_EDGE, 0.025, there),
-        *[circles(face + 0.07 * front + sign * 0.06 * side, 0.028, DARK, there) for sign in (-1.0, 1.0)],
-        *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.14, GRAY, there) for sign in (-1.0, 1.0)],
-        circles(hat, 0.19, GRAY, there),
-        *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.12, PAPER, there) for sign in (-1.0, 1.0)],
-        circles(hat, 0.17, PAPER, there),
-        lines(hat + 0.13 * front - 0.12 * side, hat + 0.13 * front + 0.12 * side, 0.06, colors, there),
-        _item_shapes(centers + 0.42 * front, held, 0.85),
+        chef.line((-0.13, -0.25), (0.13, -0.25), 0.35, DARK),
+        chef.line((-0.13, -0.25), (0.13, -0.25), 0.3, colors),
+        chef.disc(0.0, 0.1, 0.165, _SKIN_EDGE),
+        chef.disc(0.0, 0.1, 0.145, _SKIN),
+        *[eyes.disc(right, 0.1, 0.028, DARK) for right in (-0.06, 0.06)],
+        *puffs(0.025, GRAY),
+        chef.box(0.0, 0.25, (0.155, 0.085), GRAY),
+        *puffs(0.0, PAPER),
+        chef.box(0.0, 0.26, (0.13, 0.08), PAPER),
+        chef.box(0.0, 0.19, (0.13, 0.025), colors),
+        *[hands.line((sign * 0.24, -0.2), (sign * 0.16, -0.25), 0.11, colors) for sign in (-1.0, 1.0)],
+        _item_shapes(centers + torch.tensor([0.0, -0.24], device=core.device), held, 0.62),
+        *[hands.disc(sign * 0.17, -0.26, 0.055, _SKIN) for sign in (-1.0, 1.0)],
+        *[lines(tip, tip - 0.09 * ahead + sign * 0.09 * side, 0.05, DARK, everywhere) for sign in (-1.0, 1.0)],
     ]
 
 
@@ -179,7 +172,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Brown counters, crates of onions and tomatoes, plates, pots on stoves with their ingredients and the steps left, a
-    green serving window with a bell, and two chefs with white hats, who hold what they carry.
+    green serving window with a bell, and two chefs with white hats, who hold what they carry. A mark at the border of a
+    chef's cell is on the side to which the chef looks.
     """
     kitchen = core.config.kitchen
     count, device = len(envs), core.device
