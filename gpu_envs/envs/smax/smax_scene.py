@@ -21,7 +21,7 @@ _CLOSE = 5.0
 _SCALE, _LARGEST = 1.05, 1.7
 """Drawn size of units, in their radii, in the smallest frame, and of those in large ones."""
 _MELEE = 3.0  # units with a shorter range strike instead of shooting
-Point = tuple[float, float]
+_Point = tuple[float, float]
 
 
 class _Body:
@@ -40,14 +40,14 @@ class _Body:
     def disc(self, ahead: float, left: float, radius: float, color: Color) -> torch.Tensor:
         return circles(self.at(ahead, left), radius * self.radius, color, self.there)
 
-    def line(self, start: Point, end: Point, width: float, color: Color) -> torch.Tensor:
+    def line(self, start: _Point, end: _Point, width: float, color: Color) -> torch.Tensor:
         return lines(self.at(*start), self.at(*end), width * self.radius, color, self.there)
 
-    def edged(self, start: Point, end: Point, width: float) -> list[torch.Tensor]:
+    def edged(self, start: _Point, end: _Point, width: float) -> list[torch.Tensor]:
         """Return a thick line in the color of the side, with a dark edge."""
         return [self.line(start, end, width + 0.24, self.dark), self.line(start, end, width, self.color)]
 
-    def both(self, start: Point, end: Point, width: float, color: Color) -> list[torch.Tensor]:
+    def both(self, start: _Point, end: _Point, width: float, color: Color) -> list[torch.Tensor]:
         """Return a line and its mirror image."""
         return [self.line((start[0], sign * start[1]), (end[0], sign * end[1]), width, color) for sign in (-1.0, 1.0)]
 
