@@ -285,7 +285,7 @@ def test_every_curve_is_drawn(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("along", "levels"), [("worlds", [([1, 64], [3.0, 3.0])]), ("agents", [])])
 def test_library_with_one_world_has_a_level_line(monkeypatch, tmp_path, along, levels):
     drawn = recorded_lines(monkeypatch)
-    figures = [Figure("x", "steps/s", at, curve="ours", at=at) for at in (1.0, 64.0)]
+    figures = [Figure("x", "steps/s", at, curve="core.step", at=at) for at in (1.0, 64.0)]
     figures += [Figure("x", "steps/s", value, curve="original", at=1.0) for value in (2.0, 4.0)]
     figures += [Figure("x", "steps/s", 9.0, curve="batched only", at=64.0)]
     picture.draw(figures, "few", tmp_path / "few.png", along)

@@ -6,6 +6,7 @@ import torch
 
 from gpu_envs.envs.games.scene import GOLD, PAPER
 from gpu_envs.envs.games.seven_segment import numbers
+from gpu_envs.rendering.pen import Pen
 from gpu_envs.rendering.scene import (
     BLUE,
     DARK,
@@ -16,10 +17,7 @@ from gpu_envs.rendering.scene import (
     Color,
     Scene,
     boxes,
-    circles,
     join,
-    lines,
-    rings,
 )
 
 if TYPE_CHECKING:
@@ -37,29 +35,7 @@ _TAXES, _WORK = 7.5, 2.8
 """Heights of the feet of the bars."""
 
 
-class _Pen:
-    """Helper that paints things of a size around centers (W, N, 2)."""
-
-    def __init__(self, centers: torch.Tensor, size: float) -> None:
-        self.centers, self.size = centers, size
-
-    def at(self, right: float, up: float) -> torch.Tensor:
-        return self.centers + self.size * torch.tensor([right, up], device=self.centers.device)
-
-    def disc(self, right: float, up: float, radius: float, color: Color) -> torch.Tensor:
-        return circles(self.at(right, up), self.size * radius, color)
-
-    def ring(self, right: float, up: float, radius: float, color: Color, width: float) -> torch.Tensor:
-        return rings(self.at(right, up), self.size * radius, color, self.size * width)
-
-    def box(self, right: float, up: float, half: tuple[float, float], color: Color) -> torch.Tensor:
-        return boxes(self.at(right, up), self.size * torch.tensor(half, device=self.centers.device), color)
-
-    def line(self, start: tuple[float, float], end: tuple[float, float], width: float, color: Color) -> torch.Tensor:
-        return lines(self.at(*start), self.at(*end), self.size * width, color)
-
-
-def _person(pen: _Pen, color: Color) -> list[torch.Tensor]:
+def _person(pen: Pen, color: Color) -> list[torch.Tensor]:
     """Return persons: head and body, 1.7 high."""
     return [
         pen.line((-0.2, -0.45), (0.2, -0.45), 0.7, color),
@@ -71,7 +47,7 @@ def _person(pen: _Pen, color: Color) -> list[torch.Tensor]:
     ]
 
 
-def _crown(pen: _Pen) -> list[torch.Tensor]:
+def _crown(pen: Pen) -> list[torch.Tensor]:
     """Return the crown of a person."""
     points = [(-0.36, 0.95), (0.0, 1.02), (0.36, 0.95)]
     return [
@@ -81,7 +57,7 @@ def _crown(pen: _Pen) -> list[torch.Tensor]:
     ]
 
 
-def _percent(pen: _Pen) -> list[torch.Tensor]:
+def _percent(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.line((-0.2, -0.3), (0.2, 0.3), 0.1, DARK),
         pen.ring(-0.22, 0.18, 0.13, DARK, 0.09),
@@ -89,7 +65,7 @@ def _percent(pen: _Pen) -> list[torch.Tensor]:
     ]
 
 
-def _clock(pen: _Pen) -> list[torch.Tensor]:
+def _clock(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.disc(0.0, 0.0, 0.36, PAPER),
         pen.ring(0.0, 0.0, 0.36, DARK, 0.09),
@@ -98,7 +74,7 @@ def _clock(pen: _Pen) -> list[torch.Tensor]:
     ]
 
 
-def _coin(pen: _Pen) -> list[torch.Tensor]:
+def _coin(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.disc(0.0, 0.0, 0.36, GOLD),
         pen.ring(0.0, 0.0, 0.36, BLUE, 0.09),
@@ -106,7 +82,7 @@ def _coin(pen: _Pen) -> list[torch.Tensor]:
     ]
 
 
-def _purse(pen: _Pen) -> list[torch.Tensor]:
+def _purse(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.line((-0.12, 0.36), (0.12, 0.36), 0.12, GREEN),
         pen.line((0.0, 0.14), (0.0, 0.32), 0.14, GREEN),
@@ -151,8 +127,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     workers = spread(sizes.workers, 0.0)
     income = torch.maximum(state["production"], state["coin"]).amax(1, keepdim=True).clamp(min=1e-6)
     hours = state["labor"].amax(1, keepdim=True).clamp(min=1e-6)
-    planner = _Pen(along(torch.tensor([1.2], device=device), 8.7), 1.2)
-    people = _Pen(along(workers, 0.95), size)
+    planner = Pen(along(torch.tensor([1.2], device=device), 8.7), scale=1.2)
+    people = Pen(along(workers, 0.95), scale=size)
     columns = [
         (-step, state["labor"] / hours, GRAY, _clock),
         (0.0, state["production"] / income, BLUE, _coin),
@@ -163,11 +139,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         boxes(along(brackets, _TAXES + 0.5 * _TALL), torch.tensor([0.42 * room, 0.5 * _TALL]), DARK, line_width=0.07),
         numbers(along(brackets, _TAXES + _TALL + 0.5), (100.0 * rate).round(), 0.7 * room, 0.55, DARK, largest=100.0),
         numbers(along(brackets - 0.5 * room, _TAXES - 0.5), cutoff, 0.7 * room, 0.4, GRAY),
-        *_percent(_Pen(along(torch.tensor([2.1], device=device), _TAXES + _TALL + 0.5), 0.8)),
+        *_percent(Pen(along(torch.tensor([2.1], device=device), _TAXES + _TALL + 0.5), scale=0.8)),
         *_person(planner, PURPLE),
         *_crown(planner),
         *[bars(share.clamp(0.0, 1.0), workers + right, _WORK, 0.4 * size, color) for right, share, color, _ in columns],
-        *[each for right, _, _, icon in columns for each in icon(_Pen(along(workers + right, 2.25), size))],
+        *[each for right, _, _, icon in columns for each in icon(Pen(along(workers + right, 2.25), scale=size))],
         *_person(people, BLUE),
     )
     agents = [pen.disc(0.0, 0.3, 0.42, color) for pen, color in ((people, BLUE), (planner, PURPLE))]
