@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import cycle, product
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from benchmarks.hardware.figure_file import save_figure
@@ -18,7 +19,10 @@ LINES = ("o-", "s--", "^:")
 
 
 def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> None:
-    """Plot figures by curve with their quartiles and write a PNG; ``along`` is the label of the x axis."""
+    """Plot figures by curve with their quartiles and write a PNG; ``along`` is the label of the x axis.
+
+    A library that was measured with one world only gets a dashed level line for comparisons with more worlds.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -26,16 +30,21 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
 
     with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
         canvas, axes = plt.subplots(figsize=(9.6, 4.8), layout="constrained")
+        farthest = max(figure.at or 0.0 for figure in figures)
         for curve, (line, color) in zip(_curves(figures), cycle(product(LINES, COLORS)), strict=False):
             mine = sorted((figure for figure in figures if figure.curve == curve), key=lambda figure: figure.at or 0.0)
             at = [figure.at for figure in mine]
             low, high = ([getattr(f, side) or f.value for f in mine] for side in ("low", "high"))
             axes.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)  # type: ignore[arg-type]
-            axes.plot(at, [figure.value for figure in mine], line, color=color, label=curve)  # type: ignore[arg-type]
+            values = [figure.value for figure in mine]
+            axes.plot(at, values, line, color=color, label=curve)  # type: ignore[arg-type]
+            if along == "worlds" and {*at} == {1} and farthest > 1:  # further worlds one after another
+                level = [mean(values)] * 2  # type: ignore[type-var]
+                axes.plot([1, farthest], level, "--", color=color, label=f"{curve}, one world")
         axes.set(xscale="log", yscale="log", xlabel=along, ylabel=figures[0].unit)
-        axes.set_title(title, fontsize=12, loc="left")
+        canvas.suptitle(title, fontsize=12, x=0.01, ha="left")  # over the legend, too
         axes.grid(which="major", alpha=0.3)
-        canvas.legend(loc="outside right upper", frameon=False)
+        canvas.legend(loc="outside right center", frameon=False)
         save_figure(canvas, path, 110)
         plt.close(canvas)
 

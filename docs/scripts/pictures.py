@@ -30,6 +30,8 @@ OF_STRIP = 23
 """Frames of the README's picture; more make a file of over 500 KB."""
 FPS = (2, 12)
 """Slowest and fastest pace of a picture [1/s]."""
+_OWN_PLACES = "--sharing agent --total-steps 500000 --learner.learning-rate-final 3e-4"
+"""Agents that do not see each other, but take up places each."""
 _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma 0.95 --learner.reward-scale 0.1"
 
 
@@ -71,15 +73,21 @@ SHOWS = {
     "classic/mountain_car_continuous": MovingPicture(every=3),
     "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2),
     "games/connect_four": MovingPicture(frames=30),
+    "grid/coin_game": MovingPicture(trails=0),
     "grid/level_based_foraging": MovingPicture(zoo="foraging-ippo"),
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
-    "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2),
-    "smax/smax": MovingPicture(zoo="smax-mappo"),
+    "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
+    "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
     "economy/gather_trade_build": MovingPicture(every=10),
+    "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
+    "games/switch_riddle": MovingPicture(frames=16, trails=0),
     "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
+    "mpe/collect_treasure": MovingPicture(scripted=True),
     "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
     "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
+    "mpe/simple_formation": MovingPicture(train=_OWN_PLACES),
+    "mpe/simple_line": MovingPicture(train=_OWN_PLACES),
     "mpe/simple_push": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
     "mpe/simple_speaker_listener": MovingPicture(zoo="speaker-listener-mappo"),
     "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),

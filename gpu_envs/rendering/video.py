@@ -20,6 +20,8 @@ __all__ = ["tile", "write_video"]
 
 
 SUFFIXES = (".mp4", ".gif", ".png")  # supported file types
+_EXACT = 64
+"""Number of colors that a GIF of more than 256 keeps unchanged: those of areas, not of the edges of shapes."""
 
 
 @overload
@@ -161,13 +163,13 @@ def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: f
 
 
 def _write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
-    """Write a GIF with one palette of the most frequent colors, without dithering, so that still areas stay equal."""
+    """Write a GIF with one palette for all frames, without dithering, so that still areas stay equal."""
     from PIL import Image  # a dependency of imageio
 
     codes = frames.astype(np.int32) @ np.array([65536, 256, 1], np.int32)
     colors, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
     channels = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], 1)
-    palette = channels[np.argsort(-counts, kind="stable")[:256]]
+    palette = _palette(channels, counts)
     nearest = np.empty(len(colors), np.uint8)
     for part in np.array_split(np.arange(len(colors)), 1 + len(colors) // 4096):
         nearest[part] = ((channels[part, None] - palette) ** 2).sum(2).argmin(1)
@@ -175,3 +177,23 @@ def _write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
     for image in images:
         image.putpalette(palette.astype(np.uint8).tobytes())
     images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=1000.0 / fps, loop=0, optimize=False)
+
+
+def _palette(channels: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return up to 256 colors (P, 3): the most frequent ones, and means of similar ones among the others.
+
+    Args:
+        channels: Colors of the frames (C, 3), in 0..255.
+        counts: Number of pixels of each, (C,).
+    """
+    order = np.argsort(-counts, kind="stable")
+    if len(order) <= 256:
+        return channels[order]
+    exact, rest = order[:_EXACT], order[_EXACT:]
+    kept, similar = channels[rest], channels[rest] >> 4  # cubes of 16 levels
+    _, cube = np.unique(similar @ np.array([256, 16, 1]), return_inverse=True)
+    weight = np.bincount(cube, counts[rest])
+    sums = np.stack([np.bincount(cube, counts[rest] * kept[:, part]) for part in range(3)], 1)
+    chosen = np.argsort(-weight, kind="stable")[: 256 - _EXACT]
+    means = np.rint(sums[chosen] / weight[chosen, None]).astype(channels.dtype)
+    return np.concatenate([channels[exact], means])

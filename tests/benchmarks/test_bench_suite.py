@@ -261,19 +261,35 @@ def test_profile_uses_the_path_within_a_package(monkeypatch):
     assert room("~", "<built-in method builtins.isinstance>") == "other Python"
 
 
-def test_every_curve_is_drawn(monkeypatch, tmp_path):
-    """More of them than colors."""
+def recorded_lines(monkeypatch) -> list[tuple]:
+    """Return a list that gets places, values, style and settings of every line that is drawn."""
     from matplotlib.axes import Axes
 
     drawn, plot = [], Axes.plot
     monkeypatch.setattr(
-        Axes, "plot", lambda self, *args, **more: (drawn.append((args[2], more)), plot(self, *args, **more))[1]
+        Axes, "plot", lambda self, *args, **more: (drawn.append((*args, more)), plot(self, *args, **more))[1]
     )
+    return drawn
+
+
+def test_every_curve_is_drawn(monkeypatch, tmp_path):
+    """More of them than colors."""
+    drawn = recorded_lines(monkeypatch)
     curves = [f"curve {i}" for i in range(11)]
     figures = [Figure("x", "steps/s", 1.0 + at, curve=curve, at=at) for curve in curves for at in (1, 2)]
     picture.draw(figures, "many", tmp_path / "many.png", "worlds")
-    assert [more["label"] for _, more in drawn] == curves
-    assert len({(line, more["color"]) for line, more in drawn}) == 11
+    assert [more["label"] for *_, more in drawn] == curves
+    assert len({(line, more["color"]) for *_, line, more in drawn}) == 11
+
+
+@pytest.mark.parametrize(("along", "levels"), [("worlds", [([1, 64], [3.0, 3.0])]), ("agents", [])])
+def test_library_with_one_world_has_a_level_line(monkeypatch, tmp_path, along, levels):
+    drawn = recorded_lines(monkeypatch)
+    figures = [Figure("x", "steps/s", at, curve="core.step", at=at) for at in (1.0, 64.0)]
+    figures += [Figure("x", "steps/s", value, curve="original", at=1.0) for value in (2.0, 4.0)]
+    figures += [Figure("x", "steps/s", 9.0, curve="batched only", at=64.0)]
+    picture.draw(figures, "few", tmp_path / "few.png", along)
+    assert [(at, values) for at, values, line, _ in drawn if line == "--"] == levels
 
 
 HERE = {"cpu": "Some CPU (x)", "cores": 2, "torch": "2.13.0"}

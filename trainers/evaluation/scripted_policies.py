@@ -21,6 +21,7 @@ from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.evaluation.economy_policies import EconomyPolicy
 from trainers.evaluation.foraging_policies import ForagingPolicy
 from trainers.evaluation.hanabi_policies import HanabiPolicy
+from trainers.evaluation.treasure_policies import TreasurePolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
 from warp_kernels.mpe import particles
 
@@ -197,9 +198,10 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-Heuristic = EconomyPolicy | ForagingPolicy | HanabiPolicy | WarehousePolicy
+Heuristic = EconomyPolicy | ForagingPolicy | HanabiPolicy | TreasurePolicy | WarehousePolicy
 """Scripted policy that neither hunts nor flees."""
 _HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
+    "CollectTreasure-v0": TreasurePolicy,
     "Hanabi-v0": HanabiPolicy,
     "LevelBasedForaging-v0": ForagingPolicy,
     "OneStepEconomy-v0": EconomyPolicy,

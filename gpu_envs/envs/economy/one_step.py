@@ -1,23 +1,18 @@
-"""Host module of OneStepEconomy-v0: settings, agents, spaces, drawing.
+"""Host module of OneStepEconomy-v0: settings, agents, spaces.
 
-The rules are in ``warp_kernels/economy/one_step.py``.
+The rules are in ``warp_kernels/economy/one_step.py``, the drawing in ``one_step_scene.py``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, index, roster
+from gpu_envs.envs.economy.one_step_scene import draw
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy import one_step
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
 
 __all__ = ["AGENT_REWARDS", "BRACKET_SPACINGS", "PLANNER_REWARDS", "TAX_MODELS", "Config", "build", "draw"]
 
@@ -208,42 +203,3 @@ def build(config: Config) -> EnvDefinition:
         draw=draw,
         render_fps=1,
     )
-
-
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
-    """Return the scene of these worlds.
-
-    Above is the rate of every bracket, a full box for 100 %. Below are labor, income and coin of every worker, scaled
-    to the largest of the world.
-    """
-    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, ORANGE, Scene, boxes, join
-
-    state = {name: tensor[envs] for name, tensor in core.world_state.items()}
-
-    def bars(height: torch.Tensor, places: torch.Tensor, low: float, half: float, color, line: float = 0.0):
-        """Return bars of a height (W, N) that stand at places (N,)."""
-        centers = torch.stack([places.expand_as(height), low + 0.5 * height], -1)
-        size = torch.stack([torch.full_like(height, half), 0.5 * height], -1)
-        return boxes(centers, size, color, line_width=line)
-
-    def places(count: int) -> torch.Tensor:
-        return (torch.arange(count, device=core.device) + 0.5) * (10.0 / count)
-
-    s = core.config.sizes
-    rate = state["rate"]
-    if s.rates:
-        rate = rate.gather(1, state["rate_index"].long())
-    whole, wide, thin = torch.full_like(rate, 4.0), 4.0 / s.brackets, 1.3 / s.workers
-    income = torch.maximum(state["production"], state["coin"]).amax(1, keepdim=True).clamp(min=1e-6)
-    hours = state["labor"].amax(1, keepdim=True).clamp(min=1e-6)
-    coin = bars(4.0 * state["coin"] / income, places(s.workers) + 2 * thin, 0.3, thin, GREEN)
-    frame = bars(whole, places(s.brackets), 5.4, wide, DARK, 0.05)
-    shapes = join(
-        bars(whole, places(s.brackets), 5.4, wide, (0.95, 0.95, 0.96)),
-        bars(4.0 * rate, places(s.brackets), 5.4, wide, ORANGE),
-        frame,
-        bars(4.0 * state["labor"] / hours, places(s.workers) - 2 * thin, 0.3, thin, GRAY),
-        bars(4.0 * state["production"] / income, places(s.workers), 0.3, thin, BLUE),
-        coin,
-    )
-    return Scene(shapes, (0.0, 0.0, 10.0, 9.8), agents=join(coin, frame[:, :1]))

@@ -1,4 +1,4 @@
-"""Drawing of Overcooked: a kitchen seen from above, with counters, dispensers, pots, a serving window and two chefs."""
+"""Drawing of Overcooked: a kitchen from above with counters, dispensers, pots and a serving window, and chefs."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,8 @@ import torch
 
 from gpu_envs.envs.games.scene import PAPER
 from gpu_envs.envs.games.seven_segment import numbers
-from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Color, Scene, boxes, circles, join, lines, rings
+from gpu_envs.rendering.pen import Pen
+from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Color, Scene, circles, join, lines
 from warp_kernels.kitchen.overcooked import items
 
 if TYPE_CHECKING:
@@ -23,30 +24,7 @@ _WINDOW = (0.62, 0.80, 0.66)
 _PLACES = ((-0.13, 0.0), (0.13, 0.0), (0.0, 0.17), (0.0, -0.17))  # of ingredients
 
 
-class _Pen:
-    """Helper that paints things around centers (W, N, 2) where ``there`` (W, N)."""
-
-    def __init__(self, centers: torch.Tensor, there: torch.Tensor, scale: float = 1.0) -> None:
-        self.centers, self.there, self.scale = centers, there.float(), scale
-
-    def at(self, right: float, up: float) -> torch.Tensor:
-        return self.centers + self.scale * torch.tensor([right, up], device=self.centers.device)
-
-    def disc(self, right: float, up: float, radius: float, color: Color) -> torch.Tensor:
-        return circles(self.at(right, up), self.scale * radius, color, self.there)
-
-    def ring(self, right: float, up: float, radius: float, color: Color, width: float = 0.03) -> torch.Tensor:
-        return rings(self.at(right, up), self.scale * radius, color, self.scale * width, self.there)
-
-    def box(self, right: float, up: float, half: tuple[float, float], color: Color) -> torch.Tensor:
-        size = self.scale * torch.tensor(half, device=self.centers.device)
-        return boxes(self.at(right, up), size, color, self.there)
-
-    def line(self, start: tuple[float, float], end: tuple[float, float], width: float, color: Color) -> torch.Tensor:
-        return lines(self.at(*start), self.at(*end), self.scale * width, color, self.there)
-
-
-def _onion(pen: _Pen) -> list[torch.Tensor]:
+def _onion(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.line((0.0, 0.18), (0.0, 0.3), 0.05, GREEN),
         pen.line((0.0, 0.18), (0.07, 0.28), 0.04, GREEN),
@@ -58,7 +36,7 @@ def _onion(pen: _Pen) -> list[torch.Tensor]:
     ]
 
 
-def _tomato(pen: _Pen) -> list[torch.Tensor]:
+def _tomato(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.disc(0.0, 0.0, 0.21, RED),
         pen.line((-0.09, 0.19), (0.0, 0.14), 0.05, GREEN),
@@ -68,7 +46,7 @@ def _tomato(pen: _Pen) -> list[torch.Tensor]:
     ]
 
 
-def _plate(pen: _Pen) -> list[torch.Tensor]:
+def _plate(pen: Pen) -> list[torch.Tensor]:
     return [
         pen.disc(0.0, 0.0, 0.27, PAPER),
         pen.ring(0.0, 0.0, 0.27, GRAY, 0.03),
@@ -81,8 +59,8 @@ def _item_shapes(centers: torch.Tensor, item: torch.Tensor, scale: float) -> tor
     kind, recipe = item & 7, (item >> 3) & 255
     onions, tomatoes = recipe & 15, recipe >> 4
 
-    def pen(there: torch.Tensor) -> _Pen:
-        return _Pen(centers, there, scale)
+    def pen(there: torch.Tensor) -> Pen:
+        return Pen(centers, there, scale)
 
     soup = pen(kind == items.SOUP)
     shapes = [
@@ -103,7 +81,7 @@ def _pieces(
     for place, (right, up) in enumerate(_PLACES):
         for low, count, color in ((0, onions, _CREAM), (onions, tomatoes, RED)):
             shown = there & (place >= torch.as_tensor(low)) & (place < low + count)
-            pen = _Pen(centers, shown, scale)
+            pen = Pen(centers, shown, scale)
             shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, _ONION_EDGE, 0.02)]
     return shapes
 
@@ -111,11 +89,11 @@ def _pieces(
 def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor, longest: int) -> torch.Tensor:
     """Return pots on stoves; a soup that cooks shows the steps left, a ready one steams."""
     recipe, tick = (soup >> 3) & 255, soup >> 11
-    all_pots = _Pen(centers, torch.ones_like(soup))
+    all_pots = Pen(centers)
     cooks, ready = (tick > 0) & (tick <= cook_time), tick > cook_time
-    full = _Pen(centers, soup != 0)
+    full = Pen(centers, soup != 0)
     left = (cook_time + 1 - tick).clamp_min(0)
-    hot, badge, steam = _Pen(centers, tick > 0), _Pen(centers, cooks), _Pen(centers, ready)
+    hot, badge, steam = Pen(centers, tick > 0), Pen(centers, cooks), Pen(centers, ready)
     clouds = [(-0.14, 0.02), (0.0, 0.06), (0.14, 0.02)]
     return join(
         all_pots.box(0.0, 0.0, (0.46, 0.46), (0.50, 0.52, 0.55)),
@@ -137,41 +115,33 @@ def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor, lo
 
 
 def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held: torch.Tensor) -> list[torch.Tensor]:
-    """Return the chefs with their hats, from above, and what they hold in front of them."""
-    turn = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)
-    front = turn[facing]
-    side = torch.stack([-front[..., 1], front[..., 0]], -1)
+    """Return upright chefs with their hats, and what they hold before them; eyes and a mark show where they look."""
+    ahead = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)[facing]
+    side = torch.stack([-ahead[..., 1], ahead[..., 0]], -1)
     colors = torch.tensor([BLUE, (0.18, 0.58, 0.34)], device=core.device)[: centers.shape[1]]
-    there = torch.ones(centers.shape[:2], device=core.device)
-    carrying = held != 0
+    chef, hands = Pen(centers), Pen(centers, held != 0)
+    eyes = Pen(centers + torch.tensor([0.06, 0.0], device=core.device) * ahead, ahead[..., 1] < 0.5)
+    tip = centers + 0.56 * ahead
 
-    def arm(sign: float) -> list[torch.Tensor]:
-        shoulder, hand = centers + sign * 0.25 * side, centers + sign * 0.17 * side + 0.33 * front
-        return [
-            lines(shoulder, hand, 0.13, colors, carrying.float()),
-            circles(hand, 0.07, _SKIN, carrying.float()),
-        ]
+    def puffs(more: float, color: Color) -> list[torch.Tensor]:
+        """Return the top of a hat."""
+        return [chef.disc(right, up, 0.09 + more, color) for right, up in ((-0.11, 0.34), (0.11, 0.34), (0.0, 0.38))]
 
-    def across(width: float, back: float, thick: float, color: Color) -> torch.Tensor:
-        middle = centers - back * front
-        return lines(middle - width * side, middle + width * side, thick, color, there)
-
-    hat = centers - 0.08 * front
-    face = centers + 0.16 * front
     return [
-        across(0.2, 0.02, 0.36, DARK),
-        across(0.2, 0.02, 0.31, colors),
-        *arm(-1.0),
-        *arm(1.0),
-        circles(face, 0.15, _SKIN, there),
-        rings(face, 0.15, _SKIN_EDGE, 0.025, there),
-        *[circles(face + 0.07 * front + sign * 0.06 * side, 0.028, DARK, there) for sign in (-1.0, 1.0)],
-        *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.14, GRAY, there) for sign in (-1.0, 1.0)],
-        circles(hat, 0.19, GRAY, there),
-        *[circles(hat + 0.11 * sign * side - 0.02 * front, 0.12, PAPER, there) for sign in (-1.0, 1.0)],
-        circles(hat, 0.17, PAPER, there),
-        lines(hat + 0.13 * front - 0.12 * side, hat + 0.13 * front + 0.12 * side, 0.06, colors, there),
-        _item_shapes(centers + 0.42 * front, held, 0.85),
+        chef.line((-0.13, -0.25), (0.13, -0.25), 0.35, DARK),
+        chef.line((-0.13, -0.25), (0.13, -0.25), 0.3, colors),
+        chef.disc(0.0, 0.1, 0.165, _SKIN_EDGE),
+        chef.disc(0.0, 0.1, 0.145, _SKIN),
+        *[eyes.disc(right, 0.1, 0.028, DARK) for right in (-0.06, 0.06)],
+        *puffs(0.025, GRAY),
+        chef.box(0.0, 0.25, (0.155, 0.085), GRAY),
+        *puffs(0.0, PAPER),
+        chef.box(0.0, 0.26, (0.13, 0.08), PAPER),
+        chef.box(0.0, 0.19, (0.13, 0.025), colors),
+        *[hands.line((sign * 0.24, -0.2), (sign * 0.16, -0.25), 0.11, colors) for sign in (-1.0, 1.0)],
+        _item_shapes(centers + torch.tensor([0.0, -0.24], device=core.device), held, 0.62),
+        *[hands.disc(sign * 0.17, -0.26, 0.055, _SKIN) for sign in (-1.0, 1.0)],
+        *[lines(tip, tip - 0.09 * ahead + sign * 0.09 * side, 0.05, DARK) for sign in (-1.0, 1.0)],
     ]
 
 
@@ -179,7 +149,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Brown counters, crates of onions and tomatoes, plates, pots on stoves with their ingredients and the steps left, a
-    green serving window with a bell, and two chefs with white hats, who hold what they carry.
+    green serving window with a bell, and two chefs with white hats, who hold what they carry. A mark at the border of a
+    chef's cell is on the side to which the chef looks.
     """
     kitchen = core.config.kitchen
     count, device = len(envs), core.device
@@ -193,10 +164,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
 
     kinds = torch.from_numpy(kitchen.terrain & 7).to(device)
 
-    def of_kind(*wanted: int) -> _Pen:
+    def of_kind(*wanted: int) -> Pen:
         cells = torch.nonzero(torch.isin(kinds, torch.tensor(wanted, device=device))).flatten()
         found = centers(cells)[None].expand(count, -1, -1)
-        return _Pen(found, torch.ones(found.shape[:2], device=device))
+        return Pen(found)
 
     floor = of_kind(items.FLOOR)
     solid = of_kind(*range(1, 7))
@@ -213,9 +184,9 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         solid.box(0.0, 0.0, (0.5, 0.5), _EDGE),
         solid.box(0.0, 0.0, (0.47, 0.47), _TOP),
         *crates,
-        *[each for right, up in heap for each in _onion(_Pen(onions.at(right, up), onions.there, 0.75))],
-        *[each for right, up in heap for each in _tomato(_Pen(tomatoes.at(right, up), tomatoes.there, 0.75))],
-        *[each for up in (-0.1, -0.03, 0.04) for each in _plate(_Pen(dishes.at(0.0, up), dishes.there, 1.3))],
+        *[each for right, up in heap for each in _onion(Pen(onions.at(right, up), onions.there, 0.75))],
+        *[each for right, up in heap for each in _tomato(Pen(tomatoes.at(right, up), tomatoes.there, 0.75))],
+        *[each for up in (-0.1, -0.03, 0.04) for each in _plate(Pen(dishes.at(0.0, up), dishes.there, 1.3))],
         window.box(0.0, 0.0, (0.46, 0.46), _WINDOW),
         *[window.line((right, -0.4), (right, 0.4), 0.05, PAPER) for right in (-0.3, 0.0, 0.3)],
         window.line((-0.22, -0.14), (0.22, -0.14), 0.09, DARK),

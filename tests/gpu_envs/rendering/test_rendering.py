@@ -214,6 +214,15 @@ def test_files_hold_every_frame(tmp_path, suffix, count):
         assert iio.immeta(path)["duration"] == 100  # [ms]
 
 
+def test_gif_of_many_colors_keeps_areas_and_has_similar_colors_elsewhere(tmp_path):
+    iio = pytest.importorskip("imageio.v3")
+    frame = np.full((64, 128, 3), (131, 7, 77), np.uint8)
+    frame[:, 64:, :2] = 4 * np.stack(np.meshgrid(np.arange(64), np.arange(64)), -1)  # 4,096 colors
+    read = iio.imread(write_video(tmp_path / "many.gif", [frame], fps=10), index=0)[..., :3].astype(int)
+    assert np.array_equal(read[:, :64], frame[:, :64])
+    assert np.abs(read - frame)[:, 64:].mean() < 8.0
+
+
 def test_mp4_of_odd_size_is_padded_and_keeps_its_rate(tmp_path):
     iio = pytest.importorskip("imageio.v3")
     frames = (frame.numpy() for frame in moving_dot(6, (47, 65)))

@@ -131,3 +131,12 @@ def test_cards_of_another_rank_look_different(env_id):
     frames = core.render_frames(range(3), 128)
     assert len(np.unique(frames, axis=0)) == 3
     assert np.array_equal(frames[0, :64], frames[1, :64])  # the upper half has the other player's card
+
+
+def test_unit_types_have_different_shapes():
+    same = {f"unit_type_{name}": (0.5,) * 6 for name in ("radiuses", "health", "attack_ranges")}
+    core = make_core("SMAX-v0", 6, "cpu", seed=0, num_allies=6, num_enemies=6, unit_types=[*range(6)] * 2, **same)
+    core.reset()
+    core.world_state["pos"][:] = core.world_state["pos"][:1].clone()
+    core.world_state["kind"][:] = torch.arange(6)[:, None]
+    assert len(np.unique(core.render_frames(range(6), 128), axis=0)) == 6

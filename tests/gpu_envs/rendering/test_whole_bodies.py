@@ -74,3 +74,14 @@ def test_messages_cover_no_agent_and_no_other_message():
     gap = ((places[:, None, :, :2] - center[:, :, None]).abs() - size[:, :, None]).clamp(min=0.0).norm(dim=-1)
     assert (gap >= places[:, None, :, 2]).all()
     assert ((center[:, 0] - center[:, 1]).abs() >= size[:, 0] + size[:, 1]).any(-1).all()
+
+
+def test_units_of_a_battle_are_whole_and_the_camera_is_close():
+    core = make_core("SMAX-v0", 16, "cpu", seed=0, scenario="2s3z")
+    core.reset()
+    spread = torch.linspace(1.0, 16.0, 16)
+    core.world_state["pos"].uniform_(-1.0, 1.0).mul_(spread[:, None, None]).add_(16.0)
+    assert body_extents(core)[:, 4:].max() <= 0.0  # the first shapes are the wall
+    bounds = core.definition.draw(core, torch.arange(16)).bounds
+    assert bounds[0].tolist() == [11.0, 11.0, 21.0, 21.0]
+    assert (bounds[:, 2] - bounds[:, 0] <= 2.0 * spread + 5.0).logical_or(spread < 5.0).all()

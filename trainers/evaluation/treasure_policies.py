@@ -1,0 +1,100 @@
+"""Scripted policy of CollectTreasure-v0: collectors fetch treasures, deposits meet those that bring them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+from gpu_envs.utils.summaries import Summarized, Summary
+from trainers.base.agent_group import agent_rows_of
+from warp_kernels.mpe import particles
+
+__all__ = ["AHEAD", "TreasurePolicy"]
+
+AHEAD = 5
+"""Steps of the prediction, in which agents coast after one push."""
+_PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
+_ROOM = 1.5  # distance of collectors that is wide enough, in that at which they touch
+_WARY = 4.0  # distance to the goal that a collector gives for the same distance to another one
+
+
+class TreasurePolicy(Summarized):
+    """Fetch a treasure and bring it to its deposit, and keep away from others; has the interface of a `Policy`.
+
+    A collector goes to the nearest treasure among those to which no other free collector is nearer, or else to the
+    nearest one. A deposit goes to the nearest collector with a treasure for it, or else to the center of all.
+    """
+
+    def __init__(self, core: Core, member: str) -> None:
+        """Control a group or an agent of a core.
+
+        Args:
+            core: Core of CollectTreasure-v0, whose state the policy reads.
+            member: Name of a group or an agent.
+
+        Raises:
+            ConfigError: The core is another environment.
+        """
+        if core.id != "CollectTreasure-v0":
+            raise ConfigError(f"scripted policy of treasures: expected CollectTreasure-v0, got {core.id}")
+        self.core: Core = core
+        self.member = member
+        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
+        self._pushes = torch.tensor(_PUSHES, device=core.device)
+        self._continuous = core.action_buffer.dtype == torch.float32
+
+    def _summary(self) -> Summary:
+        script = "fetch treasures and meet those that do"
+        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
+    ) -> Tensor:
+        """Return actions (E, n[, 5]) for the current state of the core; the arguments of a `Policy` are unused."""
+        config, state, params = self.core.config, self.core.world_state, self.core.get_params()
+        collectors, count = config.num_collectors, self.core.num_agents
+        kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
+        glide = dt * (1.0 - kept**AHEAD) / (1.0 - kept)
+        place, accel = state["pos"][:, :count], params["accel"][:, None].repeat(1, count)
+        accel[:, collectors:] /= params["deposit_mass"][:, None]
+        coasting = place + glide * kept * state["vel"]  # (E, A, 2)
+        reach = coasting[:, :, None] + (glide * dt * accel)[..., None, None] * self._pushes  # (E, A, 5, 2)
+        cost = (reach - self._goals(place)[:, :, None]).norm(dim=-1)
+        gap = (reach[:, :collectors, :, None] - coasting[:, None, None, :collectors]).norm(dim=-1)  # (E, C, 5, C)
+        gap = gap + 1e3 * torch.eye(collectors, device=place.device)[:, None]  # a collector is not in its own way
+        wide = _ROOM * 2.0 * params["collector_size"][:, None, None, None]
+        cost[:, :collectors] += _WARY * (wide - gap).clamp(min=0.0).sum(-1)
+        choice = cost[:, self.rows].argmin(-1)
+        if self._continuous:
+            return torch.nn.functional.one_hot(choice, len(_PUSHES)).float()
+        return choice
+
+    def _goals(self, place: Tensor) -> Tensor:
+        """Return where agents at places (E, A, 2) want to go, (E, A, 2)."""
+        state, collectors = self.core.world_state, self.core.config.num_collectors
+        held, kind = state["holding"].long(), state["kind"]
+        own, deposits = place[:, :collectors], place[:, collectors:]
+        treasures = state["pos"][:, place.shape[1] :]
+        away = torch.cdist(own, treasures).masked_fill((kind == 0)[:, None], torch.inf)  # (E, C, T)
+        free = away.masked_fill((held > 0)[..., None], torch.inf)
+        taken = free.argmin(1)[:, None] != torch.arange(collectors, device=place.device)[:, None]
+        nearest = (away + 100.0 * taken).argmin(-1)  # those of others last
+        fetch = treasures.gather(1, nearest[..., None].expand(-1, -1, 2))
+        fetch = torch.where((kind > 0).any(1)[:, None, None], fetch, own)
+        bring = deposits.gather(1, (held - 1).clamp(min=0)[..., None].expand(-1, -1, 2))
+        mine = held[:, None] == 1 + torch.arange(deposits.shape[1], device=place.device)[:, None]  # (E, K, C)
+        coming = torch.cdist(deposits, own).masked_fill(~mine, torch.inf).argmin(-1)
+        meet = own.gather(1, coming[..., None].expand(-1, -1, 2))
+        meet = torch.where(mine.any(-1)[..., None], meet, own.mean(1, keepdim=True))
+        return torch.cat([torch.where((held > 0)[..., None], bring, fetch), meet], 1)
+
+    def initial_hidden_state(self, *shape: int) -> None:
+        """Return None: the policy is not recurrent."""
+        return
+
+    def seed(self, seed: int) -> None:
+        """Do nothing: the policy is deterministic."""
