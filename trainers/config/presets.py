@@ -210,7 +210,14 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_envs": 128,
         "total_steps": 1_000_000,
         "num_threads": 1,
-        "learner": dict(rollout_length=64, learning_rate=1e-3, learning_rate_final=0.0, gamma=0.99, entropy_coef=0.01),
+        "learner": dict(
+            rollout_length=64,
+            learning_rate=1.5e-3,
+            learning_rate_final=0.0,
+            gamma=0.99,
+            entropy_coef=0.003,
+            entropy_coef_final=0.0,
+        ),
     },
     # Learns Hanabi-Small, see docs/learning.md.
     ("Hanabi-v0", "cpu", "ppo"): {
