@@ -156,6 +156,7 @@ def evaluate_policies(
             record them, so that "auto" is "torch".
 
     Raises:
+        ConfigError: `engine` is "kernel" with `last_info`, or unknown.
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
     if last_info and engine == "kernel":
