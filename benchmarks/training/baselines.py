@@ -85,7 +85,8 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
         return f"OpenSpiel's returns, {len(result['returns'][0])} seeds: {seats}, by `python {result['command']}`."
     if name.startswith("jaxmarl_smax"):
         rates, task = ", ".join(f"{rate:.3f}" for rate in result["win_rates"]), result["task"]
-        about = f"{task['algorithm'].upper()} on {task['map']}, {len(result['win_rates'])} seeds"
+        count = len(result["win_rates"])
+        about = f"{task['algorithm'].upper()} on {task['map']}, {count} seed{'s' * (count != 1)}"
         return f"JaxMARL's win rates, {about}: {rates}, by `python {result['command']}`."
     returns = ", ".join(f"{value:.2f}" for value in result["returns"])
     return f"JaxMARL's returns per agent, {len(result['returns'])} seeds: {returns}, by `python {result['command']}`."

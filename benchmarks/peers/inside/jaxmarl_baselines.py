@@ -202,7 +202,7 @@ def main(task):
         curve.append([int(metrics["env_step"]), round(float(rate), 4)])
         print(f"{time.perf_counter() - begin:.0f} s", *curve[-1], file=sys.stderr, flush=True)
 
-    module = script(name, Path(sys.prefix) / "baselines", log)
+    module = script(name, Path(sys.prefix).with_name("jaxmarl_baselines"), log)
     names = {"ENV_NAME": "HeuristicEnemySMAX", "MAP_NAME": task["map"], "ENV_KWARGS": GAME}
     config = {**SETTINGS[name], **task.get("settings", {}), **names, "TOTAL_TIMESTEPS": task["steps"]}
     agents, train, evaluate = {"mappo": mappo, "qmix": qmix}[name](module, copy.deepcopy(config), task["episodes"])
