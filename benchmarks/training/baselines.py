@@ -14,9 +14,12 @@ __all__ = ["BASELINES", "PROGRAMS", "baseline_of", "bound_of", "describe", "file
 
 PROGRAMS: dict[str, tuple[str, str]] = {
     "jaxmarl": ("benchmarks.peers.inside.jaxmarl_learning", "out/peers/jaxmarl/bin/python"),
+    "jaxmarl_smax": ("benchmarks.peers.inside.jaxmarl_baselines", "out/peers/jaxmarl/bin/python"),
     "openspiel": ("benchmarks.peers.openspiel_dqn", sys.executable),
 }
 """Module and interpreter by the first word of a baseline's name."""
+SMAX_STEPS = 1_000_000
+"""Steps of trainings on SMAX, by both libraries; JaxMARL's MAPPO plays whole updates, 999,424."""
 BASELINES: dict[str, dict[str, Any]] = {
     "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
     "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
@@ -28,6 +31,16 @@ BASELINES: dict[str, dict[str, Any]] = {
             ("liars_dice", 100_000),
             ("dark_hex", 100_000),
         )
+    },
+    **{
+        f"jaxmarl_smax {name}-{area}": {
+            "algorithm": name,
+            "map": area,
+            "steps": SMAX_STEPS,
+            "seeds": seeds,
+            "episodes": 1024,
+        }
+        for name, area, seeds in (("mappo", "2s3z", 1), ("mappo", "5m_vs_6m", 1))
     },
 }
 """Argument of the program by name of the baseline."""
@@ -44,8 +57,10 @@ def baseline_of(bound: float | str | None) -> str | None:
 
 
 def bound_of(bound: str, results: Mapping[str, Any]) -> float:
-    """Return the value of a threshold: the mean over seeds, of all agents together or of the seat."""
+    """Return the value of a threshold: the mean over seeds of the return of all agents or the seat, or the win rate."""
     result = results[str(baseline_of(bound))]
+    if bound.startswith("jaxmarl_smax"):
+        return statistics.fmean(result["win_rates"])
     if bound.startswith("openspiel"):
         return statistics.fmean(result["returns"][int(bound.split()[2])])
     return statistics.fmean(result["returns"]) * result["agents"]
@@ -56,7 +71,7 @@ def run(name: str) -> dict[str, Any]:
     module, python = PROGRAMS[name.partition(" ")[0]]
     task = BASELINES[name]
     command = [str(provenance.ROOT / python), "-m", module, json.dumps(task)]
-    answer = subprocess.run(command, cwd=provenance.ROOT, check=True, capture_output=True, text=True).stdout
+    answer = subprocess.run(command, cwd=provenance.ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {**json.loads(answer.splitlines()[-1]), "command": shlex.join(command[1:]), "task": task}
 
 
@@ -68,6 +83,11 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
             for seat, values in enumerate(result["returns"])
         )
         return f"OpenSpiel's returns, {len(result['returns'][0])} seeds: {seats}, by `python {result['command']}`."
+    if name.startswith("jaxmarl_smax"):
+        rates, task = ", ".join(f"{rate:.3f}" for rate in result["win_rates"]), result["task"]
+        count = len(result["win_rates"])
+        about = f"{task['algorithm'].upper()} on {task['map']}, {count} seed{'s' * (count != 1)}"
+        return f"JaxMARL's win rates, {about}: {rates}, by `python {result['command']}`."
     returns = ", ".join(f"{value:.2f}" for value in result["returns"])
     return f"JaxMARL's returns per agent, {len(result['returns'])} seeds: {returns}, by `python {result['command']}`."
 

@@ -78,7 +78,9 @@ class Matches:
                 kind, _, argument = source.partition(" ")
                 found = SOURCES[kind](self, name, argument)
                 players |= {member: policy for member, policy in found.items() if policy is not None}
-            self._results[key] = measures(evaluate_policies(self.core, players, self.seed, greedy), self._single)
+            results = self.core.definition.results
+            outcome = evaluate_policies(self.core, players, self.seed, greedy, last_info=results)
+            self._results[key] = measures(outcome, self._single)
         return self._results[key]
 
 
@@ -137,12 +139,13 @@ def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str,
         agents: Agents of groups whose agents have different policies.
 
     Returns:
-        "GROUP" for the return of a group, "AGENT" for that of one of these agents, "survivors GROUP" [agents] and
-        "length" [steps].
+        "GROUP" for the return of a group, "AGENT" for that of one of these agents, "survivors GROUP" [agents],
+        "length" [steps], and "RESULT GROUP" for results that the environment declares, such as "won_battle ally".
     """
     survivors = {f"survivors {group}": each for group, each in outcome.survivors.items()}
+    results = {f"{name} {group}": each for name, by in outcome.last_info.items() for group, each in by.items()}
     single = {agent: outcome.agent_returns[agent] for agent in agents}
-    found = {**outcome.returns, **single, **survivors, "length": outcome.length}
+    found = {**outcome.returns, **single, **survivors, **results, "length": outcome.length}
     return {name: [each.mean, each.half] for name, each in found.items()}
 
 

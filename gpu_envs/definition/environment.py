@@ -166,6 +166,10 @@ class EnvDefinition:
     """Bounds of parameters that have no setting of their name: name -> (lowest, highest)."""
     info: dict[str, str] = field(default_factory=dict)
     """Additional entries of ``info``: name -> field of State, per agent (A, ...)."""
+    results: tuple[str, ...] = ()
+    """Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
+
+    Evaluations report them. A reset must keep those of the last step."""
     fixed_params: tuple[str, ...] = ()
     """Parameters that ``set_params`` refuses, because the clock or other settings depend on them."""
     reset_options: Callable[[dict[str, Any]], dict[str, float]] | None = None
@@ -179,7 +183,7 @@ class EnvDefinition:
     """Size S of the global state that the rules write; 0 joins the agents' observations."""
 
     def __post_init__(self) -> None:
-        """Check that every integer field has a range, and that initial values are within theirs."""
+        """Check that every integer field has a range, that initial values are within theirs, and names of results."""
         for name, dtype in array_fields(self.rules.state).items():
             place = f"{self.rules.key}: State.{name}"
             declared = self.state.get(name)
@@ -199,6 +203,8 @@ class EnvDefinition:
                 if not most.min <= declared.low <= declared.high <= most.max and 0 not in declared.shape:
                     wanted = f"lowest <= highest in [{most.min}, {most.max}]"
                     raise ConfigError(f"{place}: expected {wanted}, got {declared.low} to {declared.high}")
+        if missing := [name for name in self.results if name not in self.info]:
+            raise ConfigError(f"{self.rules.key}: results: expected names of info, got {missing[0]!r}")
         for name, values in self.initial.items():
             low, high = self.ranges.get(name, (None, None))
             if low is not None and high is not None and values.size and (values.min() < low or values.max() > high):

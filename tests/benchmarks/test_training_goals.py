@@ -8,9 +8,11 @@ from benchmarks.training import goals, tag_cross_play, tag_cross_play_section
 from benchmarks.training.goals import RANDOM, TRAINED, Matches, evaluate_goals
 from benchmarks.training.tasks.training_task import Goal
 from trainers.config.presets import preset
+from trainers.evaluation.policy_evaluation import Estimate, EvaluationResult
 from trainers.runner.trainer import Trainer
 
 EPISODES = 32
+ONE, HALF = Estimate(1.0, 0.0), Estimate(0.5, 0.25)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,12 @@ def test_reference_names_the_matchup_of_the_bound():
     )
     assert Goal("length", 3.0, ("runner",)).reference is None
     assert Goal("return agent", "jaxmarl").reference is None
+    assert Goal("won_battle ally", "jaxmarl_smax mappo-2s3z").reference is None
+
+
+def test_result_of_an_episode_is_a_measure():
+    outcome = EvaluationResult(4, ONE, {"a": ONE}, {"a_0": ONE}, {"a": ONE}, {"a": False}, {"won": {"a": HALF}})
+    assert goals.measures(outcome)["won a"] == [0.5, 0.25]
 
 
 def test_goals_are_evaluated_with_the_policies_that_they_name(run):

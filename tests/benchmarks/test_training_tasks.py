@@ -38,6 +38,8 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
         (Goal("return agent", "jaxmarl"), [run([-7.0, 2.1])], False),
         (Goal("return agent", "openspiel liars_dice 1"), [run([0.75, 0.25])], True),  # 0.5 in its seat
         (Goal("return agent", "openspiel liars_dice 1"), [run([0.75, 0.375])], False),
+        (Goal("won_battle ally", "jaxmarl_smax mappo-2s3z"), [run([0.75, 0.25])], True),  # half of the battles
+        (Goal("won_battle ally", "jaxmarl_smax mappo-2s3z"), [run([0.75, 0.375])], False),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9)], True),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9, exit=1)], False),
         (Goal("return agent", "random", below=True), [run([0.2, 0.3])], True),  # below the lower end
@@ -48,6 +50,7 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
 def test_verdict_uses_the_worst_seed(goal, runs, met):
     baselines = {
         "jaxmarl": {"returns": [-2.0, -4.0], "agents": 3},
+        "jaxmarl_smax mappo-2s3z": {"win_rates": [0.25, 0.75], "returns": [1.0, 1.5], "agents": 5},
         "openspiel liars_dice": {"returns": [[1.0, 1.0], [0.25, 0.75]]},
     }
     assert train_tasks.verdict(goal, 0, runs, baselines)["met"] is met

@@ -21,7 +21,10 @@ class ToyCore:
 
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
-        self.definition, self.action_mask = SimpleNamespace(max_episode_steps=limit, global_state_size=0), None
+        self.definition, self.action_mask = (
+            SimpleNamespace(max_episode_steps=limit, global_state_size=0, results=()),
+            None,
+        )
         self.to_move = None
         self.groups, self.num_envs, self.device = groups, num_envs, torch.device("cpu")
         self.num_agents = sum(len(rows) for rows in groups.values())

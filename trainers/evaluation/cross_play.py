@@ -38,7 +38,8 @@ def cross_play(
         seed: Random seed, equal for all matchups, so that they start from the same states.
         greedy: Take the most probable actions instead of samples.
         progress: Called with the number of episodes played so far.
-        engine: Engine of every matchup, see `evaluate_policies`.
+        engine: Engine of every matchup, see `evaluate_policies`; "kernel" leaves out the results that the environment
+            declares (`EnvDefinition.results`).
 
     Returns:
         One pair per matchup: "random", "trained" or "other" by policy name, and the result.
@@ -46,6 +47,7 @@ def cross_play(
     results = []
     pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
     kernels = KernelPlayers(core, [pools["trained"], pools["other"]])
+    last_info = () if engine == "kernel" else core.definition.results
     for matchup in matchups(list(sides), against is not None):
         players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
         before = len(results) * core.num_envs
@@ -55,7 +57,9 @@ def cross_play(
             if progress is not None:
                 progress(before + episodes, text)
 
-        result = evaluate_policies(core, players, seed, greedy, finished_so_far=report, engine=engine, kernels=kernels)
+        result = evaluate_policies(
+            core, players, seed, greedy, finished_so_far=report, engine=engine, kernels=kernels, last_info=last_info
+        )
         results.append((matchup, result))
     return results
 
@@ -81,10 +85,13 @@ def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int
     """
     names, groups = list(results[0][0]), list(results[0][1].returns)
     leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
+    reported = [(group, name) for name, by_group in results[0][1].last_info.items() for group in by_group]
     head = [*names, *(f"{group} return" for group in groups), "episode length", *(f"{g} survivors" for g in leaving)]
+    head += [f"{group} {name}" for group, name in reported]
     lines = [head]
     for matchup, outcome in results:
         cells = [*outcome.returns.values(), outcome.length, *(outcome.survivors[group] for group in leaving)]
+        cells += [outcome.last_info[name][group] for group, name in reported]
         lines.append([*(matchup[name] for name in names), *map(str, cells)])
     return "\n".join(
         [*all_rows(lines, width), f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"]

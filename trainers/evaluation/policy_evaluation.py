@@ -1,4 +1,4 @@
-"""Evaluate policies: returns, episode lengths and survivors, with 95 % confidence intervals.
+"""Evaluate policies: returns, episode lengths, survivors and last infos, with 95 % confidence intervals.
 
 In zero-sum games the training return of self-play stays nearly constant, so policies are evaluated against fixed
 opponents. Every environment plays exactly one episode, so that short episodes are not over-represented.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.seeding import SEEDS
@@ -69,6 +69,8 @@ class EvaluationResult:
     """Number of agents that were not terminated, by group; meaningful if agents can leave early, see `leaves`."""
     leaves: dict[str, bool]
     """Whether an agent left before the end of the episode, by group."""
+    last_info: dict[str, dict[str, Estimate]] = field(default_factory=dict)
+    """Entries of ``info`` in the last step of an episode, mean over the agents of a group, by entry and group."""
 
 
 def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
@@ -135,6 +137,7 @@ def evaluate_policies(
     finished_so_far: Callable[[int], None] | None = None,
     engine: str = "auto",
     kernels: KernelPlayers | None = None,
+    last_info: Sequence[str] = (),
 ) -> EvaluationResult:
     """Play one episode in every environment.
 
@@ -149,17 +152,25 @@ def evaluate_policies(
         engine: "kernel" plays inside the kernels if they support all policies and no episodes are recorded, "torch"
             never, and "auto" if so many episodes are worth the compilation.
         kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
+        last_info: Entries of ``info`` with a number per agent, (E, A), for `EvaluationResult.last_info`. Kernels do not
+            record them, so that "auto" is "torch".
 
     Raises:
+        ConfigError: `engine` is "kernel" with `last_info`, or unknown.
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
+    if last_info and engine == "kernel":
+        raise ConfigError("engine: expected 'auto' or 'torch', which record entries of info, got 'kernel'")
     kernels = kernels or KernelPlayers(core)
-    if kernels.chosen(players, engine):
+    ends: dict[str, Tensor] = {}
+    if not last_info and kernels.chosen(players, engine):
         found = kernels.play(players, seed, greedy, max_steps, finished_so_far)
         length = found.episode_length.amax(1)
         total, died, left = found.episode_return, found.terminated, found.episode_length < length.unsqueeze(1)
     else:
-        total, length, died, left = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far)
+        total, length, died, left, ends = _play_in_steps(
+            core, players, seed, greedy, max_steps, finished_so_far, last_info
+        )
     agents = {group: make_agent_group(core, [group]) for group in core.groups}
     return EvaluationResult(
         episodes=core.num_envs,
@@ -168,6 +179,10 @@ def evaluate_policies(
         agent_returns={agent: estimate(total[:, row]) for row, agent in enumerate(core.possible_agents)},
         survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
         leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
+        last_info={
+            name: {group: estimate(values[:, agents[group].rows].mean(1)) for group in core.groups}
+            for name, values in ends.items()
+        },
     )
 
 
@@ -178,11 +193,13 @@ def _play_in_steps(
     greedy: bool,
     max_steps: int,
     finished_so_far: Callable[[int], None] | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    last_info: Sequence[str],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
     """Play one episode in every environment with policies that act between steps, see `evaluate_policies`.
 
     Returns:
-        Returns (E, A), lengths (E,), whether an agent was terminated, and whether it left before the end (E, A) bool.
+        Returns (E, A), lengths (E,), whether an agent was terminated, and whether it left before the end (E, A) bool,
+        and the entries of info in each agent's last step (E, A) by name.
     """
     obs, info = core.reset(seed=seed)
     shape = (core.num_envs, core.num_agents)
@@ -190,6 +207,7 @@ def _play_in_steps(
     length = torch.zeros(core.num_envs, device=core.device)
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
     died, left = torch.zeros_like(finished), torch.zeros_like(finished)
+    ends = {name: torch.zeros_like(total) for name in last_info}
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
     runner = PolicyRunner(core, players)
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
@@ -203,6 +221,8 @@ def _play_in_steps(
         length += unfinished
         finished |= done
         died |= terminated & counted
+        for name, values in ends.items():
+            values.copy_(torch.where(done, info[name], values))
         unfinished = unfinished & ~finished.all(1)
         left |= done & unfinished.unsqueeze(1)
         if step % every == 0:
@@ -216,7 +236,7 @@ def _play_in_steps(
         raise GpuEnvsError(
             f"{core.id}: {count} episodes lasted over {max_steps} steps; cut them with max_episode_steps"
         )
-    return total, length, died, left
+    return total, length, died, left, ends
 
 
 Team = tuple[list[str], dict[str, list[str]]]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from benchmarks.training.tasks.smax_tasks import SMAX_TASKS
 from benchmarks.training.tasks.training_task import NO_TABLE, Goal, TrainingTask
 
 _FORAGE = "LevelBasedForaging-v0 --env-arg force_coop=True"
@@ -44,10 +45,6 @@ _OPTIMUM = (
     "rates and best responses 0.88. Workers learn alone first while the limit of random taxes rises, then planner and "
     "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
     "that learned with it. The latter exceed 1 where they work more than is best for them"
-)
-_BATTLE = (
-    "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
-    "Every return over 5 has won battles in it"
 )
 _RIDDLE = (
     "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after 1.2 "
@@ -93,14 +90,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         _COOKED,
         judged_with=(("reward_shaping_factor", 0.0),),
     ),
-    TrainingTask(
-        "smax-mappo",
-        f"SMAX-v0 --env-arg scenario=2s3z --algorithm mappo {NO_TABLE}",
-        (Goal("return ally", 9.0, greedy=False), Goal("return ally", "random", greedy=False)),
-        "chosen",
-        _BATTLE,
-        seeds=1,
-    ),
+    *SMAX_TASKS,
     TrainingTask(
         "hanabi-ippo",
         f"{_HANABI} --algorithm ippo {NO_TABLE}",

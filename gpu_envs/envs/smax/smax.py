@@ -219,6 +219,7 @@ def build(config: Config) -> EnvDefinition:
         observation_spaces=dict.fromkeys(agents, seen),
         action_spaces={agent: done[side] for side, names in sides.items() for agent in names},
         info={"won_battle": "won", "unit_alive": "lives"},
+        results=("won_battle",),
         global_state_size=observations.state_width(units, types),
         max_episode_steps=config.max_steps + 1,
         time_limit_terminates=config.time_limit == "termination",

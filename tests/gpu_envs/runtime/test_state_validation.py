@@ -296,6 +296,11 @@ def test_integer_field_without_a_range_raises(monkeypatch):
         replace(sound, state={"cell": index((3,), 5)}, initial={"cell": torch.tensor([0, 1, 9]).numpy()})
 
 
+def test_result_that_is_no_entry_of_info_raises():
+    with pytest.raises(errors.ConfigError, match=r"results: expected names of info, got 'won'"):
+        replace(toy.build(toy.Config()), results=("won",))
+
+
 def test_check_env_names_a_state_that_leaves_its_range(monkeypatch):
     toy.announce(monkeypatch)
 

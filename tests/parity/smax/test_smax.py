@@ -75,6 +75,18 @@ def test_last_death_ends_the_battle(self_play_reward, wanted):
     assert info["won_battle"][0].tolist() == [1, 1, 0, 0]
 
 
+def test_winner_is_known_when_the_world_resets_in_the_same_step():
+    core = make_core("SMAX-v0", 2, "cpu", seed=0, autoreset="same_step", **DUEL)
+    core.reset()
+    core.world_state["health"][0, 2:] = 0.0  # the enemies of world 0
+    stop = torch.full((2, 4), STOP)
+    terminated, info = core.step(stop)[2::2]
+    assert terminated.all(1).tolist() == [True, False]
+    assert core.elapsed_steps.tolist() == [0, 1]
+    assert info["won_battle"].tolist() == [[1, 1, 0, 0], [0] * 4]
+    assert not core.step(stop)[4]["won_battle"].any()
+
+
 def test_battle_in_which_all_die_has_no_winner():
     core = duel(((4.0, 4.0), (4.0, 8.0), (8.0, 4.0), (28.0, 8.0)), use_self_play_reward=True)
     core.world_state["health"][0] = torch.tensor([9.0, 0.0, 9.0, 0.0])

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from toy_core import Corridor, Identity
 
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.runtime.factory import make_core
 from trainers.base.agent_group import make_agent_group
 from trainers.config.train_config import TrainConfig
@@ -64,6 +64,34 @@ def test_survivors_are_those_that_no_rule_ended():
     both = evaluate_policies(Uneven(5), {"walker": Fixed(1)}, seed=0)
     assert both.survivors["walker"].mean == 0.0
     assert not both.leaves["walker"]  # they arrive together, with the end of the world
+
+
+class Scored(Uneven):
+    """Its info counts the steps of an agent before this one, twice for walker 1."""
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
+        self.definition.results = ("steps_before",)
+
+    def step(self, action):
+        age = self.worlds["age"].clone()
+        *outcome, info = super().step(action)
+        return *outcome, {**info, "steps_before": age * torch.tensor([1, 2])}
+
+
+def test_entries_of_info_are_those_of_the_last_step():
+    players = {"walker": Fixed(1)}
+    outcome = evaluate_policies(Scored(25), players, seed=0, last_info=("steps_before",))
+    # lengths 1 to 5: 0 to 4 steps before the last one, for walker 1 twice the number
+    assert outcome.last_info["steps_before"]["walker"].mean == 3.0
+    assert evaluate_policies(Scored(25), players, seed=0).last_info == {}
+    with pytest.raises(ConfigError, match="engine: expected 'auto' or 'torch'"):
+        evaluate_policies(Scored(25), players, seed=0, last_info=("steps_before",), engine="kernel")
+    results = cross_play(Scored(25), {"all": ["walker"]}, {"all": Fixed(1)}, None, seed=0)
+    assert results[1][1].last_info == outcome.last_info
+    lines = table(results).splitlines()
+    assert lines[0].endswith("walker steps_before")
+    assert lines[-2].split()[-3:] == str(outcome.last_info["steps_before"]["walker"]).split()
 
 
 def test_random_players_and_seeds():
