@@ -45,6 +45,8 @@ _OPTIMUM = (
     "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
     "that learned with it. The latter exceed 1 where they work more than is best for them"
 )
+_WORLD = "GatherTradeBuild-v0 --env-arg energy_warmup_method=auto --env-arg energy_warmup_constant=10000"
+_WORKERS = "the four agents together, of whom each gets its utility at the full energy cost"
 _BATTLE = (
     "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
     "Every return over 5 has won battles in it"
@@ -129,6 +131,24 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "chosen",
         _OPTIMUM,
         seeds=5,
+    ),
+    *(
+        TrainingTask(
+            f"gather-trade-build-{name}",
+            f"{_WORLD} --env-arg {taxes} {NO_TABLE}",
+            (Goal("return agent", "random", greedy=False),),
+            "chosen",
+            _WORKERS,
+            seeds=1,
+            episodes=128,
+            zoo=False,
+            variant=variant,
+            judged_with=(("energy_warmup_constant", 0.0),),
+        )
+        for name, taxes, variant in (
+            ("free-market", "disable_taxes=True", "in the free market"),
+            ("us-federal", "tax_model=us-federal-single-filer-2018-scaled", "with the federal taxes of 2018"),
+        )
     ),
     *(
         TrainingTask(
