@@ -135,6 +135,7 @@ def evaluate_policies(
     finished_so_far: Callable[[int], None] | None = None,
     engine: str = "auto",
     kernels: KernelPlayers | None = None,
+    after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None = None,
 ) -> EvaluationResult:
     """Play one episode in every environment.
 
@@ -149,17 +150,19 @@ def evaluate_policies(
         engine: "kernel" plays inside the kernels if they support all policies and no episodes are recorded, "torch"
             never, and "auto" if so many episodes are worth the compilation.
         kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
+        after_step: Called after every step with the environments whose episode went on until it, (E,) bool, and the
+            `info` of the step; the policies then act between steps.
 
     Raises:
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
     kernels = kernels or KernelPlayers(core)
-    if kernels.chosen(players, engine):
+    if after_step is None and kernels.chosen(players, engine):
         found = kernels.play(players, seed, greedy, max_steps, finished_so_far)
         length = found.episode_length.amax(1)
         total, died, left = found.episode_return, found.terminated, found.episode_length < length.unsqueeze(1)
     else:
-        total, length, died, left = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far)
+        total, length, died, left = _play_in_steps(core, players, seed, greedy, max_steps, finished_so_far, after_step)
     agents = {group: make_agent_group(core, [group]) for group in core.groups}
     return EvaluationResult(
         episodes=core.num_envs,
@@ -178,6 +181,7 @@ def _play_in_steps(
     greedy: bool,
     max_steps: int,
     finished_so_far: Callable[[int], None] | None,
+    after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Play one episode in every environment with policies that act between steps, see `evaluate_policies`.
 
@@ -197,6 +201,8 @@ def _play_in_steps(
     every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
         obs, reward, terminated, truncated, info = core.step(runner.act(obs, info, greedy))
+        if after_step is not None:
+            after_step(unfinished, info)
         counted = info["valid"] & unfinished.unsqueeze(1)
         done = (terminated | truncated) & counted
         total += reward.masked_fill(~counted, 0.0)

@@ -136,7 +136,16 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         TrainingTask(
             f"gather-trade-build-{name}",
             f"{_WORLD} --env-arg {taxes} {NO_TABLE}",
-            (Goal("return agent", "random", greedy=False),),
+            (
+                Goal("productivity", "random", greedy=False),
+                Goal("equality", greedy=False),
+                Goal("equality x productivity", "random", greedy=False),
+                Goal("correlation of skill and houses", "random", greedy=False),
+                Goal("correlation of skill and trade", "random", greedy=False, below=True),
+                Goal("houses of the most skilled", "random", greedy=False),
+                Goal("houses of the least skilled", greedy=False),
+                Goal("return agent", "random", greedy=False),
+            ),
             "chosen",
             _WORKERS,
             seeds=1,

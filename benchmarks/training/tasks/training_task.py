@@ -15,7 +15,8 @@ class Goal:
     """"return GROUP": mean over episodes of the sum over the group's agents.
 
     "return AGENT": that of one agent of a group whose agents have different policies. "survivors GROUP": agents that
-    are still in the game at the end. "length": steps of an episode. "seconds": from start to exit.
+    are still in the game at the end. "length": steps of an episode. "seconds": from start to exit. Others belong to
+    an environment, see `benchmarks.training.goals.MEASURES`.
     """
     bound: float | str | None = None
     """The end of the 95 % interval that counts must reach it; None: only recorded.
