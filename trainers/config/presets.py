@@ -214,10 +214,10 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "learner": dict(
             rollout_length=50,
             hidden_sizes=(64, 64),
-            learning_rate=1e-3,
-            learning_rate_final=1e-4,
+            learning_rate=3e-4,
+            learning_rate_final=5e-5,
             gamma=0.998,
-            entropy_coef=0.02,
+            entropy_coef=0.025,
             entropy_coef_final=0.005,
             reward_scale=0.1,
             num_epochs=2,
