@@ -45,7 +45,7 @@ _OPTIMUM = (
     "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
     "that learned with it. The latter exceed 1 where they work more than is best for them"
 )
-_WORLD = "GatherTradeBuild-v0 --env-arg energy_warmup_method=auto --env-arg energy_warmup_constant=10000"
+_EFFORT = "--anneal energy_cost=[0,0.21,600000]"
 _WORKERS = "the four agents together, of whom each gets its utility at the full energy cost"
 _BATTLE = (
     "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
@@ -135,7 +135,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     *(
         TrainingTask(
             f"gather-trade-build-{name}",
-            f"{_WORLD} --env-arg {taxes} {NO_TABLE}",
+            f"GatherTradeBuild-v0 --env-arg {taxes} {_EFFORT} {NO_TABLE}",
             (
                 Goal("productivity", "random", greedy=False),
                 Goal("equality", greedy=False),
@@ -152,7 +152,6 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             episodes=128,
             zoo=False,
             variant=variant,
-            judged_with=(("energy_warmup_constant", 0.0),),
         )
         for name, taxes, variant in (
             ("free-market", "disable_taxes=True", "in the free market"),
