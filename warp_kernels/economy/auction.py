@@ -8,7 +8,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.economy.economy_types import Params, Sizes, State
+from warp_kernels.economy.economy_types import PRICE_POINTS, Params, Sizes, State
+from warp_kernels.episode import IO
 
 __all__ = ["auction"]
 
@@ -142,8 +143,10 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
                 index += 1
 
     @wp.func
-    def trade(params: Params, state: wp.ref[State], env: int, now: int):
+    def trade(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, now: int):
         """Match the orders, remove old ones, and update the mean prices of past trades."""
+        part = int(float(PRICE_POINTS) * float(now - 1) / float(wp.max(io.max_steps, 1)))
+        part = wp.clamp(part, 0, PRICE_POINTS - 1)
         resource = int(0)
         while resource < 2:
             if state.num_orders[env, 2 * resource] > 0 and state.num_orders[env, 2 * resource + 1] > 0:
@@ -159,6 +162,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
                 worth += wp.float64(price) * trades
                 price += 1
             state.market_rate[env, resource] = float(worth / wp.max(total, wp.float64(0.001)))
+            state.price_curve[env, resource * PRICE_POINTS + part] = state.market_rate[env, resource]
             resource += 1
 
     @wp.func(inline=True)

@@ -75,7 +75,7 @@ def rules(sizes: Sizes) -> Rules:
             start_counts(state, env)
         fade(state, env)
         act(params, state, io, env, now)
-        trade(params, state, env, now)
+        trade(params, state, io, env, now)
         move(params, state, io, env, rng)
         tax(params, state, io, env, rng)
         grow(params, state, env, rng)

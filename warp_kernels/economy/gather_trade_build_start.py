@@ -5,7 +5,16 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.economy_types import LOGNORMAL, NO_SKILL, VISITOR, Params, Sizes, State, decimal
+from warp_kernels.economy.economy_types import (
+    LOGNORMAL,
+    NO_SKILL,
+    PRICE_POINTS,
+    VISITOR,
+    Params,
+    Sizes,
+    State,
+    decimal,
+)
 
 __all__ = ["start"]
 
@@ -151,6 +160,10 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             book += 1
         state.market_rate[env, 0] = 0.0
         state.market_rate[env, 1] = 0.0
+        index = int(0)
+        while index < 2 * PRICE_POINTS:
+            state.price_curve[env, index] = 0.0
+            index += 1
         coin = decimal(params.starting_agent_coin)
         zero = wp.float64(0.0)
         agent = int(0)
