@@ -46,7 +46,14 @@ _OPTIMUM = (
     "that learned with it. The latter exceed 1 where they work more than is best for them"
 )
 _EFFORT = "--anneal energy_cost=[0,0.21,600000]"
-_WORKERS = "the four agents together, of whom each gets its utility at the full energy cost"
+_WORKERS = (
+    "trained workers must differ from random play. Productivity is the coin of all agents at the end, equality is 1 "
+    "minus the normalized Gini index [%]. The coin of a house depends on the building skill, so that the skilled "
+    "agents should build and the others sell them wood and stone, as Zheng et al. 2022 show. The correlations are "
+    "those of the four agents of a world: of skill and houses built, and of skill and coin from trade, sales minus "
+    "purchases. Workers learn while the energy cost rises for 600,000 steps, and are judged at the full cost; with the "
+    "full cost from the start they learn not to work"
+)
 _BATTLE = (
     "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
     "Every return over 5 has won battles in it"
