@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.training.economy_measures import EconomyMeasures
+from benchmarks.training.tasks.economy_measures import EconomyMeasures
 from benchmarks.training.tasks.training_task import Goal
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
