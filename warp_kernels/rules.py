@@ -76,4 +76,9 @@ class Rules:
     shared_stake: bool = False  # all players lose the stake, where they play together; otherwise the others share it
     num_choices: int = 0  # size of every discrete component, where all are equal; loops over choices then unroll
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
+    by_reference: bool = False  # functions take State and IO as wp.ref[...]; copies of large ones compile for long
     order: str = ""  # order of siblings in phased kernels, set by framework.thread_orders for checks; "" for production
+
+    def argument(self, struct: Any) -> Any:
+        """Return the type of an argument of the functions: State or IO itself, or a reference to it."""
+        return wp.ref[struct] if self.by_reference else struct

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.training.tasks.economy_measures import EconomyMeasures
 from benchmarks.training.tasks.training_task import Goal
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
-from trainers.evaluation.policy_evaluation import EvaluationResult, evaluate_policies
+from trainers.evaluation.policy_evaluation import EvaluationResult, estimate, evaluate_policies
 from trainers.evaluation.scripted_policies import SCRIPTED, DeafListener, has_script, scripted_policy
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.storage import checkpoint, model_zoo
 from trainers.storage.checkpoint import Checkpoint
 
 __all__ = [
+    "MEASURES",
     "RANDOM",
     "SOURCES",
     "TRAINED",
@@ -68,7 +70,7 @@ class Matches:
             greedy: True for the most probable actions instead of samples.
 
         Returns:
-            Mean and half-width of the 95 % interval by measure, see `measures`.
+            Mean and half-width of the 95 % interval by measure, see `measures` and `MEASURES`.
         """
         key = (tuple(sorted(sources.items())), greedy)
         if key not in self._results:
@@ -78,9 +80,13 @@ class Matches:
                 kind, _, argument = source.partition(" ")
                 found = SOURCES[kind](self, name, argument)
                 players |= {member: policy for member, policy in found.items() if policy is not None}
+            own = MEASURES[self.core.id](self.core) if self.core.id in MEASURES else None
             results = self.core.definition.results
-            outcome = evaluate_policies(self.core, players, self.seed, greedy, last_info=results)
+            outcome = evaluate_policies(self.core, players, self.seed, greedy, last_info=results, after_step=own)
             self._results[key] = measures(outcome, self._single)
+            if own is not None:
+                means = {name: estimate(samples) for name, samples in own.results().items()}
+                self._results[key] |= {name: [each.mean, each.half] for name, each in means.items()}
         return self._results[key]
 
 
@@ -124,6 +130,10 @@ SOURCES: dict[str, Source] = {
     "zoo": _zoo,
 }
 """Sources of policies in goals by the first word of their names; the other words are the argument."""
+
+
+MEASURES: dict[str, Callable[[Core], EconomyMeasures]] = {"GatherTradeBuild-v0": EconomyMeasures}
+"""Further measures of episodes by id of the environment."""
 
 
 def checkpoints_of(run: Path) -> list[tuple[int, Checkpoint]]:

@@ -125,11 +125,12 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     seeds = ", ".join(str(run["seed"]) for run in runs)
     seconds = ", ".join(f"{run['wall']:.1f}" for run in runs)
     digits = _digits(result["goals"])
-    chance = ", ".join(
+    measured = [
         f"{name} {mean:.{digits}f} ± {half:.{digits}f}"
         for name, (mean, half) in runs[0]["others"]["random"].items()
         if name in runs[0]["curve"] or any(name == goal.of for goal in task.goals)
-    )
+    ]
+    chance = ". Further: ".join(", ".join(measured[at : at + 4]) for at in range(0, max(len(measured), 1), 4))
     cores = f"{machine['cores']} core{'s' * (machine['cores'] != 1)}"
     greedy = "Most probable" if all(goal.greedy for goal in task.goals) else "Sampled"
     lines = [

@@ -4,9 +4,11 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
 
 from gpu_envs.cli import main
 from league.storage.run_store import RunStore
+from trainers.storage import checkpoint
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -59,3 +61,19 @@ def test_alphastar_league_of_the_configuration_file_reaches_the_return_of_rllib(
     last = alphastar(tmp_path / "run", "--iterations", "5", "--episodes-per-matchup", "8")[-1]
     assert last["return"].keys() == {"main_p0_0", "main_p1_0"}
     assert min(last["return"].values()) > 300
+
+
+@pytest.mark.slow
+def test_two_level_training_of_the_configuration_file_runs(tmp_path):
+    """A short run of both phases: the planner's network changes in the second one only."""
+    run = tmp_path / "run"
+    few = ["--num-envs", "2", "--learner.rollout-length", "20", "--learner.num-minibatches", "1"]
+    clocks = ["--decide-every", "planner=5", "--learn-after", "planner=80", "--total-steps", "160"]
+    kept = ["--checkpoint-interval", "1", "--keep-last-checkpoints", "4", "--no-video", "--run-dir", str(run)]
+    config = ["--config", str(EXAMPLES / "gather_trade_build_planner.yaml"), "--device", "cpu", "--env-arg", "period=5"]
+    assert main(["train", *config, *few, *clocks, *kept]) == 0
+    saved = [checkpoint.load(run / "checkpoints" / f"{iteration:09d}") for iteration in (1, 2, 4)]
+    for name, still in (("agent", False), ("planner", True)):
+        first, second, last = (next(iter(each.policy(name).actor.parameters())) for each in saved)
+        assert torch.equal(first, second) == still, name
+        assert not torch.equal(second, last), name

@@ -208,6 +208,25 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             num_minibatches=2,
         ),
     },
+    # Workers whose energy cost is annealed, without which they learn not to work, see docs/learning.md. With a higher
+    # learning rate one of two seeds unlearned to build.
+    ("GatherTradeBuild-v0", "cpu", "ppo"): {
+        "num_envs": 32,
+        "total_steps": 1_000_000,
+        "num_threads": 1,
+        "learner": dict(
+            rollout_length=50,
+            hidden_sizes=(64, 64),
+            learning_rate=3e-4,
+            learning_rate_final=1e-4,
+            gamma=0.998,
+            entropy_coef=0.025,
+            entropy_coef_final=0.005,
+            reward_scale=0.1,
+            num_epochs=2,
+            num_minibatches=4,
+        ),
+    },
     # MAPPO wins nearly all battles of 2s3z within minutes, see docs/learning.md. Entropy costs victories at the end.
     ("SMAX-v0", "cpu", "ppo"): {
         "num_envs": 128,

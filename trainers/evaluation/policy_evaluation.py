@@ -138,6 +138,7 @@ def evaluate_policies(
     engine: str = "auto",
     kernels: KernelPlayers | None = None,
     last_info: Sequence[str] = (),
+    after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None = None,
 ) -> EvaluationResult:
     """Play one episode in every environment.
 
@@ -154,6 +155,8 @@ def evaluate_policies(
         kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
         last_info: Entries of ``info`` with a number per agent, (E, A), for `EvaluationResult.last_info`. Kernels do not
             record them, so that "auto" is "torch".
+        after_step: Called after every step with the environments whose episode went on until it, (E,) bool, and the
+            `info` of the step; the policies then act between steps.
 
     Raises:
         ConfigError: `engine` is "kernel" with `last_info`, or unknown.
@@ -163,13 +166,13 @@ def evaluate_policies(
         raise ConfigError("engine: expected 'auto' or 'torch', which record entries of info, got 'kernel'")
     kernels = kernels or KernelPlayers(core)
     ends: dict[str, Tensor] = {}
-    if not last_info and kernels.chosen(players, engine):
+    if not last_info and after_step is None and kernels.chosen(players, engine):
         found = kernels.play(players, seed, greedy, max_steps, finished_so_far)
         length = found.episode_length.amax(1)
         total, died, left = found.episode_return, found.terminated, found.episode_length < length.unsqueeze(1)
     else:
         total, length, died, left, ends = _play_in_steps(
-            core, players, seed, greedy, max_steps, finished_so_far, last_info
+            core, players, seed, greedy, max_steps, finished_so_far, last_info, after_step
         )
     agents = {group: make_agent_group(core, [group]) for group in core.groups}
     return EvaluationResult(
@@ -194,6 +197,7 @@ def _play_in_steps(
     max_steps: int,
     finished_so_far: Callable[[int], None] | None,
     last_info: Sequence[str],
+    after_step: Callable[[Tensor, Mapping[str, Tensor]], None] | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
     """Play one episode in every environment with policies that act between steps, see `evaluate_policies`.
 
@@ -215,6 +219,8 @@ def _play_in_steps(
     every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
         obs, reward, terminated, truncated, info = core.step(runner.act(obs, info, greedy))
+        if after_step is not None:
+            after_step(unfinished, info)
         counted = info["valid"] & unfinished.unsqueeze(1)
         done = (terminated | truncated) & counted
         total += reward.masked_fill(~counted, 0.0)

@@ -171,7 +171,7 @@ def sample_of(rules: Rules) -> Phase:
 
 def one_world(rules: Rules, play: tuple[Phase, ...], start: tuple[Phase, ...]) -> Any:
     """Build the function that runs all phases of a world in order; start phases run only where an episode starts."""
-    Params, State = rules.params, rules.state
+    Params, State, IO = rules.params, rules.argument(rules.state), rules.argument(episode.IO)
     steps, starts = _chain(rules, play, unroll=True), _chain(rules, start, unroll=False)
 
     @wp.func(inline=True)
@@ -190,7 +190,8 @@ def _chain(rules: Rules, phases: tuple[Phase, ...], unroll: bool) -> Any:
     With many agents every phase is a separate function, because small functions compile in half the time. Phases that
     run rarely are not unrolled, which shortens compilation.
     """
-    Params, State, num_agents = rules.params, rules.state, rules.num_agents
+    Params, State, IO = rules.params, rules.argument(rules.state), rules.argument(episode.IO)
+    num_agents = rules.num_agents
     together = num_agents <= MANY_AGENTS
 
     def over_all(phase: Phase) -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import episode
-from warp_kernels.episode import IO
 from warp_kernels.framework.copying import copy_numbers
 from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
@@ -34,7 +33,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
             :func:`~warp_kernels.framework.schedules.build_play`.
         in_slots: Observe by a thread per agent and slot, where rules have ``observe_slot`` and no action masks.
     """
-    Params, State = rules.params, rules.state
+    Params, State, IO = rules.params, rules.argument(rules.state), rules.argument(episode.IO)
     slots, look_at_slot = rules.observe_slots, rules.observe_slot
     in_slots = in_slots and look_at_slot is not None and not rules.masked
     if rules.continuous:
@@ -280,6 +279,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
 
 def _when_active(rules: Rules, phase: Phase, allow_illegal: bool) -> Phase:
     """Restrict a phase of the environment to active worlds, so that rules need not know autoreset modes."""
+    IO = rules.argument(episode.IO)
 
     @wp.func(inline=True)
     def plays(io: IO, env: int):
@@ -293,7 +293,7 @@ def _when_active(rules: Rules, phase: Phase, allow_illegal: bool) -> Phase:
 
 def _where(rules: Rules, phase: Phase, holds: Any) -> Phase:
     """Restrict a phase of the environment to worlds with ``holds(io, env)``."""
-    Params, State, run = rules.params, rules.state, phase.run
+    Params, State, IO, run = rules.params, rules.argument(rules.state), rules.argument(episode.IO), phase.run
 
     @wp.func(inline=True)
     def guarded_world(params: Params, state: State, io: IO, env: int):

@@ -46,6 +46,15 @@ _OPTIMUM = (
     "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
     "that learned with it. The latter exceed 1 where they work more than is best for them"
 )
+_EFFORT = "--anneal energy_cost=[0,0.21,600000]"
+_WORKERS = (
+    "trained workers must differ from random play. Productivity is the coin of all agents at the end, equality is 1 "
+    "minus the normalized Gini index [%]. The coin of a house depends on the building skill, so that the skilled "
+    "agents should build and the others sell them wood and stone, as Zheng et al. 2022 show. The correlations are "
+    "those of the four agents of a world: of skill and houses built, and of skill and coin from trade, sales minus "
+    "purchases. Workers learn while the energy cost rises for 600,000 steps, and are judged at the full cost; with the "
+    "full cost from the start they learn not to work"
+)
 _RIDDLE = (
     "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after 1.2 "
     "million steps. Its networks have no memory, and learn to say nothing. The other threshold is "
@@ -119,6 +128,32 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         "chosen",
         _OPTIMUM,
         seeds=5,
+    ),
+    *(
+        TrainingTask(
+            f"gather-trade-build-{name}",
+            f"GatherTradeBuild-v0 --env-arg {taxes} {_EFFORT} {NO_TABLE}",
+            (
+                Goal("productivity", "random", greedy=False),
+                Goal("equality", greedy=False),
+                Goal("equality x productivity", "random", greedy=False),
+                Goal("correlation of skill and houses", "random", greedy=False),
+                Goal("correlation of skill and trade", "random", greedy=False, below=True),
+                Goal("houses of the most skilled", "random", greedy=False),
+                Goal("houses of the least skilled", greedy=False),
+                Goal("return agent", "random", greedy=False),
+            ),
+            "chosen",
+            _WORKERS,
+            seeds=1,
+            episodes=128,
+            zoo=False,
+            variant=variant,
+        )
+        for name, taxes, variant in (
+            ("free-market", "disable_taxes=True", "in the free market"),
+            ("us-federal", "tax_model=us-federal-single-filer-2018-scaled", "with the federal taxes of 2018"),
+        )
     ),
     *(
         TrainingTask(

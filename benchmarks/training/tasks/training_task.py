@@ -17,7 +17,7 @@ class Goal:
     "return AGENT": that of one agent of a group whose agents have different policies. "survivors GROUP": agents that
     are still in the game at the end. "length": steps of an episode. "seconds": from start to exit. "RESULT GROUP":
     mean over the group's agents of a result that the environment declares (`EnvDefinition.results`), such as
-    "won_battle ally".
+    "won_battle ally". Others belong to an environment, see `benchmarks.training.goals.MEASURES`.
     """
     bound: float | str | None = None
     """The end of the 95 % interval that counts must reach it; None: only recorded.

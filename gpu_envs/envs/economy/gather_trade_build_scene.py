@@ -1,4 +1,4 @@
-"""Drawing of GatherTradeBuild-v0: the map, and bars of wealth, tax rates and prices beside it."""
+"""Drawing of GatherTradeBuild-v0: the map, bars of wealth and tax rates beside it, and prices over time."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from gpu_envs.rendering.scene import (
     lines,
     rings,
 )
-from warp_kernels.economy.gather_trade_build.economy_types import Sizes
+from warp_kernels.economy.gather_trade_build.economy_types import PRICE_POINTS, Sizes
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -36,8 +36,8 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Trees are wood, gray discs stone; a pale patch is a source without its resource. Houses and agents have the color of
-    their agent. Beside the map are the coin of every agent, the tax rate of every bracket, and the past prices of stone
-    and wood, which fade.
+    their agent. Beside the map are the coin of every agent, the tax rate of every bracket, and the mean prices of stone
+    (gray) and wood (green) over the episode.
     """
     state = {name: tensor[envs] for name, tensor in worlds.world_state.items()}
     sizes, layout, device = worlds.config.sizes, worlds.config.layout, worlds.device
@@ -88,7 +88,7 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
 
 
 def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -> list[torch.Tensor]:
-    """Return the bars beside the map: coin, rates, and prices of stone and wood, from above."""
+    """Return the panels beside the map: bars of coin and of rates, and curves of prices, from above."""
     width, height, device = 1.04 * sizes.width, float(sizes.height), colors.device
     wide = max(0.6 * max(sizes.width, sizes.height), 4.0)
 
@@ -107,13 +107,27 @@ def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -
             boxes(torch.stack([x, floor + tall], -1), size, color),
         ]
 
-    n, prices = sizes.num_agents, sizes.num_prices
+    def curves(price: torch.Tensor, low: float, high: float) -> list[torch.Tensor]:
+        """Return curves of mean prices (W, 2, T) between two shares of the height, with a line at every quarter."""
+        floor, room, points = low * height, (high - low) * height, price.shape[2]
+        x = width + wide * (0.02 + 0.96 * torch.arange(points, device=device) / (points - 1))
+        places = torch.stack([x.expand(price.shape), floor + room * (0.04 + 0.92 * price / (sizes.num_prices - 1))], -1)
+        frame = torch.tensor([[width + 0.5 * wide, floor + 0.5 * room]], device=device).expand(len(price), 1, 2)
+        grid = torch.tensor([[width + 0.1, floor + room * (0.04 + 0.23 * line)] for line in range(5)], device=device)
+        grid = grid.expand(len(price), 5, 2)
+        known = ((price[:, :, 1:] > 0) & (price[:, :, :-1] > 0)).float()
+        shapes = [
+            boxes(frame, (0.5 * wide, 0.5 * room), _PANEL),
+            lines(grid, grid + torch.tensor([wide - 0.2, 0.0], device=device), 0.05, _EMPTY),
+        ]
+        for good, color in enumerate((_EDGE, GREEN)):
+            shapes.append(lines(places[:, good, :-1], places[:, good, 1:], 0.2, color, known[:, good]))
+        return shapes
+
+    n = sizes.num_agents
     coin = state["coin"][:, :n] + state["coin"][:, n:]
-    history = state["price_history"].unflatten(1, (2, prices))
-    history = history / history.amax((1, 2), keepdim=True).clamp(min=1e-6)
     return [
         *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, 0.68, 1.0),
         *bars(state["rates"], (0.25, 0.30, 0.36), 0.42, 0.64),
-        *bars(history[:, 0], _STONE, 0.21, 0.38),
-        *bars(history[:, 1], GREEN, 0.0, 0.17),
+        *curves(state["price_curve"].unflatten(1, (2, PRICE_POINTS)), 0.0, 0.38),
     ]

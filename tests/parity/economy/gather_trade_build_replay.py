@@ -30,7 +30,8 @@ TRACED = (
 EPISODES = (2, 1, 2, 3)
 """Episodes of every trace."""
 TOLERANCE = 1e-5
-CONSTANT = ("source", "land", "terrain", "start", "start_payment", "cutoff", "table", "bin", "turn", "gain")
+_TABLES = ("source", "land", "terrain", "start", "start_payment", "cutoff", "table")
+CONSTANT = (*_TABLES, "bin", "turn", "gain", "price_curve")
 """Fields of State that a trace need not have."""
 
 

@@ -11,7 +11,7 @@ import torch
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from parity.economy.gather_trade_build_replay import EPISODES, TOLERANCE, TRACE, TRACED, make, replay
-from warp_kernels.economy.gather_trade_build.economy_types import OWNER, PRESENT, VISITOR
+from warp_kernels.economy.gather_trade_build.economy_types import OWNER, PRESENT, PRICE_POINTS, VISITOR
 
 SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 1)) for index in range(4)]
 BUILD, WEST, EAST, NORTH, SOUTH = 1, 18, 19, 20, 21  # with prices 0 to 3
@@ -161,6 +161,20 @@ def test_results_of_an_episode_stay_until_the_next_step():
     *_, info = core.step(core.sample_actions())
     assert info["gathered"].sum() < last.sum()
     assert (core.world_state["completions"] == 1).all()
+
+
+def test_price_curve_has_the_last_mean_price_of_every_part_of_the_episode():
+    core = make_core("GatherTradeBuild-v0", 3, "cpu", seed=0, **TRACED[0])
+    core.reset()
+    assert core.definition.max_episode_steps == 60
+    curve, state = torch.zeros((3, 2, PRICE_POINTS)), core.world_state
+    for now in range(59):
+        core.step(core.sample_actions())
+        curve[:, :, now * PRICE_POINTS // 60] = state["market_rate"]
+        assert (state["price_curve"] == curve.flatten(1)).all(), now
+    assert (curve[:, :, -2] > 0).any()
+    core.step(core.sample_actions())  # a new episode starts
+    assert (state["price_curve"] == 0).all()
 
 
 @pytest.mark.parametrize(

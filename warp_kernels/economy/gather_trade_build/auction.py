@@ -8,7 +8,8 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels.economy.gather_trade_build.economy_types import Params, Sizes, State
+from warp_kernels.economy.gather_trade_build.economy_types import PRICE_POINTS, Params, Sizes, State
+from warp_kernels.episode import IO
 
 __all__ = ["auction"]
 
@@ -21,7 +22,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
     everyone = (1 << n) - 1
 
     @wp.func(inline=True)
-    def insert(state: State, env: int, book: int, price: int, agent: int, now: int):
+    def insert(state: wp.ref[State], env: int, book: int, price: int, agent: int, now: int):
         """Put an order behind all orders with a price as good."""
         first = book * capacity
         count = state.num_orders[env, book]
@@ -36,7 +37,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
         state.num_orders[env, book] = wp.min(count + 1, capacity)
 
     @wp.func(inline=True)
-    def take(state: State, env: int, book: int, index: int):
+    def take(state: wp.ref[State], env: int, book: int, index: int):
         """Remove an order from its book, and count it no more."""
         first = book * capacity
         count = state.num_orders[env, book] - 1
@@ -50,7 +51,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
             at += 1
 
     @wp.func(inline=True)
-    def submit(params: Params, state: State, env: int, agent: int, book: int, price: int, now: int):
+    def submit(params: Params, state: wp.ref[State], env: int, agent: int, book: int, price: int, now: int):
         """Make an order and put its coin or its unit in escrow, if the agent has it and may order."""
         resource = book >> 1
         counter = resource * n + agent
@@ -72,7 +73,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
                 insert(state, env, book, price, agent, now)
 
     @wp.func(inline=True)
-    def exchange(state: State, env: int, resource: int, bid: int, ask: int):
+    def exchange(state: wp.ref[State], env: int, resource: int, bid: int, ask: int):
         """Trade a unit at the price of the older order; if both are as old, at that of the ask."""
         bids = 2 * resource * capacity + bid
         asks = (2 * resource + 1) * capacity + ask
@@ -93,7 +94,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
         state.price_history[env, at] = state.price_history[env, at] + wp.float64(1.0)
 
     @wp.func(inline=True)
-    def match(state: State, env: int, resource: int):
+    def match(state: wp.ref[State], env: int, resource: int):
         """Serve the bids in order: each takes the first ask of another agent, if its price suffices.
 
         A buyer whose best bid finds no ask is out of this step's trade, also with its other bids.
@@ -121,7 +122,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
                     out = out | (1 << buyer)
 
     @wp.func(inline=True)
-    def expire(params: Params, state: State, env: int, book: int, now: int):
+    def expire(params: Params, state: wp.ref[State], env: int, book: int, now: int):
         """Remove the orders that have been open for too long, and return their escrow."""
         first = book * capacity
         resource = book >> 1
@@ -142,8 +143,10 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
                 index += 1
 
     @wp.func
-    def trade(params: Params, state: State, env: int, now: int):
+    def trade(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, now: int):
         """Match the orders, remove old ones, and update the mean prices of past trades."""
+        part = int(float(PRICE_POINTS) * float(now - 1) / float(wp.max(io.max_steps, 1)))
+        part = wp.clamp(part, 0, PRICE_POINTS - 1)
         resource = int(0)
         while resource < 2:
             if state.num_orders[env, 2 * resource] > 0 and state.num_orders[env, 2 * resource + 1] > 0:
@@ -159,10 +162,11 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
                 worth += wp.float64(price) * trades
                 price += 1
             state.market_rate[env, resource] = float(worth / wp.max(total, wp.float64(0.001)))
+            state.price_curve[env, resource * PRICE_POINTS + part] = state.market_rate[env, resource]
             resource += 1
 
     @wp.func(inline=True)
-    def fade(state: State, env: int):
+    def fade(state: wp.ref[State], env: int):
         """Let past trades count less."""
         index = int(0)
         while index < 2 * num_prices:
@@ -170,7 +174,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
             index += 1
 
     @wp.func(inline=True)
-    def order(params: Params, state: State, env: int, agent: int, choice: int, now: int):
+    def order(params: Params, state: wp.ref[State], env: int, agent: int, choice: int, now: int):
         """Submit the order of an action, counted from the first bid for stone."""
         book = choice // num_prices
         submit(params, state, env, agent, book, choice - book * num_prices, now)

@@ -27,7 +27,7 @@ def marginal_rate_of(sizes: Sizes) -> Any:
     num_brackets = sizes.num_brackets
 
     @wp.func(inline=True)
-    def marginal_rate(state: State, env: int, income: wp.float64):
+    def marginal_rate(state: wp.ref[State], env: int, income: wp.float64):
         rate = wp.float64(0.0)
         if income >= wp.float64(0.0):
             bracket = int(0)
@@ -47,7 +47,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
     set_saez_rates, remember = saez_taxes(sizes) if model == "saez" else (None, None)
 
     @wp.func(inline=True)
-    def start_rates(params: Params, state: State, env: int, completions: int):
+    def start_rates(params: Params, state: wp.ref[State], env: int, completions: int):
         """Write the rates before the first day; ``completions`` sets the highest one."""
         highest = highest_rate_of(params, completions)
         bracket = int(0)
@@ -63,7 +63,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
             bracket += 1
 
     @wp.func
-    def set_rates(params: Params, state: State, io: IO, env: int, rng: philox.Stream):
+    def set_rates(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, rng: philox.Stream):
         """Set the rates of the new period."""
         if wp.static(model == "planner"):
             bracket = int(0)
@@ -81,7 +81,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
             start_rates(params, state, env, state.completions[env])
 
     @wp.func(inline=True)
-    def tax_due(state: State, env: int, income: wp.float64):
+    def tax_due(state: wp.ref[State], env: int, income: wp.float64):
         due = wp.float64(0.0)
         bracket = int(0)
         while bracket < num_brackets:
@@ -93,7 +93,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
         return due
 
     @wp.func
-    def collect(params: Params, state: State, env: int):
+    def collect(params: Params, state: wp.ref[State], env: int):
         """Take the taxes from inventories, not from escrow; return them in equal parts, and sort the incomes."""
         revenue = wp.float64(0.0)
         agent = int(0)
@@ -121,7 +121,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
             remember(state, env)
 
     @wp.func(inline=True)
-    def tax(params: Params, state: State, io: IO, env: int, rng: philox.Stream):
+    def tax(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, rng: philox.Stream):
         """Set rates on the first day of a period, and collect taxes on its last day."""
         day = state.cycle[env]
         if day == 1:

@@ -16,6 +16,7 @@ __all__ = [
     "OWNER",
     "PARETO",
     "PRESENT",
+    "PRICE_POINTS",
     "SAEZ_BINS",
     "SAEZ_SAMPLES",
     "SHARED",
@@ -61,6 +62,8 @@ INV_INCOME_WEIGHTED_COIN: int = wp.constant(1)
 INV_INCOME_WEIGHTED_UTILITY: int = wp.constant(2)
 """Social welfare: mean utility, weighted by inverse coin."""
 
+PRICE_POINTS: int = wp.constant(40)
+"""Number T of parts of an episode for which a mean price is kept."""
 SAEZ_SAMPLES = 500
 """Number of incomes that the Saez formula uses."""
 SAEZ_BINS = 100
@@ -125,6 +128,9 @@ class State:
     open_orders: wp.array2d(dtype=int)  # (E, 2 n) open orders of the agent for stone, then for wood
     price_history: wp.array2d(dtype=wp.float64)  # (E, 2 P) trades at the price, which fade with time
     market_rate: wp.array2d(dtype=float)  # (E, 2) mean price of past trades
+    price_curve: wp.array2d(
+        dtype=float
+    )  # (E, 2 T) this mean price over the episode: of stone, then of wood; 0: none yet
     cycle: wp.array(dtype=int)  # (E,) day of the tax period, from 1
     rates: wp.array2d(dtype=wp.float64)  # (E, B) marginal tax rates [1]
     last_coin: wp.array2d(dtype=wp.float64)  # (E, n) coin at the start of the tax period
@@ -219,6 +225,7 @@ class Sizes:
             "open_orders": 2 * n,
             "price_history": 2 * self.num_prices,
             "market_rate": 2,
+            "price_curve": 2 * PRICE_POINTS,
             "sample": 2 * SAEZ_SAMPLES * saez,
             "bin": 3 * (SAEZ_BINS + 1) * saez,
             "source": max(self.num_sources, 1),

@@ -45,7 +45,7 @@ def rules(sizes: Sizes) -> Rules:
     observe, legal, global_state = observation(sizes)
 
     @wp.func
-    def act(params: Params, state: State, io: IO, env: int, now: int):
+    def act(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, now: int):
         """Build, and make orders."""
         agent = int(0)
         while agent < n:
@@ -58,7 +58,7 @@ def rules(sizes: Sizes) -> Rules:
             agent += 1
 
     @wp.func
-    def move(params: Params, state: State, io: IO, env: int, rng: Stream):
+    def move(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, rng: Stream):
         """Gather in a random order."""
         shuffle(state, env, rng)
         index = int(0)
@@ -68,7 +68,7 @@ def rules(sizes: Sizes) -> Rules:
             index += 1
 
     @wp.func(inline=True)
-    def play(params: Params, state: State, io: IO, env: int):
+    def play(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int):
         """Run the components, let resources grow, and reward the gains in utility and social welfare."""
         rng = keyed_stream(io, env, state.key[env])
         now = io.step[env]
@@ -76,7 +76,7 @@ def rules(sizes: Sizes) -> Rules:
             start_counts(state, env)
         fade(state, env)
         act(params, state, io, env, now)
-        trade(params, state, env, now)
+        trade(params, state, io, env, now)
         move(params, state, io, env, rng)
         tax(params, state, io, env, rng)
         grow(params, state, env, rng)
@@ -107,4 +107,5 @@ def rules(sizes: Sizes) -> Rules:
         masked=True,
         illegal_noop=True,
         max_unroll=1,
+        by_reference=True,
     )

@@ -35,7 +35,7 @@ def may_enter_of(sizes: Sizes) -> Any:
     last = height * width - 1
 
     @wp.func(inline=True)
-    def neighbor(state: State, env: int, agent: int, direction: int):
+    def neighbor(state: wp.ref[State], env: int, agent: int, direction: int):
         """Refuse cells outside of the world, with water, an agent, or the house of another agent."""
         place = state.place[env, agent]
         row = place // width
@@ -59,7 +59,7 @@ def may_build_of(sizes: Sizes) -> Any:
     n = sizes.num_agents
 
     @wp.func(inline=True)
-    def may_build(state: State, env: int, agent: int):
+    def may_build(state: wp.ref[State], env: int, agent: int):
         free = (state.cell[env, state.place[env, agent]] & (VISITOR - 1)) == 0
         return free and state.goods[env, agent] > 0 and state.goods[env, n + agent] > 0
 
@@ -72,7 +72,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
     neighbor, may_build = may_enter_of(sizes), may_build_of(sizes)
 
     @wp.func(inline=True)
-    def build(params: Params, state: State, env: int, agent: int):
+    def build(params: Params, state: wp.ref[State], env: int, agent: int):
         """Build a house of one stone and one wood, if the agent can."""
         if may_build(state, env, agent):
             state.goods[env, agent] = state.goods[env, agent] - 1
@@ -83,7 +83,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
             state.houses[env, agent] = state.houses[env, agent] + 1
 
     @wp.func(inline=True)
-    def shuffle(state: State, env: int, rng: philox.Stream):
+    def shuffle(state: wp.ref[State], env: int, rng: philox.Stream):
         """Write a random order of the agents."""
         index = int(0)
         while index < n:
@@ -98,7 +98,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
             index -= 1
 
     @wp.func(inline=True)
-    def gather(params: Params, state: State, env: int, agent: int, direction: int, rng: philox.Stream):
+    def gather(params: Params, state: wp.ref[State], env: int, agent: int, direction: int, rng: philox.Stream):
         """Move if the cell is free; then collect the resource of the agent's cell, also without a move."""
         if direction > 0:
             there = neighbor(state, env, agent, direction)
@@ -121,7 +121,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
             state.labor[env, agent] = state.labor[env, agent] + wp.float64(params.collect_labor)
 
     @wp.func(inline=True)
-    def grow(params: Params, state: State, env: int, rng: philox.Stream):
+    def grow(params: Params, state: wp.ref[State], env: int, rng: philox.Stream):
         """Let every empty source grow with the same probability."""
         source = int(0)
         while source < num_sources:

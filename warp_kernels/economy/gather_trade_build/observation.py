@@ -69,7 +69,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             row[at + owners + stride] = name_of(cell // VISITOR, agent)
 
     @wp.func(inline=True)
-    def put_world(row: wp.array(dtype=float), state: State, env: int, agent: int):
+    def put_world(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int):
         """Write the map of the whole world; the observer -2 is none of the agents."""
         clear(row, 0, (NUM_LAYERS + 2) * cells)
         index = int(0)
@@ -80,7 +80,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             index += 1
 
     @wp.func(inline=True)
-    def put_window(row: wp.array(dtype=float), state: State, env: int, agent: int):
+    def put_window(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int):
         """Write the cells around the agent; cells outside of the world are 0 in all layers."""
         clear(row, 0, (layers + 2) * view_cells)
         place = state.place[env, agent]
@@ -99,7 +99,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             y += 1
 
     @wp.func(inline=True)
-    def put_orders(row: wp.array(dtype=float), state: State, env: int, agent: int, others: int, own: int):
+    def put_orders(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, others: int, own: int):
         """Count the open orders by price: asks, then bids, each for stone and wood; those of one agent apart."""
         book = int(0)
         while book < 4:
@@ -115,7 +115,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             book += 1
 
     @wp.func(inline=True)
-    def put_own_orders(row: wp.array(dtype=float), state: State, env: int, agent: int, own: int):
+    def put_own_orders(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, own: int):
         """Count the open orders of an agent by price."""
         book = int(0)
         while book < 4:
@@ -130,14 +130,14 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             book += 1
 
     @wp.func(inline=True)
-    def put_history(params: Params, row: wp.array(dtype=float), state: State, env: int, at: int):
+    def put_history(params: Params, row: wp.array(dtype=float), state: wp.ref[State], env: int, at: int):
         index = int(0)
         while index < 2 * num_prices:
             row[at + index] = float(state.price_history[env, index]) * params.inv_scale
             index += 1
 
     @wp.func(inline=True)
-    def put_taxes(params: Params, row: wp.array(dtype=float), state: State, env: int, first: int):
+    def put_taxes(params: Params, row: wp.array(dtype=float), state: wp.ref[State], env: int, first: int):
         """Write rates, first day, tax day and last incomes; return the place of the next entry."""
         at = first
         bracket = int(0)
@@ -156,26 +156,26 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
         return at
 
     @wp.func(inline=True)
-    def put_clock(params: Params, row: wp.array(dtype=float), state: State, io: IO, env: int, at: int):
+    def put_clock(params: Params, row: wp.array(dtype=float), state: wp.ref[State], io: wp.ref[IO], env: int, at: int):
         """Write the share of the tax period and of the episode."""
         row[at] = float(state.cycle[env]) / float(params.period)
         whole_time = wp.where(params.inv_scale < 1.0, float(wp.max(io.max_steps, 1)), 1.0)
         row[at + 1] = float(io.step[env]) / whole_time
 
     @wp.func(inline=True)
-    def put_inventory(params: Params, row: wp.array(dtype=float), state: State, env: int, agent: int, at: int):
+    def put_inventory(params: Params, row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, at: int):
         row[at] = float(state.coin[env, agent]) * params.inv_scale
         row[at + 1] = float(state.goods[env, agent]) * params.inv_scale
         row[at + 2] = float(state.goods[env, n + agent]) * params.inv_scale
 
     @wp.func(inline=True)
-    def put_place(row: wp.array(dtype=float), state: State, env: int, agent: int, at: int):
+    def put_place(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, at: int):
         place = state.place[env, agent]
         row[at] = float(place - place // width * width) / float(width)
         row[at + 1] = float(place // width) / float(height)
 
     @wp.func(inline=True)
-    def rate_of_next_coin(state: State, env: int, agent: int):
+    def rate_of_next_coin(state: wp.ref[State], env: int, agent: int):
         income = state.coin[env, agent] + state.coin[env, n + agent] - state.last_coin[env, agent]
         rate = marginal_rate(state, env, income)
         if wp.static(has_saez):
@@ -184,7 +184,9 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
         return float(rate)
 
     @wp.func
-    def put_agent(params: Params, row: wp.array(dtype=float), state: State, io: IO, env: int, agent: int):
+    def put_agent(
+        params: Params, row: wp.array(dtype=float), state: wp.ref[State], io: wp.ref[IO], env: int, agent: int
+    ):
         """Write an agent's observation."""
         if wp.static(whole):
             put_world(row, state, env, agent)
@@ -212,7 +214,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
         first = (NUM_LAYERS + 2) * cells if with_map else 0
 
         @wp.func
-        def put_planner(params: Params, row: wp.array(dtype=float), state: State, io: IO, env: int):
+        def put_planner(params: Params, row: wp.array(dtype=float), state: wp.ref[State], io: wp.ref[IO], env: int):
             """Write the planner's observation."""
             if wp.static(with_map):
                 put_world(row, state, env, -2)
@@ -245,7 +247,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     put_planner, put_everything = planner_of(planner_map), planner_of(True)
 
     @wp.func(inline=True)
-    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+    def observe(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, agent: int):
         """Write the observation of an agent, or of the planner, which is the last one."""
         row = io.obs[env, agent]
         if wp.static(has_planner):
@@ -257,7 +259,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             put_agent(params, row, state, io, env, agent)
 
     @wp.func
-    def allow_agent(params: Params, state: State, io: IO, env: int, agent: int):
+    def allow_agent(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, agent: int):
         """Allow doing nothing, and what the agent can pay for, sell, build and reach."""
         row = io.action_mask[env, agent]
         row[0] = True
@@ -284,7 +286,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             direction += 1
 
     @wp.func
-    def allow_planner(params: Params, state: State, io: IO, env: int):
+    def allow_planner(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int):
         """Allow keeping a rate, and on the first day of a period all rates up to the highest one."""
         row = io.action_mask[env, n]
         first_day = state.cycle[env] == 1
@@ -304,7 +306,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
                 bracket += 1
 
     @wp.func(inline=True)
-    def legal(params: Params, state: State, io: IO, env: int, agent: int):
+    def legal(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, agent: int):
         if wp.static(has_planner):
             if agent == n:
                 allow_planner(params, state, io, env)
@@ -314,7 +316,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             allow_agent(params, state, io, env, agent)
 
     @wp.func(inline=True)
-    def global_state(params: Params, state: State, io: IO, env: int, agent: int):
+    def global_state(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, agent: int):
         """Write what a planner with a map observes, then skills, labor and orders of every agent."""
         row = io.global_state[env]
         if agent == 0:

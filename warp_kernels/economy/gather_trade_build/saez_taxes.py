@@ -29,7 +29,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
     n, num_brackets = sizes.num_agents, sizes.num_brackets
 
     @wp.func
-    def remember(state: State, env: int):
+    def remember(state: wp.ref[State], env: int):
         """Replace the oldest incomes by those of the period."""
         agent = int(0)
         while agent < n:
@@ -43,7 +43,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
             agent += 1
 
     @wp.func
-    def update_elasticity(state: State, env: int):
+    def update_elasticity(state: wp.ref[State], env: int):
         """Regress log income on log (1 - rate); keep 2 % of the slope and 98 % of the last estimate."""
         count = _ZERO
         sum_x = _ZERO
@@ -94,7 +94,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
         return wp.where(index == _BINS, top, wp.float64(index) * (top / wp.float64(100.0)))
 
     @wp.func
-    def fill_bins(params: Params, state: State, env: int, elasticity: wp.float64):
+    def fill_bins(params: Params, state: wp.ref[State], env: int, elasticity: wp.float64):
         """Write the tax rate of every bin; bins without incomes lie on lines between those with incomes."""
         top = state.cutoff[0, num_brackets - 1]
         index = int(0)
@@ -173,7 +173,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
             index += 1
 
     @wp.func
-    def set_rates(params: Params, state: State, env: int, highest: wp.float64, rng: philox.Stream):
+    def set_rates(params: Params, state: wp.ref[State], env: int, highest: wp.float64, rng: philox.Stream):
         """Write the rates of the brackets: random ones at first, then the means of their bins."""
         lowest = decimal(params.rate_min)
         if state.num_samples[env] < _SAMPLES:

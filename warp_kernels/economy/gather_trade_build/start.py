@@ -8,6 +8,7 @@ from warp_kernels import philox
 from warp_kernels.economy.gather_trade_build.economy_types import (
     LOGNORMAL,
     NO_SKILL,
+    PRICE_POINTS,
     VISITOR,
     Params,
     Sizes,
@@ -43,7 +44,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
         return wp.exp(mean + deviation * radius * wp.cos(_TWO_PI * philox.unit(two)))
 
     @wp.func
-    def draw_skills(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
+    def draw_skills(params: Params, state: wp.ref[State], env: int, agent: int, rng: philox.Stream):
         """Sample the building skill with its payment, and the gathering skill."""
         word = philox.bits(rng, agent, philox.RESET, 0)
         more = philox.bits(rng, agent, philox.RESET, 1)
@@ -66,12 +67,12 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
         state.bonus[env, agent] = bonus
 
     @wp.func(inline=True)
-    def put(state: State, env: int, agent: int, place: int):
+    def put(state: wp.ref[State], env: int, agent: int, place: int):
         state.place[env, agent] = place
         state.cell[env, place] = state.cell[env, place] + VISITOR * (agent + 1)
 
     @wp.func(inline=True)
-    def place_at_random(state: State, env: int, agent: int, word: wp.uint32):
+    def place_at_random(state: wp.ref[State], env: int, agent: int, word: wp.uint32):
         """Put an agent on a random land cell without an agent."""
         skip = philox.below(word, wp.max(num_land - agent, 1))
         index = int(0)
@@ -83,7 +84,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
         put(state, env, agent, place)
 
     @wp.func
-    def place_by_rank(state: State, env: int, rng: philox.Stream):
+    def place_by_rank(state: wp.ref[State], env: int, rng: philox.Stream):
         """Give the ranks of skill, with their payments and cells, to the agents in random order."""
         index = int(0)
         while index < n:
@@ -100,7 +101,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             index -= 1
 
     @wp.func
-    def start_first(state: State, env: int):
+    def start_first(state: wp.ref[State], env: int):
         """Forget the episodes before, at the first episode of a stream."""
         state.completions[env] = 0
         state.finished[env] = 0
@@ -122,7 +123,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             agent += 1
 
     @wp.func
-    def start_counts(state: State, env: int):
+    def start_counts(state: wp.ref[State], env: int):
         """Count houses and goods from 0, at the first step of an episode."""
         state.fresh[env] = 0
         agent = int(0)
@@ -134,7 +135,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             agent += 1
 
     @wp.func
-    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+    def reset(params: Params, state: wp.ref[State], env: int, rng: philox.Stream):
         """Start an episode; what episodes carry over is the number of them, and the samples of the Saez formula."""
         word = philox.bits(rng, philox.MAX_AGENTS - 1, philox.RESET, philox.MAX_DRAWS - 1)
         state.key[env] = (wp.uint64(word[0]) << wp.uint64(32)) | wp.uint64(word[1])
@@ -159,6 +160,10 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             book += 1
         state.market_rate[env, 0] = 0.0
         state.market_rate[env, 1] = 0.0
+        index = int(0)
+        while index < 2 * PRICE_POINTS:
+            state.price_curve[env, index] = 0.0
+            index += 1
         coin = decimal(params.starting_agent_coin)
         zero = wp.float64(0.0)
         agent = int(0)

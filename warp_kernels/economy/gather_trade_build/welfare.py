@@ -23,7 +23,7 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
     norm, twice = wp.constant(wp.float64(n / (n - 1))), wp.constant(wp.float64(2 * n))
 
     @wp.func(inline=True)
-    def energy_coefficient(params: Params, state: State, env: int):
+    def energy_coefficient(params: Params, state: wp.ref[State], env: int):
         """Return the disutility of a unit of labor, annealed from 0."""
         weight = wp.float64(1.0)
         if params.energy_warmup_constant > 0.0:
@@ -41,11 +41,11 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
         return worth - labor * coefficient
 
     @wp.func(inline=True)
-    def total_coin(state: State, env: int, agent: int):
+    def total_coin(state: wp.ref[State], env: int, agent: int):
         return state.coin[env, agent] + state.coin[env, n + agent]
 
     @wp.func(inline=True)
-    def equality_of(state: State, env: int, total: wp.float64):
+    def equality_of(state: wp.ref[State], env: int, total: wp.float64):
         """Return 1 - the Gini index of coin, normalized to 0 where one agent has everything."""
         difference = wp.float64(0.0)
         one = int(0)
@@ -59,7 +59,7 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
         return wp.float64(1.0) - gini * norm
 
     @wp.func
-    def update(params: Params, state: State, env: int):
+    def update(params: Params, state: wp.ref[State], env: int):
         """Write ``value`` and ``gain``; return the sum of the agents' gains."""
         coefficient = energy_coefficient(params, state, env)
         eta = decimal(params.isoelastic_eta)
@@ -95,7 +95,7 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
         return gain
 
     @wp.func
-    def report(state: State, env: int):
+    def report(state: wp.ref[State], env: int):
         """Write the results of a step: productivity, equality, their product, and every agent's coin and labor."""
         total = wp.float64(0.0)
         agent = int(0)
