@@ -83,12 +83,12 @@ _BY_CROSS_PLAY = "cross-play: each side against random opponents, intervals apar
 def _with_actors(
     name: str, options: str, goals: tuple[Goal, ...], origin: Origin, source: str
 ) -> Sequence[TrainingTask]:
-    """Return the tasks of APPO with actors whose weights are 1, 2 and 4 updates old, at the steps and bar of PPO."""
+    """Return the tasks of APPO with actors whose weights are 1, 2 and 4 updates old, at the steps and with the threshold of PPO."""
     options = options if NO_TABLE in options else f"{options} {NO_TABLE}"
     return [
         TrainingTask(
             f"{name}-appo-actors-{count}", f"{options} --algorithm appo --num-actors {count}", goals, origin,
-            f"{source}; the bar of PPO after as many steps. Actors sample with weights that are up to {count} updates "
+            f"{source}; the threshold of PPO after as many steps. Actors sample with weights that are up to {count} updates "
             "old", zoo=False,
         )
         for count in (1, 2, 4)
@@ -131,7 +131,7 @@ TASKS: Sequence[TrainingTask] = (
         f"CartPole-v1 --algorithm dqn {NO_TABLE}",
         (Goal("return agent", 400.0),),
         "chosen",
-        "the greedy policy of DQN still changes at the end, so the bar is below the maximum of 500",
+        "the greedy policy of DQN still changes at the end, so the threshold is below the maximum of 500",
     ),
     *(
         TrainingTask(

@@ -44,7 +44,7 @@ _OPTIMUM = (
     "brute force. Without taxes it is 0.67, with the best flat tax, that of Saez's formula, 0.97, and with random "
     "rates and best responses 0.88. Workers learn alone first while the limit of random taxes rises, then planner and "
     "workers learn together. The planner is judged with the scripted workers, which respond exactly, and with those "
-    "that learned with it. The latter exceed 1 where they work more than is best for them"
+    "that learned with it"
 )
 _EFFORT = "--anneal energy_cost=[0,0.21,600000]"
 _WORKERS = (

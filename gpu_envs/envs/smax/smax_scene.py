@@ -139,8 +139,8 @@ def _ground(width: float, height: float, count: int, device: torch.device) -> to
     columns = [torch.stack([share * width, y * height + low], -1)[None].expand(count, -1, -1) for y in (0.0, 1.0)]
     return join(
         boxes(middle.expand(count, 1, 2), middle, _GRASS),
-        lines(*rows, 0.12, _FURROW),
-        lines(*columns, 0.12, _FURROW),
+        lines(rows[0], rows[1], 0.12, _FURROW),
+        lines(columns[0], columns[1], 0.12, _FURROW),
         lines(*walls, 0.03 * size, _ROCK),
         lines(*walls, 0.012 * size, GRAY),
     )
