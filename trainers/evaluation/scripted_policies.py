@@ -21,6 +21,7 @@ from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.evaluation.economy_policies import EconomyPolicy
 from trainers.evaluation.foraging_policies import ForagingPolicy
 from trainers.evaluation.hanabi_policies import HanabiPolicy
+from trainers.evaluation.particle_policies import PUSHES, ParticlePolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
 from warp_kernels.mpe import particles
 
@@ -59,8 +60,6 @@ class ActionOutcomes:
     """Cost of a position for prey, as a distance, (E, n, C); None: no cost."""
 
 
-PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
-"""Accelerations of the actions in SimpleTag: none, left, right, down, up."""
 MOVES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
 """Moves of the actions in TagGridworld: stay, +x, -x, +y, -y."""
 
@@ -197,13 +196,15 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-Heuristic = EconomyPolicy | ForagingPolicy | HanabiPolicy | WarehousePolicy
+Heuristic = EconomyPolicy | ForagingPolicy | HanabiPolicy | ParticlePolicy | WarehousePolicy
 """Scripted policy that neither hunts nor flees."""
 _HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
+    "CollectTreasure-v0": ParticlePolicy,
     "Hanabi-v0": HanabiPolicy,
     "LevelBasedForaging-v0": ForagingPolicy,
     "OneStepEconomy-v0": EconomyPolicy,
     "RobotWarehouse-v0": WarehousePolicy,
+    "SimpleFormation-v0": ParticlePolicy,
 }
 """Policies by environment id."""
 

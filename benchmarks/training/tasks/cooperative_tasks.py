@@ -69,6 +69,11 @@ _COINS = (
     "publishes no settings for it, so that it gets those of switch_riddle"
 )
 _BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
+_SCRIPT = (
+    "mpe2 has no baseline of this scenario, and none is published with its settings. The bar is a script that "
+    "reads the state of the whole world and goes straight to {}: `ParticlePolicy` of "
+    "`trainers.evaluation.particle_policies`. The other threshold is random play"
+)
 
 COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     *(
@@ -152,12 +157,21 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
             "chosen",
             source,
-            seeds=3 if name == "simple-line" else 1,
             zoo=False,
         )
         for name, env, goals, source in (
-            ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
-            ("simple-formation", "SimpleFormation-v0", (("agent", "random"), ("agent", -44.0)), _BY_US),
+            (
+                "collect-treasure",
+                "CollectTreasure-v0",
+                tuple((group, bound) for group in ("collector", "deposit") for bound in ("scripted", "random")),
+                _SCRIPT.format("the nearest treasure, or to the deposit of the one that it holds"),
+            ),
+            (
+                "simple-formation",
+                "SimpleFormation-v0",
+                (("agent", "scripted"), ("agent", -44.0), ("agent", "random")),
+                _SCRIPT.format("its place on the circle"),
+            ),
             ("simple-line", "SimpleLine-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
         )
     ),

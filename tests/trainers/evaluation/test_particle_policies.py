@@ -1,0 +1,62 @@
+"""Scripted policy of CollectTreasure and SimpleFormation: goals in states set by hand, and better returns than random."""
+
+import pytest
+import torch
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.factory import make_core
+from trainers.evaluation.particle_policies import ParticlePolicy, places_on_circle, treasures_and_deposits
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.scripted_policies import has_script, scripted_policy
+
+LEFT, RIGHT, UP = 1, 2, 4
+
+
+def test_places_on_the_circle_keep_the_order_of_the_angles():
+    core = make_core("SimpleFormation-v0", 1, "cpu", seed=0)
+    core.reset()
+    core.world_state["pos"][0] = torch.tensor([(0.2, 1.0), (-1.0, 0.2), (1.0, 0.0), (0.2, -1.0), (0.2, 0.0)])
+    places = [(0.2, 0.5), (-0.3, 0.0), (0.7, 0.0), (0.2, -0.5)]
+    torch.testing.assert_close(places_on_circle(core)[0], torch.tensor(places), atol=1e-6, rtol=0.0)
+    core.world_state["vel"].zero_()
+    assert ParticlePolicy(core, "agent").act(core.obs)[0].tolist() == [3, RIGHT, LEFT, UP]
+
+
+def test_collectors_fetch_treasures_and_bring_them_to_deposits():
+    core = make_core("CollectTreasure-v0", 1, "cpu", seed=0, num_collectors=3, num_treasures=3)
+    core.reset()
+    state = core.world_state
+    collectors, deposits = [(0.0, 0.0), (0.9, 0.0), (0.0, 0.9)], [(-0.9, 0.0), (-0.9, 0.9)]
+    treasures = [(0.1, 0.0), (0.6, 0.0), (0.0, 0.8)]
+    state["pos"][0] = torch.tensor([*collectors, *deposits, *treasures])
+    state["kind"][0], state["holding"][0] = torch.tensor([0, 2, 1]), torch.tensor([0, 0, 2])
+    goals = [treasures[1], treasures[1], deposits[1], deposits[0], collectors[2]]  # the first treasure is gone
+    torch.testing.assert_close(treasures_and_deposits(core)[0], torch.tensor(goals))
+    state["vel"].zero_()
+    assert ParticlePolicy(core, "collector").act(core.obs)[0].tolist() == [RIGHT, LEFT, LEFT]
+    assert ParticlePolicy(core, "deposit").act(core.obs)[0].tolist() == [0, RIGHT]
+
+
+@pytest.mark.parametrize("env_id", ["CollectTreasure-v0", "SimpleFormation-v0"])
+def test_scripted_particles_earn_more_than_random_ones(env_id):
+    core = make_core(env_id, 64, "cpu", seed=0, reuse_buffers=True)
+    assert has_script(env_id)
+    chance = evaluate_policies(core, dict.fromkeys(core.groups), seed=1).returns
+    ours = evaluate_policies(core, {name: scripted_policy(core, name) for name in core.groups}, seed=1).returns
+    for name, earned in ours.items():
+        assert earned.mean - earned.half > chance[name].mean + chance[name].half, name
+
+
+def test_other_environments_and_continuous_actions_are_refused():
+    for core in (
+        make_core("SimpleLine-v0", 1, "cpu"),
+        make_core("SimpleFormation-v0", 1, "cpu", continuous_actions=True),
+    ):
+        with pytest.raises(ConfigError, match="scripted policy of particles: expected CollectTreasure-v0 or"):
+            ParticlePolicy(core, "agent")
+
+
+def test_summary_names_the_script():
+    core = make_core("SimpleFormation-v0", 1, "cpu")
+    text = "<ParticlePolicy SimpleFormation-v0: plays=agent, script=approach the goal, device=cpu>"
+    assert repr(ParticlePolicy(core, "agent")) == text
