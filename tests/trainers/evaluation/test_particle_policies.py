@@ -1,4 +1,4 @@
-"""Scripted policy of CollectTreasure and SimpleFormation: goals in states set by hand, and better returns than random."""
+"""Scripted policy of CollectTreasure and SimpleFormation: goals in states set by hand, returns above random play."""
 
 import pytest
 import torch
