@@ -56,6 +56,23 @@ _BOTH_SIDES: dict[str, Any] = {  # games of two players, each with its own polic
     "sharing": "agent",
     "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
 }
+# nearly random opponents to the end, few and small gradient steps
+_BOTH_BY_DQN: dict[str, Any] = {
+    "num_envs": 16,
+    "total_steps": 100_000,
+    "num_threads": 1,
+    "sharing": "agent",
+    "learner": dict(
+        hidden_sizes=(64, 64),
+        updates=4,
+        batch_size=256,
+        learning_rate_final=1e-5,
+        gamma=1.0,
+        epsilon_final=0.8,
+        epsilon_fraction=1.0,
+        normalize_obs=False,
+    ),
+}
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small game of tag; trains in three minutes on two CPU cores.
     ("TagContinuous-v0", "cpu", "ppo"): {
@@ -221,11 +238,18 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     # Self-play of both sides; both win against random play within a minute, see docs/learning.md.
     ("PhantomTicTacToe-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 50_000},
-    ("DarkHex-v0", "cpu", "ppo"): _BOTH_SIDES,
+    # Black wins nearly always if it can. White learns only as long as the entropy makes black err.
+    ("DarkHex-v0", "cpu", "ppo"): {
+        **_BOTH_SIDES,
+        "learner": {**_BOTH_SIDES["learner"], "entropy_coef": 0.5, "entropy_coef_final": 0.1},
+    },
     ("LiarsDice-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("Goofspiel-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("OshiZumo-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("MarkovSoccer-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 200_000},
+    ("PhantomTicTacToe-v0", "cpu", "dqn"): {**_BOTH_BY_DQN, "total_steps": 50_000},
+    ("DarkHex-v0", "cpu", "dqn"): _BOTH_BY_DQN,
+    ("LiarsDice-v0", "cpu", "dqn"): _BOTH_BY_DQN,
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
