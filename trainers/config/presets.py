@@ -247,7 +247,11 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("Goofspiel-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("OshiZumo-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("MarkovSoccer-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 200_000},
-    ("PhantomTicTacToe-v0", "cpu", "dqn"): {**_BOTH_BY_DQN, "total_steps": 50_000},
+    ("PhantomTicTacToe-v0", "cpu", "dqn"): {
+        **_BOTH_BY_DQN,
+        "total_steps": 50_000,
+        "learner": {**_BOTH_BY_DQN["learner"], "hidden_sizes": (128, 128), "updates": 8, "epsilon_final": 0.5},
+    },
     ("DarkHex-v0", "cpu", "dqn"): _BOTH_BY_DQN,
     ("LiarsDice-v0", "cpu", "dqn"): _BOTH_BY_DQN,
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
