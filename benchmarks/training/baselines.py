@@ -21,16 +21,7 @@ BASELINES: dict[str, dict[str, Any]] = {
     "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
     "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
     "jaxmarl hanabi": {"game": "hanabi", "worlds": 64, "steps": 1_000_000, "seeds": 1, "rate": 5e-4},
-    "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_500_000, "seeds": 3, "rate": 2.5e-4},
-    "jaxmarl coins": {"game": "coin_game", "worlds": 64, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
-    "jaxmarl coins-shared": {
-        "game": "coin_game",
-        "worlds": 64,
-        "steps": 1_000_000,
-        "seeds": 3,
-        "rate": 2.5e-4,
-        "options": {"shared_rewards": True},
-    },
+    "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_200_000, "seeds": 3, "rate": 2.5e-4},
     **{
         f"openspiel {game}": {"game": game, "steps": steps, "seeds": 3, "episodes": 1000}
         for game, steps in (

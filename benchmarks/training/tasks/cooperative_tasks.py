@@ -49,15 +49,9 @@ _BATTLE = (
     "all five allies together on 2s3z: each gets 1 for the whole damage and 1 for a victory, so that 10 are possible. "
     "Every return over 5 has won battles in it"
 )
-_FULL = (
-    "the game of 25 points for two players. The bar is IPPO in JAX on JaxMARL 0.2.0's Hanabi after as many steps, with "
-    "the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, so that it learns from 122 "
-    "rollouts and not from 7. Published results need far more: JaxMARL trains for 10 billion steps. Both players "
-    "receive the points"
-)
 _RIDDLE = (
-    "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after as "
-    "many steps. Its networks have no memory, and learn to say nothing. The other threshold is "
+    "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after 1.2 "
+    "million steps. Its networks have no memory, and learn to say nothing. The other threshold is "
     "the best policy found that ignores the lamp: 1.605 for "
     "three prisoners together, over all 729 sequences. With the lamp, and another policy for each prisoner, the same "
     "search finds 2.198 (`python -m benchmarks.training.tasks.switch_riddle_search 60`), and a policy that knows all "
@@ -65,15 +59,9 @@ _RIDDLE = (
 )
 _COINS = (
     "both players together; taking every coin gives about 0, since half of the coins have the other color and each of "
-    "them gives 1 and costs 2. The bar is IPPO in JAX on JaxMARL 0.2.0's coin_game after as many steps. JaxMARL "
-    "publishes no settings for it, so that it gets those of switch_riddle"
+    "them gives 1 and costs 2"
 )
 _BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
-_SCRIPT = (
-    "mpe2 has no baseline of this scenario, and none is published with its settings. The bar is a script that "
-    "reads the state of the whole world and goes straight to {}: `ParticlePolicy` of "
-    "`trainers.evaluation.particle_policies`. The other threshold is random play"
-)
 
 COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     *(
@@ -123,20 +111,12 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         variant="of 10 points",
     ),
     TrainingTask(
-        "hanabi-full-ippo",
-        f"Hanabi-v0 --algorithm ippo --total-steps 1000000 {NO_TABLE}",
-        (Goal("return player", "jaxmarl hanabi", greedy=False),),
-        "measured",
-        _FULL,
-        zoo=False,
-        variant="of 25 points",
-    ),
-    TrainingTask(
         "switch-riddle-mappo",
         f"SwitchRiddle-v0 --algorithm mappo {NO_TABLE}",
         (Goal("return agent", "jaxmarl riddle"), Goal("return agent", 1.605, origin="chosen")),
         "measured",
         _RIDDLE,
+        seeds=1,
         zoo=False,
     ),
     TrainingTask(
@@ -157,43 +137,17 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
             "chosen",
             source,
+            seeds=3 if name == "simple-line" else 1,
             zoo=False,
+            variant="with shared rewards" if "shared" in name else "",
         )
         for name, env, goals, source in (
-            (
-                "collect-treasure",
-                "CollectTreasure-v0",
-                tuple((group, bound) for group in ("collector", "deposit") for bound in ("scripted", "random")),
-                _SCRIPT.format("the nearest treasure, or to the deposit of the one that it holds"),
-            ),
-            (
-                "simple-formation",
-                "SimpleFormation-v0",
-                (("agent", "scripted"), ("agent", -44.0), ("agent", "random")),
-                _SCRIPT.format("its place on the circle"),
-            ),
+            ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
+            ("simple-formation", "SimpleFormation-v0", (("agent", "random"), ("agent", -44.0)), _BY_US),
             ("simple-line", "SimpleLine-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
+            ("coin-game", "CoinGame-v0", (("player", None),), _COINS),
+            ("coin-game-shared", "CoinGame-v0 --env-arg shared_rewards=True", (("player", 180.0),), _COINS),
         )
-    ),
-    TrainingTask(
-        "coin-game-ppo",
-        f"CoinGame-v0 {NO_TABLE}",
-        (Goal("return player", "jaxmarl coins", greedy=False),),
-        "measured",
-        _COINS,
-        zoo=False,
-    ),
-    TrainingTask(
-        "coin-game-shared-ppo",
-        f"CoinGame-v0 --env-arg shared_rewards=True {NO_TABLE}",
-        (
-            Goal("return player", "jaxmarl coins-shared", greedy=False),
-            Goal("return player", 180.0, greedy=False, origin="chosen"),
-        ),
-        "measured",
-        _COINS,
-        zoo=False,
-        variant="with shared rewards",
     ),
 )
 """All tasks of the module."""

@@ -15,7 +15,6 @@ _EXPLOITABILITY = (
     ". Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in this game and measure exploitability"
 )
 _RANDOM = "cross-play: each side against random opponents. The intervals must lie apart from random play's"
-_EPISODES = 4096
 _GAMES: Sequence[tuple[str, str, str, dict[str, str]]] = (
     ("liars-dice", "LiarsDice-v0", "liars_dice", {"player_0": "player_0", "player_1": "player_1"}),
     ("goofspiel", "Goofspiel-v0", "goofspiel", {"player_0": "player_0", "player_1": "player_1"}),
@@ -35,11 +34,12 @@ def _task(algorithm: str, name: str, env_id: str, game: str, returns: dict[str, 
     for seat, (policy, of) in enumerate(returns.items()):
         if game:
             goals.append(Goal(f"return {of}", f"openspiel {game} {seat}", playing=(policy,)))
-        goals.append(Goal(f"return {of}", "random", playing=(policy,), origin="chosen"))
+        goals.append(Goal(f"return {of}", "random", playing=(policy,), greedy=bool(game), origin="chosen"))
     source = (_DQN if game else _RANDOM) + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
     origin: Origin = "measured" if game else "chosen"
     options = f"{env_id} {NO_TABLE}" if algorithm == "ppo" else f"{env_id} --algorithm {algorithm} {NO_TABLE}"
-    return TrainingTask(f"{name}-{algorithm}", options, tuple(goals), origin, source, episodes=_EPISODES, zoo=False)
+    about = {"seeds": 3, "episodes": 4096} if game else {"seeds": 1, "episodes": 1024}
+    return TrainingTask(f"{name}-{algorithm}", options, tuple(goals), origin, source, zoo=False, **about)
 
 
 HIDDEN_GAMES: Sequence[TrainingTask] = (
