@@ -38,8 +38,10 @@ def _task(algorithm: str, name: str, env_id: str, game: str, returns: dict[str, 
     source = (_DQN if game else _RANDOM) + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
     origin: Origin = "measured" if game else "chosen"
     options = f"{env_id} {NO_TABLE}" if algorithm == "ppo" else f"{env_id} --algorithm {algorithm} {NO_TABLE}"
-    about = {"seeds": 3, "episodes": 4096} if game else {"seeds": 1, "episodes": 1024}
-    return TrainingTask(f"{name}-{algorithm}", options, tuple(goals), origin, source, zoo=False, **about)
+    seeds, episodes = (3, 4096) if game else (1, 1024)
+    return TrainingTask(
+        f"{name}-{algorithm}", options, tuple(goals), origin, source, seeds=seeds, episodes=episodes, zoo=False
+    )
 
 
 HIDDEN_GAMES: Sequence[TrainingTask] = (
