@@ -56,19 +56,18 @@ _BOTH_SIDES: dict[str, Any] = {  # games of two players, each with its own polic
     "sharing": "agent",
     "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
 }
-# nearly random opponents to the end, few and small gradient steps
+# Both sides explore much to the end, so that each meets all kinds of positions.
 _BOTH_BY_DQN: dict[str, Any] = {
     "num_envs": 16,
     "total_steps": 100_000,
     "num_threads": 1,
     "sharing": "agent",
     "learner": dict(
-        hidden_sizes=(64, 64),
-        updates=4,
+        hidden_sizes=(128, 128),
         batch_size=256,
         learning_rate_final=1e-5,
         gamma=1.0,
-        epsilon_final=0.8,
+        epsilon_final=0.5,
         epsilon_fraction=1.0,
         normalize_obs=False,
     ),
@@ -247,12 +246,11 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("Goofspiel-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("OshiZumo-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("MarkovSoccer-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 200_000},
-    ("PhantomTicTacToe-v0", "cpu", "dqn"): {
+    ("PhantomTicTacToe-v0", "cpu", "dqn"): {**_BOTH_BY_DQN, "total_steps": 50_000},
+    ("DarkHex-v0", "cpu", "dqn"): {
         **_BOTH_BY_DQN,
-        "total_steps": 50_000,
-        "learner": {**_BOTH_BY_DQN["learner"], "hidden_sizes": (128, 128), "updates": 8, "epsilon_final": 0.5},
+        "learner": {**_BOTH_BY_DQN["learner"], "hidden_sizes": (64, 64), "updates": 4, "epsilon_final": 0.8},
     },
-    ("DarkHex-v0", "cpu", "dqn"): _BOTH_BY_DQN,
     ("LiarsDice-v0", "cpu", "dqn"): _BOTH_BY_DQN,
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
