@@ -25,10 +25,21 @@ BASELINES: dict[str, dict[str, Any]] = {
     "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
     "jaxmarl hanabi": {"game": "hanabi", "worlds": 64, "steps": 1_000_000, "seeds": 1, "rate": 5e-4},
     "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_200_000, "seeds": 3, "rate": 2.5e-4},
+    "jaxmarl coins": {"game": "coin_game", "worlds": 64, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
+    "jaxmarl coins-shared": {
+        "game": "coin_game",
+        "worlds": 64,
+        "steps": 1_000_000,
+        "seeds": 3,
+        "rate": 2.5e-4,
+        "options": {"shared_rewards": True},
+    },
     **{
         f"openspiel {game}": {"game": game, "steps": steps, "seeds": 3, "episodes": 1000}
         for game, steps in (
             ("liars_dice", 100_000),
+            ("goofspiel", 100_000),
+            ("phantom_ttt", 50_000),
             ("dark_hex", 100_000),
         )
     },

@@ -20,6 +20,7 @@ from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.evaluation.economy_policies import EconomyPolicy
 from trainers.evaluation.foraging_policies import ForagingPolicy
+from trainers.evaluation.formation_policies import PUSHES, FormationPolicy
 from trainers.evaluation.hanabi_policies import HanabiPolicy
 from trainers.evaluation.treasure_policies import TreasurePolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
@@ -60,8 +61,6 @@ class ActionOutcomes:
     """Cost of a position for prey, as a distance, (E, n, C); None: no cost."""
 
 
-PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
-"""Accelerations of the actions in SimpleTag: none, left, right, down, up."""
 MOVES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
 """Moves of the actions in TagGridworld: stay, +x, -x, +y, -y."""
 
@@ -198,7 +197,7 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-Heuristic = EconomyPolicy | ForagingPolicy | HanabiPolicy | TreasurePolicy | WarehousePolicy
+Heuristic = EconomyPolicy | ForagingPolicy | FormationPolicy | HanabiPolicy | TreasurePolicy | WarehousePolicy
 """Scripted policy that neither hunts nor flees."""
 _HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
     "CollectTreasure-v0": TreasurePolicy,
@@ -206,6 +205,7 @@ _HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
     "LevelBasedForaging-v0": ForagingPolicy,
     "OneStepEconomy-v0": EconomyPolicy,
     "RobotWarehouse-v0": WarehousePolicy,
+    "SimpleFormation-v0": FormationPolicy,
 }
 """Policies by environment id."""
 

@@ -83,13 +83,13 @@ _BY_CROSS_PLAY = "cross-play: each side against random opponents, intervals apar
 def _with_actors(
     name: str, options: str, goals: tuple[Goal, ...], origin: Origin, source: str
 ) -> Sequence[TrainingTask]:
-    """Return the tasks of APPO with actors whose weights are 1, 2 and 4 updates old, at the steps and with the threshold of PPO."""
+    """Return tasks of APPO with actors whose weights are 1, 2 and 4 updates old, with steps and threshold of PPO."""
     options = options if NO_TABLE in options else f"{options} {NO_TABLE}"
     return [
         TrainingTask(
             f"{name}-appo-actors-{count}", f"{options} --algorithm appo --num-actors {count}", goals, origin,
-            f"{source}; the threshold of PPO after as many steps. Actors sample with weights that are up to {count} updates "
-            "old", zoo=False,
+            f"{source}; the threshold of PPO after as many steps. Actors sample with weights that are up to {count} "
+            "updates old", zoo=False,
         )
         for count in (1, 2, 4)
     ]  # fmt: skip

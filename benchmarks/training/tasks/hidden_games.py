@@ -4,42 +4,48 @@ from collections.abc import Sequence
 
 from benchmarks.training.tasks.training_task import NO_TABLE, Goal, Origin, TrainingTask
 
-_BY_CROSS_PLAY = (
-    "cross-play: each side against random opponents, since the return of self-play is about 0 or that of the side that "
-    "moves first"
-)
-_RANDOM = f"{_BY_CROSS_PLAY}. The intervals must lie apart from random play's"
 _DQN = (
-    f"{_BY_CROSS_PLAY}. The bar is OpenSpiel's own DQN in self-play on its own game after as many steps, with the "
-    "settings of its example dqn_breakthrough_pytorch.py. Its agents explore with a probability above 0.9 in so few "
-    "steps, so that each learns against nearly random opponents. The other threshold is random play"
+    "cross-play: each side against random opponents, since the return of self-play is about 0 or that of the side that "
+    "moves first. The bar is OpenSpiel's own DQN in self-play on its own game after as many steps, with the "
+    "settings of its example dqn_breakthrough_pytorch.py. Its agents explore with a probability above 0.9 in so "
+    "few steps, so that each learns against nearly random opponents. Its example evaluates without exploration, so the "
+    "most probable actions are judged here. The other threshold is random play"
 )
 _EXPLOITABILITY = (
     ". Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in this game and measure exploitability"
 )
+_RANDOM = "cross-play: each side against random opponents. The intervals must lie apart from random play's"
 _GAMES: Sequence[tuple[str, str, str, dict[str, str]]] = (
     ("liars-dice", "LiarsDice-v0", "liars_dice", {"player_0": "player_0", "player_1": "player_1"}),
-    ("goofspiel", "Goofspiel-v0", "", {"player_0": "player_0", "player_1": "player_1"}),
-    ("phantom-tic-tac-toe", "PhantomTicTacToe-v0", "", {"cross_0": "cross", "nought_0": "nought"}),
+    ("goofspiel", "Goofspiel-v0", "goofspiel", {"player_0": "player_0", "player_1": "player_1"}),
+    ("phantom-tic-tac-toe", "PhantomTicTacToe-v0", "phantom_ttt", {"cross_0": "cross", "nought_0": "nought"}),
     ("dark-hex", "DarkHex-v0", "dark_hex", {"black_0": "black", "white_0": "white"}),
     ("oshi-zumo", "OshiZumo-v0", "", {"left_0": "left", "right_0": "right"}),
     ("markov-soccer", "MarkovSoccer-v0", "", {"a_0": "a", "b_0": "b"}),
 )
 """Names of tasks, environments, OpenSpiel's games whose DQN is a bar, and returns by policy in the order of seats."""
+_BY_DQN = ("liars-dice", "phantom-tic-tac-toe", "dark-hex")
+"""Games that DQN learns, too."""
 
 
-def _task(name: str, env_id: str, game: str, returns: dict[str, str]) -> TrainingTask:
+def _task(algorithm: str, name: str, env_id: str, game: str, returns: dict[str, str]) -> TrainingTask:
     """Return a task whose goals are the returns of each seat against random opponents."""
     goals = list[Goal]()
     for seat, (policy, of) in enumerate(returns.items()):
         if game:
-            goals.append(Goal(f"return {of}", f"openspiel {game} {seat}", playing=(policy,), greedy=False))
-        goals.append(Goal(f"return {of}", "random", playing=(policy,), greedy=False, origin="chosen"))
+            goals.append(Goal(f"return {of}", f"openspiel {game} {seat}", playing=(policy,)))
+        goals.append(Goal(f"return {of}", "random", playing=(policy,), greedy=bool(game), origin="chosen"))
     source = (_DQN if game else _RANDOM) + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
     origin: Origin = "measured" if game else "chosen"
-    seeds = 3 if game else 1
-    return TrainingTask(f"{name}-ppo", f"{env_id} {NO_TABLE}", tuple(goals), origin, source, seeds=seeds, zoo=False)
+    options = f"{env_id} {NO_TABLE}" if algorithm == "ppo" else f"{env_id} --algorithm {algorithm} {NO_TABLE}"
+    seeds, episodes = (3, 4096) if game else (1, 1024)
+    return TrainingTask(
+        f"{name}-{algorithm}", options, tuple(goals), origin, source, seeds=seeds, episodes=episodes, zoo=False
+    )
 
 
-HIDDEN_GAMES: Sequence[TrainingTask] = tuple(_task(*game) for game in _GAMES)
+HIDDEN_GAMES: Sequence[TrainingTask] = (
+    *(_task("ppo", *game) for game in _GAMES),
+    *(_task("dqn", *game) for game in _GAMES if game[0] in _BY_DQN),
+)
 """All tasks of the module."""

@@ -83,6 +83,18 @@ def test_both_bidders_of_liars_dice_beat_random_play(tmp_path):
 
 
 @pytest.mark.learning
+def test_both_sides_of_dark_hex_reach_the_dqn_of_openspiel(tmp_path):
+    """OpenSpiel's DQN gets 0.894 as black and 0.616 as white against random opponents, after as many steps."""
+    trainer = Trainer(dataclasses.replace(preset("DarkHex-v0", "cpu"), seed=0, eval_episodes=0), tmp_path)
+    trainer.run()
+    core = make_eval_core(trainer.config, 4 * EPISODES, seed=1234)
+    for name, least in (("black_0", 0.894), ("white_0", 0.616)):
+        players = {"black_0": None, "white_0": None, name: trainer.assignments[name].learner.policy()}
+        earned = evaluate_policies(core, players, seed=1, greedy=True).agent_returns[name]
+        assert earned.mean - earned.half >= least, (name, earned)
+
+
+@pytest.mark.learning
 def test_players_of_the_coin_game_cooperate_for_shared_rewards(tmp_path):
     """Taking every coin gives 0 on average, so that a return above 0 needs players that leave the other's coins."""
     config = dataclasses.replace(

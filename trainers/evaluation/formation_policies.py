@@ -1,0 +1,80 @@
+"""Scripted policy of SimpleFormation-v0: each agent takes the action that leads to its place on the circle."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+from gpu_envs.utils.summaries import Summarized, Summary
+from trainers.base.agent_group import agent_rows_of
+from warp_kernels.mpe import particles
+
+__all__ = ["AHEAD", "PUSHES", "FormationPolicy", "places_on_circle"]
+
+AHEAD = 4
+"""Steps of the prediction."""
+PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
+"""Accelerations of MPE's discrete actions: none, left, right, down, up."""
+
+
+def places_on_circle(core: Core) -> Tensor:
+    """Return the goals of SimpleFormation-v0, (E, A, 2): places on the circle, in the order of the agents' angles."""
+    agents, center = core.num_agents, core.world_state["pos"][:, core.num_agents]
+    offset = core.world_state["pos"][:, :agents] - center[:, None]
+    angle = torch.atan2(offset[..., 1], offset[..., 0]) % (2.0 * math.pi)
+    rank = angle.argsort(1).argsort(1)  # 0 for the agent with the smallest angle, where the circle begins
+    angle = angle.amin(1, keepdim=True) + rank * (2.0 * math.pi / agents)
+    radius = core.get_params()["formation_radius"][:, None, None]
+    return center[:, None] + radius * torch.stack([angle.cos(), angle.sin()], -1)
+
+
+class FormationPolicy(Summarized):
+    """Take the actions after which agents coast closest to their places on the circle; has the interface of a `Policy`.
+
+    Positions are read from the state of the worlds, so that agents know more than they observe.
+    """
+
+    def __init__(self, core: Core, member: str) -> None:
+        """Control a group or an agent of a core.
+
+        Args:
+            core: Core of SimpleFormation-v0.
+            member: Name of a group or an agent.
+
+        Raises:
+            ConfigError: The core is another environment, or its actions are continuous.
+        """
+        if core.id != "SimpleFormation-v0" or core.config.continuous_actions:
+            wanted = "SimpleFormation-v0 with discrete actions"
+            raise ConfigError(f"scripted policy of formations: expected {wanted}, got {core.id} {core.config}")
+        self.core: Core = core
+        self.member = member
+        self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
+        self._pushes = torch.tensor(PUSHES, device=core.device)
+
+    def _summary(self) -> Summary:
+        script = "form a circle"
+        return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
+    ) -> Tensor:
+        """Return actions (E, n) for the current state of the core; the arguments of a `Policy` are unused."""
+        state, kept, dt = self.core.world_state, float(particles.KEPT_VELOCITY), float(particles.DT)
+        accel = self.core.get_params()["accel"][:, None, None, None]
+        speed = kept * state["vel"][:, self.rows, None] + dt * accel * self._pushes  # (E, n, C, 2)
+        place = state["pos"][:, self.rows, None] + dt * (1.0 - kept**AHEAD) / (1.0 - kept) * speed
+        return (place - places_on_circle(self.core)[:, self.rows, None]).square().sum(-1).argmin(-1)
+
+    def initial_hidden_state(self, *shape: int) -> None:
+        """Return None: the policy is not recurrent."""
+        return
+
+    def seed(self, seed: int) -> None:
+        """Do nothing: the policy is deterministic."""
