@@ -12,11 +12,6 @@ _SOURCES = {
         "published settings, after as many steps. Both sample their actions. The published settings are for 10 million "
         "steps, and the learning rate falls to 0 over the steps of a training. All five allies together can earn 10"
     ),
-    "qmix": (
-        "the win rate of JaxMARL's own QMIX with recurrent networks, baselines/QLearning/qmix_rnn.py with its "
-        "published settings, after as many steps. Both take the best actions. The published settings are for 10 "
-        "million steps. All five allies together can earn 10"
-    ),
 }
 
 
@@ -42,8 +37,6 @@ def _task(algorithm: str, area: str, seeds: int, more: str = "", zoo: bool = Fal
 
 SMAX_TASKS: Sequence[TrainingTask] = (
     _task("mappo", "2s3z", 3, zoo=True),
-    _task("mappo", "5m_vs_6m", 1),
-    _task("qmix", "2s3z", 1),
-    _task("qmix", "5m_vs_6m", 1),
+    _task("mappo", "5m_vs_6m", 1, "--num-envs 32 --learner.learning-rate 1e-3 "),
 )
 """All tasks of the module."""
