@@ -256,7 +256,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             entropy_coef_final=0.0,
         ),
     },
-    # Learns Hanabi-Small, see docs/learning.md.
+    # Learns Hanabi-Small with --env-arg of `original_settings("Hanabi-Small")`, see docs/learning.md.
     ("Hanabi-v0", "cpu", "ppo"): {
         "num_envs": 256,
         "total_steps": 1_500_000,
