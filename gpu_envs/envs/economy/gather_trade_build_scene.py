@@ -1,4 +1,4 @@
-"""Drawing of GatherTradeBuild-v0: the map, bars of wealth and tax rates beside it, and prices over time."""
+"""Drawing of GatherTradeBuild-v0: the map, and below it bars of wealth and tax rates, and prices over time."""
 
 from typing import TYPE_CHECKING
 
@@ -30,13 +30,14 @@ _COLORS = (RED, BLUE, ORANGE, PURPLE, (0.35, 0.70, 0.90), (0.80, 0.47, 0.65), (0
 _LAND, _WATER, _TRUNK = (0.93, 0.91, 0.82), (0.45, 0.66, 0.86), (0.47, 0.33, 0.20)
 _STONE, _EDGE, _BARE = (0.55, 0.56, 0.60), (0.38, 0.39, 0.43), (0.84, 0.81, 0.70)
 _PANEL, _EMPTY = (0.97, 0.97, 0.97), (0.90, 0.90, 0.91)
+_GAP, _TALL = 0.03, 0.26  # distance between panels and their height, in the longer side of the map
 
 
 def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Trees are wood, gray discs stone; a pale patch is a source without its resource. Houses and agents have the color of
-    their agent. Beside the map are the coin of every agent, the tax rate of every bracket, and the mean prices of stone
+    their agent. Below the map are the coin of every agent, the tax rate of every bracket, and the mean prices of stone
     (gray) and wood (green) over the episode.
     """
     state = {name: tensor[envs] for name, tensor in worlds.world_state.items()}
@@ -80,44 +81,48 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
         rings(centers(state["place"].long()), 0.36, DARK, 0.1),
     ]  # fmt: skip
     shapes += _panel(state, sizes, colors)
-    wide = max(0.6 * max(width, height), 4.0)
-    if sizes.has_planner:  # beside the map
-        panel = torch.tensor([[1.04 * width + 0.5 * wide, 0.5 * height]], device=device).expand(count, 1, 2)
-        agents = join(agents, circles(panel, 0.36, DARK))
-    return Scene(join(*shapes), (0.0, 0.0, width + 0.04 * width + wide, float(height)), agents=agents)
+    side = float(max(height, width))  # that of the largest square map with this panel
+    low = -(_GAP + _TALL) * side
+    if sizes.has_planner:  # in the panel
+        place = torch.tensor([[0.5 * width, 0.5 * (low - _GAP * side)]], device=device).expand(count, 1, 2)
+        agents = join(agents, circles(place, 0.36, DARK))
+    left = 0.5 * (width - side)
+    return Scene(join(*shapes), (left, low, left + side, float(height)), agents=agents)
 
 
 def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -> list[torch.Tensor]:
-    """Return the panels beside the map: bars of coin and of rates, and curves of prices, from above."""
-    width, height, device = 1.04 * sizes.width, float(sizes.height), colors.device
-    wide = max(0.6 * max(sizes.width, sizes.height), 4.0)
+    """Return the panels below the map: bars of coin and of rates, and curves of prices, from the left."""
+    side, device = float(max(sizes.width, sizes.height)), colors.device
+    wide, room, floor = (1.0 - 2.0 * _GAP) / 3.0 * side, _TALL * side, -(_GAP + _TALL) * side
 
-    def bars(share: torch.Tensor, color: Color, low: float, high: float) -> list[torch.Tensor]:
-        """Return bars of shares (W, N) in [0, 1] between two shares of the height, on a frame."""
-        number = share.shape[1]
-        step, floor, room = wide / number, low * height, (high - low) * height
-        x = (width + (torch.arange(number, device=device) + 0.5) * step).expand(share.shape)
+    def frame(left: float, count: int) -> torch.Tensor:
+        """Return the background of a panel from its left side on."""
+        middle = torch.tensor([[left + 0.5 * wide, floor + 0.5 * room]], device=device).expand(count, 1, 2)
+        return boxes(middle, (0.5 * wide, 0.5 * room), _PANEL)
+
+    def bars(share: torch.Tensor, color: Color, left: float) -> list[torch.Tensor]:
+        """Return bars of shares (W, N) in [0, 1]."""
+        step = wide / share.shape[1]
+        x = (left + (torch.arange(share.shape[1], device=device) + 0.5) * step).expand(share.shape)
         tall = 0.5 * room * share.float().clamp(0.0, 1.0)
-        frame = torch.tensor([[width + 0.5 * wide, floor + 0.5 * room]], device=device).expand(len(share), 1, 2)
         slots = torch.stack([x, torch.full_like(x, floor + 0.5 * room)], -1)
         size = torch.stack([torch.full_like(tall, 0.36 * step), tall], -1)
         return [
-            boxes(frame, (0.5 * wide, 0.5 * room), _PANEL),
+            frame(left, len(share)),
             boxes(slots, (0.36 * step, 0.5 * room), _EMPTY),
             boxes(torch.stack([x, floor + tall], -1), size, color),
         ]
 
-    def curves(price: torch.Tensor, low: float, high: float) -> list[torch.Tensor]:
-        """Return curves of mean prices (W, 2, T) between two shares of the height, with a line at every quarter."""
-        floor, room, points = low * height, (high - low) * height, price.shape[2]
-        x = width + wide * (0.02 + 0.96 * torch.arange(points, device=device) / (points - 1))
+    def curves(price: torch.Tensor, left: float) -> list[torch.Tensor]:
+        """Return curves of mean prices (W, 2, T), with a line at every quarter."""
+        points = price.shape[2]
+        x = left + wide * (0.02 + 0.96 * torch.arange(points, device=device) / (points - 1))
         places = torch.stack([x.expand(price.shape), floor + room * (0.04 + 0.92 * price / (sizes.num_prices - 1))], -1)
-        frame = torch.tensor([[width + 0.5 * wide, floor + 0.5 * room]], device=device).expand(len(price), 1, 2)
-        grid = torch.tensor([[width + 0.1, floor + room * (0.04 + 0.23 * line)] for line in range(5)], device=device)
+        grid = torch.tensor([[left + 0.1, floor + room * (0.04 + 0.23 * line)] for line in range(5)], device=device)
         grid = grid.expand(len(price), 5, 2)
         known = ((price[:, :, 1:] > 0) & (price[:, :, :-1] > 0)).float()
         shapes = [
-            boxes(frame, (0.5 * wide, 0.5 * room), _PANEL),
+            frame(left, len(price)),
             lines(grid, grid + torch.tensor([wide - 0.2, 0.0], device=device), 0.05, _EMPTY),
         ]
         for good, color in enumerate((_EDGE, GREEN)):
@@ -126,8 +131,9 @@ def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -
 
     n = sizes.num_agents
     coin = state["coin"][:, :n] + state["coin"][:, n:]
+    left = [0.5 * (sizes.width - side) + each * (wide + _GAP * side) for each in range(3)]
     return [
-        *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, 0.68, 1.0),
-        *bars(state["rates"], (0.25, 0.30, 0.36), 0.42, 0.64),
-        *curves(state["price_curve"].unflatten(1, (2, PRICE_POINTS)), 0.0, 0.38),
+        *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, left[0]),
+        *bars(state["rates"], (0.25, 0.30, 0.36), left[1]),
+        *curves(state["price_curve"].unflatten(1, (2, PRICE_POINTS)), left[2]),
     ]
