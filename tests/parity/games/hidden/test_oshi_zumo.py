@@ -73,7 +73,7 @@ def test_limit_of_a_caller_truncates_before_the_horizon():
         ({"coins": 0}, r"coins: expected an int in \[1, 10000\], got 0"),
         ({"size": -1}, r"size: expected an int in \[0, 1000\], got -1"),
         ({"horizon": 0}, r"horizon: expected an int in \[1, 2147483647\], got 0"),
-        ({"coins": 5, "min_bid": 6}, "min_bid: expected at most coins = 5, got 6; use less"),
+        ({"coins": 5, "min_bid": 6}, "min_bid: expected at most coins = 5, got 6; lower min_bid"),
         ({"alesia": 1}, "alesia: expected True or False, got 1"),
     ],
 )
