@@ -79,6 +79,12 @@ def small_collections():
     gc.freeze()
 
 
+@pytest.fixture
+def optimized(monkeypatch):
+    """Compile kernels with optimization, for a test of many agents or steps."""
+    monkeypatch.setattr(wp.config, "optimization_level", None)
+
+
 @pytest.fixture(autouse=True)
 def named_modules_of_one_test(monkeypatch):
     """Forget the modules that ids of a test name: processes that later tests start would import them."""

@@ -117,7 +117,10 @@ LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE_GAMES)) for name in zoo_entries.names()],
+    [
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.usefixtures("optimized")] * (name in LARGE_GAMES))
+        for name in zoo_entries.names()
+    ],
 )
 def test_models_play_as_recorded(name):
     """Policies of the zoo act in their environment, and reach what their page says, within the intervals of both."""

@@ -7,7 +7,7 @@ import torch
 import toy
 import turns
 import warp as wp
-from conftest import REPRESENTATIVES, SMALL, SPECIAL
+from conftest import SMALL, SPECIAL
 from network_cases import NETWORKS
 
 import warp_kernels
@@ -151,7 +151,7 @@ def test_optimizer_compiles_for_cuda(tmp_path):
 
 @pytest.mark.slow
 @SCHEDULES
-@pytest.mark.parametrize("env_id", REPRESENTATIVES)
+@pytest.mark.parametrize("env_id", FEW)
 def test_all_of_it_compiles_for_cuda(env_id, schedule, newest, tmp_path):
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
 

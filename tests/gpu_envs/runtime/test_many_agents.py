@@ -58,7 +58,11 @@ def assert_same(left, right):
             many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40, marks=pytest.mark.slow, id="500 agents"
         ),
         pytest.param(
-            many_agents(2000, 10, reach=0.8, episode_length=30), 2, 45, marks=pytest.mark.slow, id="2000 agents"
+            many_agents(2000, 10, reach=0.8, episode_length=30),
+            2,
+            45,
+            marks=[pytest.mark.slow, pytest.mark.usefixtures("optimized")],
+            id="2000 agents",
         ),
     ],
 )
