@@ -79,10 +79,11 @@ def small_collections():
     gc.freeze()
 
 
-@pytest.fixture
-def optimized(monkeypatch):
-    """Compile kernels with optimization, for a test of many agents or steps."""
-    monkeypatch.setattr(wp.config, "optimization_level", None)
+@pytest.fixture(autouse=True)
+def optimization(request, monkeypatch):
+    """Compile kernels with optimization for a test marked optimized."""
+    if request.node.get_closest_marker("optimized") is not None:
+        monkeypatch.setattr(wp.config, "optimization_level", None)
 
 
 @pytest.fixture(autouse=True)

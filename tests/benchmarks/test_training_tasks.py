@@ -118,7 +118,7 @@ LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.usefixtures("optimized")] * (name in LARGE_GAMES))
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.optimized] * (name in LARGE_GAMES))
         for name in zoo_entries.names()
     ],
 )

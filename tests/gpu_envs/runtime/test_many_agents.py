@@ -61,7 +61,7 @@ def assert_same(left, right):
             many_agents(2000, 10, reach=0.8, episode_length=30),
             2,
             45,
-            marks=[pytest.mark.slow, pytest.mark.usefixtures("optimized")],
+            marks=[pytest.mark.slow, pytest.mark.optimized],
             id="2000 agents",
         ),
     ],
