@@ -23,6 +23,7 @@ from warp_kernels.networks.optimizer import build_optimizer
 from warp_kernels.networks.tile_memory import shared_bytes
 from warp_kernels.networks.tiles import build_tile_forward, build_tile_gradient
 
+pytestmark = pytest.mark.optimized  # without optimization NVIDIA's compiler takes four times as long
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 H100 = 90
 

@@ -117,10 +117,10 @@ def test_slots_of_an_observation_equal_the_observation(settings):
     assert any(step["terminated"].any() for step in histories[0])
 
 
+@pytest.mark.optimized  # the default of users
 @pytest.mark.parametrize("settings", [{}, {"use_full_observation": True}, {"neighbor_search": "grid"}])
-def test_gpu_kernels_keep_their_arrays_in_registers(settings, tmp_path, monkeypatch):
+def test_gpu_kernels_keep_their_arrays_in_registers(settings, tmp_path):
     """At the default sizes only the trigonometry of a move has an array in local memory."""
-    monkeypatch.setattr(wp.config, "optimization_level", None)  # the default of users, unlike the quick suite
     warp_kernels.start()
     kind, build = find(TAG).load()
     module = kernel_program(build(build_config(kind, settings, TAG)).rules, "phased", True).module

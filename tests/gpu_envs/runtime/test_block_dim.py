@@ -103,6 +103,7 @@ def test_other_sizes_are_refused(value):
     assert "\n" not in str(info.value)
 
 
+@pytest.mark.optimized
 @pytest.mark.slow
 def test_kernels_of_the_largest_block_run_in_smaller_ones(tmp_path):
     """Kernels are compiled once, for Warp's default size; only tables of tile operations depend on the size."""

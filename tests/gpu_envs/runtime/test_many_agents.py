@@ -219,6 +219,7 @@ def test_memory_is_linear_in_agents():
     assert large < 1000
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize(
     ("schedule", "settings"),
     [
