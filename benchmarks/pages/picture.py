@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import cycle, product
+from operator import itemgetter
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
@@ -32,14 +33,17 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
         canvas, axes = plt.subplots(figsize=(9.6, 4.8), layout="constrained")
         farthest = max(figure.at or 0.0 for figure in figures)
         for curve, (line, color) in zip(_curves(figures), cycle(product(LINES, COLORS)), strict=False):
-            mine = sorted((figure for figure in figures if figure.curve == curve), key=lambda figure: figure.at or 0.0)
-            at = [figure.at for figure in mine]
-            low, high = ([getattr(f, side) or f.value for f in mine] for side in ("low", "high"))
-            axes.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)  # type: ignore[arg-type]
-            values = [figure.value for figure in mine]
-            axes.plot(at, values, line, color=color, label=curve)  # type: ignore[arg-type]
+            mine = [
+                (f.at, f.value, f.low or f.value, f.high or f.value)
+                for f in figures
+                if f.curve == curve and f.at is not None and f.value is not None
+            ]
+            mine.sort(key=itemgetter(0))
+            at, values, low, high = ([row[column] for row in mine] for column in range(4))
+            axes.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
+            axes.plot(at, values, line, color=color, label=curve)
             if along == "worlds" and {*at} == {1} and farthest > 1:  # further worlds one after another
-                level = [mean(values)] * 2  # type: ignore[type-var]
+                level = [mean(values)] * 2
                 axes.plot([1, farthest], level, "--", color=color, label=f"{curve}, one world")
         axes.set(xscale="log", yscale="log", xlabel=along, ylabel=figures[0].unit)
         canvas.suptitle(title, fontsize=12, x=0.01, ha="left")  # over the legend, too

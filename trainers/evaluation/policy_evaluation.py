@@ -159,11 +159,11 @@ def evaluate_policies(
             `info` of the step; the policies then act between steps.
 
     Raises:
-        ConfigError: `engine` is "kernel" with `last_info`, or unknown.
+        ConfigError: `engine` is "kernel" with `last_info` or `after_step`, or unknown.
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
-    if last_info and engine == "kernel":
-        raise ConfigError("engine: expected 'auto' or 'torch', which record entries of info, got 'kernel'")
+    if (last_info or after_step is not None) and engine == "kernel":
+        raise ConfigError("engine: expected 'auto' or 'torch', which give infos of steps, got 'kernel'")
     kernels = kernels or KernelPlayers(core)
     ends: dict[str, Tensor] = {}
     if not last_info and after_step is None and kernels.chosen(players, engine):

@@ -10,13 +10,13 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of
+from trainers.evaluation.formation_policies import PUSHES
 from warp_kernels.mpe import particles
 
 __all__ = ["AHEAD", "TreasurePolicy"]
 
 AHEAD = 5
 """Steps of the prediction, in which agents coast after one push."""
-_PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
 _ROOM = 1.5  # distance of collectors that is wide enough, in that at which they touch
 _WARY = 4.0  # distance to the goal that a collector gives for the same distance to another one
 
@@ -43,7 +43,7 @@ class TreasurePolicy(Summarized):
         self.core: Core = core
         self.member = member
         self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
-        self._pushes = torch.tensor(_PUSHES, device=core.device)
+        self._pushes = torch.tensor(PUSHES, device=core.device)
         self._continuous = core.action_buffer.dtype == torch.float32
 
     def _summary(self) -> Summary:
@@ -70,7 +70,7 @@ class TreasurePolicy(Summarized):
         cost[:, :collectors] += _WARY * (wide - gap).clamp(min=0.0).sum(-1)
         choice = cost[:, self.rows].argmin(-1)
         if self._continuous:
-            return torch.nn.functional.one_hot(choice, len(_PUSHES)).float()
+            return torch.nn.functional.one_hot(choice, len(PUSHES)).float()
         return choice
 
     def _goals(self, place: Tensor) -> Tensor:
