@@ -1,6 +1,6 @@
 """Host module of Overcooked-v0: settings, agents, spaces.
 
-The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``overcooked_scene.py``.
+The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``scene.py``.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
-from gpu_envs.envs.kitchen import recipes
-from gpu_envs.envs.kitchen.layouts import LAYOUTS, Kitchen, read_grid
-from gpu_envs.envs.kitchen.overcooked_scene import draw
+from gpu_envs.envs.kitchen.overcooked import recipes
+from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS, Kitchen, read_grid
+from gpu_envs.envs.kitchen.overcooked.scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.kitchen.overcooked import overcooked
