@@ -37,8 +37,8 @@ LAYER_HIGHS = {"ingredients": (16, 17, 18, 19), "time": (20,)}
 class Config:
     """Settings of Overcooked-v0, with the names and defaults of overcooked_ai. None: the value of the layout."""
 
-    layout_name: str = setting("cramped_room", choices=tuple(LAYOUTS))
-    """Kitchen and orders of the original; ignored where ``layout_grid`` is given."""
+    layout_name: str = setting("cramped_room", choices=tuple(LAYOUTS), requires={"layout_grid": None})
+    """Kitchen and orders of the original; only without ``layout_grid``."""
     layout_grid: Any = None
     """Kitchen of your own as rows of text, "XXPXX|O 12X|XDXSX" or a list: X counter, O and T onion and tomato
     dispenser, P pot, D dish dispenser, S serving place, 1 and 2 players, space floor. Its orders are all recipes,
