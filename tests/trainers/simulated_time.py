@@ -61,11 +61,14 @@ class _Condition:
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
         while not (found := predicate()):
-            before = self.notified
-            self.waiting += 1
-            self.time.rest()
-            self.time.changed.wait_for(lambda: self.notified > before)
+            self._wait()
         return found
+
+    def _wait(self) -> None:
+        before = self.notified
+        self.waiting += 1
+        self.time.rest()
+        self.time.changed.wait_for(lambda: self.notified > before)
 
     def notify_all(self) -> None:
         self.time.awake += self.waiting

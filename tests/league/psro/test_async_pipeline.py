@@ -169,7 +169,7 @@ def test_killed_run_keeps_the_rules(points, tmp_path):
     command = [sys.executable, str(SCRIPT), str(tmp_path), str(points)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[1]) >= 0.75 * points, done.stdout
+    assert int(done.stdout.split()[1]) >= points, done.stdout
     for point in range(points):
         check(tmp_path / str(point), RPS, 2)
 
