@@ -115,7 +115,7 @@ def test_killed_run_resumes_with_equal_results(tmp_path):
     memory = Path("/dev/shm")  # avoids slow flushes to a busy disk; a kill loses no written data
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), "kill", folder, "20"]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
         assert run.returncode == 0, run.stderr
         killed = int(run.stdout.split()[1])
         assert killed >= 20, run.stdout
