@@ -472,7 +472,7 @@ def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
     """105 agents with trails, painted without a GPU: a new step in every frame, and cheap trails."""
     page = view(training({**moving(105, 1300), "fps": 120}), before=COUNTED)
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
-    frames, turns = 100, 4
+    frames, turns = 100, 2
 
     def work() -> tuple[int, float]:
         """Return the number of frames in which the step changed, and the processor time per frame [ms]."""
@@ -484,7 +484,7 @@ def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, 30)
     counts, trails, plain = [], [], []
-    for _ in range(turns):  # the least of several counts: other programs only add to a frame's time
+    for _ in range(turns):  # the lesser of two counts: other programs only add to a frame's time
         for label, spent in ((page.get_by_label("Trails").check, trails), (page.get_by_label("Trails").uncheck, plain)):
             label()
             moved, each = work()
