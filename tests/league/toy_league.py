@@ -215,7 +215,7 @@ def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
     assert code == 0
     for point in range(points):
         path, hit, share = folder / str(point), False, 1.0
-        while True:  # a run may be killed twice; it may finish first, and is begun anew if it was never killed
+        while True:  # a run may be killed twice; it may finish first, and starts again if it was never killed
             if not hit:
                 shutil.rmtree(path, ignore_errors=True)
             if point % 2:
