@@ -341,6 +341,7 @@ SPECIAL = (
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
     ("OneStepEconomy-v0", {"agent_reward_type": "isoelastic_coin_minus_labor", "mask_first_step": False}),
     ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
+    ("OneStepEconomy-v0", {"tax_model": "saez", "period": 1, "pareto_weight_type": "uniform"}),
     ("SMAX-v0", {"enemy": "heuristic", "attack_mode": "random", "smacv2_position_generation": True}),
     ("SMAX-v0", {"action_type": "continuous", "observation_type": "conic", "use_self_play_reward": True}),
     ("GatherTradeBuild-v0", {"disable_taxes": True, "full_observability": True, "mobile_agent_observation_range": 5}),

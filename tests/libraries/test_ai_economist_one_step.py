@@ -10,7 +10,7 @@ from parity.economy.one_step_replay import close, replay
 from gpu_envs.envs.economy.one_step import Config
 from gpu_envs.runtime.factory import make_core
 
-SETTINGS, STEPS = 42, 500
+SETTINGS, STEPS = 45, 500
 
 
 def test_transitions_with_random_settings_equal_the_original():

@@ -5,6 +5,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.economy.saez_taxes import BINS, SAMPLES
 from warp_kernels.generated_source import compiled
 
 __all__ = [
@@ -17,8 +18,6 @@ __all__ = [
     "PARETO",
     "PRESENT",
     "PRICE_POINTS",
-    "SAEZ_BINS",
-    "SAEZ_SAMPLES",
     "SHARED",
     "STONE",
     "TERRAIN",
@@ -28,7 +27,6 @@ __all__ = [
     "Params",
     "Sizes",
     "State",
-    "decimal",
     "relayout",
 ]
 
@@ -64,10 +62,6 @@ INV_INCOME_WEIGHTED_UTILITY: int = wp.constant(2)
 
 PRICE_POINTS: int = wp.constant(40)
 """Number T of parts of an episode for which a mean price is kept."""
-SAEZ_SAMPLES = 500
-"""Number of incomes that the Saez formula uses."""
-SAEZ_BINS = 100
-"""Number of bins of these incomes."""
 
 
 @wp.struct
@@ -226,8 +220,8 @@ class Sizes:
             "price_history": 2 * self.num_prices,
             "market_rate": 2,
             "price_curve": 2 * PRICE_POINTS,
-            "sample": 2 * SAEZ_SAMPLES * saez,
-            "bin": 3 * (SAEZ_BINS + 1) * saez,
+            "sample": 2 * SAMPLES * saez,
+            "bin": 3 * (BINS + 1) * saez,
             "source": max(self.num_sources, 1),
             "land": self.num_land,
             "terrain": cells,
@@ -241,13 +235,6 @@ class Sizes:
 
 SHARED = ("source", "land", "terrain", "start", "start_payment", "cutoff", "table")
 """Fields of State that all worlds share."""
-
-
-@wp.func(inline=True)
-def decimal(number: float) -> wp.float64:
-    """Return a parameter rounded to six decimals in double precision: as float32, 0.21 is 6e-9 too small."""
-    million = wp.float64(1000000.0)
-    return wp.rint(wp.float64(number) * million) / million
 
 
 def relayout(sizes: Sizes) -> Any:

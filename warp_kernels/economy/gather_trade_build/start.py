@@ -5,6 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
+from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import (
     LOGNORMAL,
     NO_SKILL,
@@ -13,7 +14,6 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     Params,
     Sizes,
     State,
-    decimal,
 )
 
 __all__ = ["start"]
