@@ -64,7 +64,7 @@ class State:
 
     skill: wp.array2d(dtype=float)  # (E, n) income per hour [coin/hour]
     cutoff: wp.array2d(dtype=float)  # (E, B) lowest income of each bracket [coin]
-    rate: wp.array2d(dtype=float)  # (E, R) rates to choose from; those of the B brackets if nobody chooses
+    rate: wp.array2d(dtype=float)  # (E, R) rates to choose from; those of the B brackets without a choice
     rate_index: wp.array2d(dtype=int)  # (E, B) index of each bracket's rate
     period_step: wp.array(dtype=int)  # (E,) steps since the start of the tax period [steps]
     coin: wp.array2d(dtype=float)  # (E, n) [coin]
