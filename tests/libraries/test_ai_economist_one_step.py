@@ -20,6 +20,7 @@ def test_transitions_with_random_settings_equal_the_original():
         skills, trace = oracle.record(settings, STEPS, index + 1, annealed=index // len(oracle.KINDS) % 2 == 1)
         total += Counter(replay(dict(settings, skills=skills), trace))
     assert total["steps"] == SETTINGS * STEPS > 20_000
+    assert total.pop("random rates") > 100
     assert min(total.values()) > 500, total
 
 
