@@ -378,7 +378,7 @@ def random_world(rng, scenario):
     rows, columns = (int(side) for side in rng.integers(6, 9, 2))
     settings = {"scenario_name": scenario, "fixed_four_skill_and_loc": False, "build_skill_dist": "pareto"}
     if scenario == "split_layout":
-        return settings | {"skill_rank_of_top_agents": (0,) if rng.random() < 0.5 else (1,), "water_row": 3}
+        return settings | {"skill_rank_of_top_agents": (0,) if rng.random() < 0.5 else (1,), "water_row": 1}
     settings |= {"world_size": (rows, columns), "gradient_steepness": float(rng.integers(1, 9)),
                  "checker_source_blocks": bool(rng.random() < 0.3)}  # fmt: skip
     for good in ("wood", "stone"):
