@@ -71,7 +71,7 @@ def test_agents_of_a_split_layout_start_as_in_the_original():
     for _ in range(400):
         env.reset()
         theirs += [(agent.loc[0] * 5 + agent.loc[1], agent.state["build_payment"]) for agent in env.world.agents]
-    core = make_core("GatherTradeBuild-v0", 4000, "cpu", seed=0, **settings)
+    core = make_core("GatherTradeBuild-v0", 1000, "cpu", seed=0, **settings)
     core.reset()
     theirs = np.array(theirs)
     places, payments = (core.world_state[name].numpy().ravel() for name in ("place", "payment"))
