@@ -8,8 +8,8 @@ from libraries import gather_trade_build_oracle as oracle
 from parity.economy.gather_trade_build_replay import LAYOUTS, compare_layouts
 
 from gpu_envs.envs.economy.gather_trade_build import Config, ranked_payments, ranked_places
-from gpu_envs.envs.economy.layouts import LAYOUTS as FILES
-from gpu_envs.envs.economy.world_settings import SCENARIOS
+from gpu_envs.envs.economy.gather_trade_build.layouts import LAYOUTS as FILES
+from gpu_envs.envs.economy.gather_trade_build.world_settings import SCENARIOS
 from gpu_envs.runtime.factory import make_core
 
 MODELS = ("model_wrapper", "saez", "us-federal-single-filer-2018-scaled", "fixed-bracket-rates", "free")

@@ -24,9 +24,9 @@ MAX_UNITS = 500
 MAX_WORLD_STEPS = 1000
 """Most world steps of a step, from the number of draws per unit and step."""
 NO_SCENARIO = {"scenario": None}
-"""What settings of single units require."""
+"""Requirement of the settings of single units."""
 HEURISTIC = {"enemy": "heuristic"}
-"""What settings of the heuristic require."""
+"""Requirement of the settings of the heuristic."""
 STATS = ("velocities", "attacks", "attack_ranges", "sight_ranges", "radiuses", "health", "weapon_cooldowns")
 """Settings ``unit_type_NAME`` in the order of the columns of State.stats."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_envs.envs.economy.layouts import LAYOUTS, MAX_SIDE, Layout, read_layout
+from gpu_envs.envs.economy.gather_trade_build.layouts import LAYOUTS, MAX_SIDE, Layout, read_layout
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy.gather_trade_build.economy_types import MAX_UNITS, RANDOM_SCENARIOS
@@ -44,8 +44,10 @@ class WorldSettings:
     scenario_name: str = setting("layout_from_file", choices=SCENARIOS)
     """Scenario of the original, without "/simple_wood_and_stone". The first two have given layouts, of which
     "split_layout" has a row of water between agents. The others have a random layout in every episode."""
-    env_layout_file: str = setting("quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS))
-    """Layout of the original; ignored where ``env_layout`` is given. It sets the size of the world."""
+    env_layout_file: str = setting(
+        "quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS), requires={"env_layout": None}
+    )
+    """Layout of the original; only without ``env_layout``. It sets the size of the world."""
     env_layout: Any = None
     """Layout of your own as rows of text, "W  S|  @ |S  W" or a list: W and S sources of wood and stone, @ water, space
     land."""

@@ -1,6 +1,6 @@
 """Host module of GatherTradeBuild-v0: settings, agents, spaces.
 
-The rules are in ``warp_kernels/economy/``, the drawing in ``gather_trade_build_scene.py``.
+The rules are in ``warp_kernels/economy/``, the drawing in ``scene.py``.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
 from gpu_envs.envs.economy import tax_brackets
-from gpu_envs.envs.economy.gather_trade_build_scene import draw
-from gpu_envs.envs.economy.layouts import Layout
-from gpu_envs.envs.economy.world_settings import WorldSettings, first_chances, source_counts
+from gpu_envs.envs.economy.gather_trade_build.layouts import Layout
+from gpu_envs.envs.economy.gather_trade_build.scene import draw
+from gpu_envs.envs.economy.gather_trade_build.world_settings import WorldSettings, first_chances, source_counts
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy.gather_trade_build import gather_trade_build
