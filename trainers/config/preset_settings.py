@@ -284,9 +284,9 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
     ("CollectTreasure-v0", "cpu", "ppo"): _MPE_PPO,
-    # Agents do not see each other, so each learns a place of its own, see docs/learning.md.
+    # In the next two, agents do not see each other, and each learns a place of its own, see docs/learning.md.
     ("SimpleFormation-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
-    ("SimpleLine-v0", "cpu", "ppo"): _MPE_PPO,
+    ("SimpleLine-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
     # Prisoners need memory of their visits, so the network is recurrent. Rollouts are as long as episodes. Batches are
     # large and entropy is small, since a lamp that is switched at random tells nothing.
     ("SwitchRiddle-v0", "cpu", "ppo"): {
@@ -306,10 +306,10 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         ),
     },
     ("CoinGame-v0", "cpu", "ppo"): {
-        "num_envs": 128,
+        "num_envs": 512,
         "total_steps": 1_000_000,
         "num_threads": 1,
-        "learner": dict(rollout_length=20, learning_rate=3e-3, gamma=0.96, entropy_coef=0.01),
+        "learner": dict(rollout_length=20, num_minibatches=8, learning_rate=3e-3, gamma=0.96, entropy_coef=0.01),
     },
     # Solved (about -140; threshold -200) within a minute.
     ("Pendulum-v1", "cpu", "sac"): {
