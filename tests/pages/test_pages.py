@@ -38,7 +38,7 @@ def functions(path):
 
 
 def without_folder(place):
-    """Return the place of rules that lie in a folder of their name."""
+    """Return the place of an environment whose file lies in a folder of its name."""
     *group, folder, name = place.split("/")
     return "/".join((*group, name)) if group and folder == name else place
 
@@ -55,7 +55,7 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
         found = [path for path in (ROOT / folder).rglob(pattern) if path.name != "__init__.py"]
         return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if wanted <= functions(path)}
 
-    host = places("gpu_envs/envs", "*.py", {"Config", "build"})
+    host = {without_folder(path) for path in places("gpu_envs/envs", "*.py", {"Config", "build"})}
     rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
     pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
     words = places("gpu_envs/descriptions", "*.py") - {"base", "summaries", "mpe/particles", "games/hidden/phantom"}
