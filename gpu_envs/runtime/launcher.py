@@ -85,6 +85,8 @@ class KernelLauncher:
         if threads > 1:
             rows = num_envs * rules.num_agents
             count = max(threads, min(SHARDS_PER_THREAD * threads, rows // MIN_ROWS_PER_SHARD))
+            if count > threads:  # one more for this thread, which begins before the others have woken
+                count = (count - 1) // threads * threads + 1
         count = min(count, num_envs)
         self.shards: list[tuple[int, int]] = [(0, num_envs)]
         if count > 1:
