@@ -32,6 +32,11 @@ _POINTS = (
     "one life, so that a wrong play costs all points. The other threshold is the rule of its example SimpleAgent, "
     "which plays every hinted card. Published results are for the full game and for at least 100 million steps"
 )
+_FULL_GAME = (
+    "--total-steps 1000000 --num-envs 64 --learner.rollout-length 64 --learner.hidden-sizes 256 256 "
+    "--learner.activation relu --learner.learning-rate 7e-4 --learner.learning-rate-final 0 "
+    "--learner.entropy-coef 0.005 --learner.gae-lambda 0.9 --learner.num-epochs 4 --learner.num-minibatches 4"
+)
 _FULL = (
     "the game of 25 points for two players. The bar is IPPO in JAX on JaxMARL 0.2.0's Hanabi after as many steps, with "
     "the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, so that it learns from 122 "
@@ -118,7 +123,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     ),
     TrainingTask(
         "hanabi-full-ippo",
-        f"Hanabi-v0 --algorithm ippo --total-steps 1000000 {NO_TABLE}",
+        f"Hanabi-v0 --algorithm ippo {_FULL_GAME} {NO_TABLE}",
         (Goal("return player", "jaxmarl hanabi", greedy=False),),
         "measured",
         _FULL,
