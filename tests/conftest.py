@@ -326,6 +326,16 @@ GROUP = {
     "PhantomTicTacToe-v0": "cross",
 }
 
+_RANDOM_LAYOUT = {
+    "fixed_four_skill_and_loc": False,
+    "env_layout": None,
+    "resource_regen_prob": 0.01,
+    "world_size": (6, 7),
+    "starting_wood_coverage": 0.2,
+    "wood_regen_weight": 0.5,
+    "wood_regen_halfwidth": 1,
+    "wood_max_health": 2,
+}
 # What SMALL does not reach: other kinds of actions, observations, phases.
 SPECIAL = (
     ("Goofspiel-v0", {"imp_info": False, "points_order": "descending", "returns_type": "total_points"}),
@@ -341,10 +351,12 @@ SPECIAL = (
     ("Overcooked-v0", {"random_start_pos": True, "channels_first": True}),
     ("OneStepEconomy-v0", {"agent_reward_type": "isoelastic_coin_minus_labor", "mask_first_step": False}),
     ("OneStepEconomy-v0", {"disable_taxes": True, "planner_reward_type": "inv_income_weighted_utility"}),
+    ("OneStepEconomy-v0", {"tax_model": "saez", "period": 1, "pareto_weight_type": "uniform"}),
     ("SMAX-v0", {"enemy": "heuristic", "attack_mode": "random", "smacv2_position_generation": True}),
     ("SMAX-v0", {"action_type": "continuous", "observation_type": "conic", "use_self_play_reward": True}),
     ("GatherTradeBuild-v0", {"disable_taxes": True, "full_observability": True, "mobile_agent_observation_range": 5}),
     ("GatherTradeBuild-v0", {"tax_model": "saez", "period": 1, "planner_gets_spatial_info": True}),
+    ("GatherTradeBuild-v0", _RANDOM_LAYOUT | {"scenario_name": "quadrant", "multi_action_mode_agents": True}),
     ("Hanabi-v0", {"observation_type": "minimal", "keep_score": True, "max_information_tokens": 0}),
     ("Hanabi-v0", {"observation_type": "seer", "players": 2}),
 )

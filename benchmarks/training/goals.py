@@ -7,6 +7,7 @@ from benchmarks.training.tasks.economy_measures import EconomyMeasures
 from benchmarks.training.tasks.training_task import Goal
 from gpu_envs.runtime.core import Core
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
+from trainers.evaluation.formation_policies import FormationPolicy
 from trainers.evaluation.policy_evaluation import EvaluationResult, estimate, evaluate_policies
 from trainers.evaluation.scripted_policies import SCRIPTED, DeafListener, has_script, scripted_policy
 from trainers.models.policy import Policy, PolicyProtocol
@@ -110,6 +111,11 @@ def _scripted(matches: Matches, name: str, argument: str) -> Mapping[str, Policy
     return {member: DeafListener() if member == "listener" else None for member in members}
 
 
+def _fixed(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
+    """Return agents of SimpleFormation-v0 that each go to a place of their own, whatever the others do."""
+    return {member: FormationPolicy(matches.core, member, fixed=True) for member in matches.sides[name]}
+
+
 def _checkpoint(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
     """Return the policy of the checkpoint that is nearest to a fraction of the training."""
     wanted = float(argument) * matches.saved.steps
@@ -126,6 +132,7 @@ SOURCES: dict[str, Source] = {
     RANDOM: _random,
     TRAINED: _trained,
     SCRIPTED: _scripted,
+    "fixed": _fixed,
     "checkpoint": _checkpoint,
     "zoo": _zoo,
 }

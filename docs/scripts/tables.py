@@ -149,7 +149,7 @@ def summary(place: str) -> str:
         ("global state", f"{own or sum(s.shape[0] for s in d.observation_spaces.values())} numbers a world, {joined}"),
         ("time limit", f"{d.max_episode_steps} steps, {limit}"),
         ("rules", _link(place, ROOT / f"{rules_module(place).replace('.', '/')}.py")),
-        ("settings, spaces, drawing", _link(place, ROOT / "gpu_envs" / "envs" / f"{place}.py")),
+        ("settings, spaces, drawing", _link(place, _host_file(place))),
         ("oracle test", f"{_link(place, oracle(place))}, {compared(place)}"),
     ]
     return table(("", "with default settings"), rows)
@@ -166,6 +166,12 @@ def kinds_of(table_: dict[str, spaces.Space]) -> str:
 def _link(place: str, file: Path) -> str:
     """Return a link to a file, from the page of an environment."""
     return f"[{file.relative_to(ROOT)}]({os.path.relpath(file, (PAGES / place).parent)})"
+
+
+def _host_file(place: str) -> Path:
+    """Return the host file: of this name, or in the folder of this name."""
+    folder = ROOT / "gpu_envs" / "envs" / place
+    return folder / f"{folder.name}.py" if folder.is_dir() else folder.with_suffix(".py")
 
 
 def rules_module(place: str) -> str:

@@ -9,6 +9,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
+from warp_kernels.framework.recorded_launch import record_launch
 
 __all__ = ["ItemLaunch", "ItemLaunches"]
 
@@ -36,9 +37,8 @@ class ItemLaunch:
         with warp_kernels.building, current_device_kept(device):
             warp_kernels.start()
             target = wp.device_from_torch(device)
-            threads: dict[str, Any] = {"block_dim": tile_threads} if tile_threads else {}
             self._commands: list[Any] = [
-                wp.launch(kernel, (1, tile_threads or 1), [0, 0, 1, *inputs], device=target, record_cmd=True, **threads)
+                record_launch(kernel, (1, tile_threads or 1), [0, 0, 1, *inputs], target, tile_threads or None)
                 for _ in range(1 + num_parts)
             ]
 

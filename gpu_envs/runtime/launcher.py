@@ -20,6 +20,7 @@ from gpu_envs.runtime.kernels import (
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.world_split import split_worlds
+from warp_kernels.framework.recorded_launch import record_launch
 from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
@@ -106,7 +107,7 @@ class KernelLauncher:
             ios: One IO per error slot, equal except for it.
         """
         self.arguments: tuple[Any, Any, list[Any]] = (params, state, ios)
-        self.launches: _LazyValues[list[list[wp.Launch]]] = _LazyValues(self._record)
+        self.launches: _LazyValues[list[list[Any]]] = _LazyValues(self._record)
 
     @property
     def block_dims(self) -> dict[str, tuple[int, ...]]:
@@ -127,7 +128,7 @@ class KernelLauncher:
         multiprocessors = torch.cuda.get_device_properties(self._torch_device).multi_processor_count
         return choose_block_dim(num_envs * (over if isinstance(over, int) else 1), multiprocessors)
 
-    def _record(self, name: str) -> list[list[wp.Launch]]:
+    def _record(self, name: str) -> list[list[Any]]:
         """Record the launches of one kind, by shard and in order."""
         if name == "play":
             stages: tuple[LaunchStage, ...] = (LaunchStage(rollout_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
@@ -136,7 +137,7 @@ class KernelLauncher:
         with current_device_kept(self._torch_device):  # recording loads the kernels
             return self._record_stages(stages)
 
-    def _record_stages(self, stages: Sequence[LaunchStage]) -> list[list[wp.Launch]]:
+    def _record_stages(self, stages: Sequence[LaunchStage]) -> list[list[Any]]:
         params, state, ios = self.arguments
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=False):
@@ -147,7 +148,7 @@ class KernelLauncher:
                 dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
-                command: Any = wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True)
+                command = record_launch(kernel, dim, inputs, self.device)
                 if self.device.is_cuda:
                     # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile
                     # operations depend on the size, and rules have none. Kernels compiled for the largest blocks, by
@@ -263,7 +264,7 @@ class _WorldsRun(ThreadedRun):
         self,
         launcher: KernelLauncher,
         name: str,
-        launches: list[list[wp.Launch]],
+        launches: list[list[Any]],
         inputs: Copies = (),
         outputs: Copies = (),
     ) -> None:

@@ -23,9 +23,10 @@ __all__ = [
     "build_config",
     "check_settings",
     "check_value",
-    "completed",
+    "default_of",
     "has_default",
     "setting",
+    "unmet_requirement",
 ]
 
 C = TypeVar("C")
@@ -152,7 +153,8 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         others: Further argument names of the caller, for suggestions.
 
     Raises:
-        ConfigError: Naming the field, its value and the allowed values.
+        ConfigError: Naming the field, its value and the allowed values; or a setting that differs from its default
+            without effect.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
@@ -160,7 +162,9 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         if name not in fields:
             raise ConfigError(f"{owner}: {unknown_name_message('setting', name, [*fields, *others])}")
     try:
-        return kind(**{name: _converted(name, v, hints[name], bounds_of(fields[name])) for name, v in values.items()})
+        config = kind(**{name: _converted(name, v, hints[name], bounds_of(fields[name])) for name, v in values.items()})
+        _check_requirements(config)
+        return config
     except ConfigError as error:  # of one field, or from __post_init__: rules between fields
         raise ConfigError(f"{owner}: {error}") from None
 
@@ -204,9 +208,14 @@ def check_settings(config: Any, prefix: str = "", spell: Callable[[str], str] = 
         if value is None and field.default is None:
             continue
         _check(f"{prefix}{spell(field.name)}", value, hints[field.name], bounds_of(field), _HOST_INT, math.inf)
+    _check_requirements(config, prefix, spell)
+
+
+def _check_requirements(config: Any, prefix: str = "", spell: Callable[[str], str] = str) -> None:
+    """Raise ConfigError if a setting differs from its default without effect."""
     given = vars(config)
     for field in dataclasses.fields(config):
-        if (unmet := _unmet(field, given)) is not None:
+        if (unmet := unmet_requirement(field, given)) is not None:
             name, wanted = unmet
             label, other = f"{prefix}{spell(field.name)}", f"{prefix}{spell(name)}"
             condition = wanted if isinstance(wanted, Bounds) else f"= {wanted!r}"
@@ -309,23 +318,7 @@ def _number(value: float) -> str:
     return {2**63: "2**63", _HOST_INT: "2**63 - 1"}.get(value, f"{value}") if isinstance(value, int) else f"{value}"
 
 
-# ---------------------------------------------------------------- recorded settings
-
-
-def completed(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a recorded run as the present dataclass needs them.
-
-    Missing settings get their `before` value or default, see `setting`. Settings without effect get their default.
-    """
-    given = dict(recorded)
-    for field in dataclasses.fields(kind):
-        if field.name not in given and has_default(field):
-            before = field.metadata.get("before", dataclasses.MISSING)
-            given[field.name] = _default(field) if before is dataclasses.MISSING else before
-    for field in dataclasses.fields(kind):
-        if _unmet(field, given) is not None:
-            given[field.name] = _default(field)
-    return given
+# ---------------------------------------------------------------- defaults and requirements
 
 
 def has_default(field: "dataclasses.Field[Any]") -> bool:
@@ -333,14 +326,15 @@ def has_default(field: "dataclasses.Field[Any]") -> bool:
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
-def _default(field: "dataclasses.Field[Any]") -> Any:
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """Return the default of a field that has one."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _unmet(field: "dataclasses.Field[Any]", given: Mapping[str, Any]) -> tuple[str, Any] | None:
+def unmet_requirement(field: "dataclasses.Field[Any]", given: Mapping[str, Any]) -> tuple[str, Any] | None:
     """Return the unmet requirement (name, value or bounds) of a setting that differs from its default, or None."""
     requires = field.metadata.get("requires", _NONE)
-    if not requires or given[field.name] == _default(field):
+    if not requires or given[field.name] == default_of(field):
         return None
     for name, wanted in requires.items():
         if not (wanted.allow(given[name]) if isinstance(wanted, Bounds) else given[name] == wanted):

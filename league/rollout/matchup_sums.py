@@ -11,6 +11,7 @@ import warp as wp
 import warp_kernels
 from league.rollout.lineups import Lineups
 from warp_kernels.framework.matchup_sums import build_matchup_sums
+from warp_kernels.framework.recorded_launch import record_launch
 
 __all__ = ["MatchupAdder"]
 
@@ -57,4 +58,4 @@ class MatchupAdder:
         with warp_kernels.building:
             warp_kernels.start()
             inputs = [wp.from_torch(torch.from_numpy(array)) for array in arrays]
-            self._launch = wp.launch(build_matchup_sums(), 1, inputs, device="cpu", record_cmd=True)
+            self._launch = record_launch(build_matchup_sums(), 1, inputs, "cpu")

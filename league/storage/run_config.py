@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.utils.settings import completed
 from league.game import Game
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
@@ -20,6 +19,7 @@ from league.storage import presets
 from league.storage.store_reader import StoreReader
 from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
+from trainers.config.recorded_settings import completed
 from trainers.config.train_config import TrainConfig, changed
 
 __all__ = [

@@ -49,6 +49,14 @@ def sleep_after_touch(pools: Any, file: str, seconds: float) -> None:
     time.sleep(seconds)
 
 
+def wait_for_file(pools: Any, file: str, seconds: float) -> bool:
+    """Return whether a file exists, as soon as it does, at the latest after some seconds."""
+    deadline = time.monotonic() + seconds
+    while not Path(file).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return Path(file).exists()
+
+
 def fail(pools: Any, how: str) -> None:
     if how == "library":
         raise CheckpointError("step 7: expected a tree, got a stone")
@@ -74,9 +82,17 @@ def process(pools: Any, seconds: float = 0.0) -> int:
     return os.getpid()
 
 
-def mark(pools: Any, file: str, seconds: float) -> None:
+def sleep_after_mark(pools: Any, file: str, seconds: float) -> None:
+    """Write the process to a file and sleep."""
+    Path(file).write_text(f"{os.getpid()}")
     time.sleep(seconds)
-    Path(file).touch()
+
+
+def node_when_told(pools: Any, file: str, go: str) -> str:
+    """Write the process to a file, wait for another file, and return the id of the Ray node of this task."""
+    Path(file).write_text(f"{os.getpid()}")
+    wait_for_file(pools, go, 600.0)
+    return node(pools, 0.0)
 
 
 def node(pools: Any, seconds: float, value: int = 0) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import sys
@@ -16,17 +18,12 @@ from gpu_envs.errors import ConfigError
 from trainers.base.shard import Shard
 
 
-def busy(pools: Any, seconds: float, sharded: bool = False) -> dict[str, Any]:
-    """Sleep in place of a device; return the times, the share of a GPU and its number."""
-    began = time.time()
-    time.sleep(seconds)
+def resources(pools: Any = None, sharded: bool = False) -> dict[str, Any]:
+    """Return the share of a GPU of this task, and its number."""
     context = sys.modules["ray"].get_runtime_context()
     return {
-        "began": began,
-        "ended": time.time(),
         "resources": context.get_assigned_resources(),
         "gpus": context.get_accelerator_ids().get("GPU", []),
-        "process": os.getpid(),
     }
 
 
@@ -36,12 +33,40 @@ def meet(pools: Any, folder: str, name: str, count: int, sharded: bool = False) 
     Tasks that run one after another raise an error.
     """
     Path(folder, name).touch()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while len(list(Path(folder).iterdir())) < count:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{name}: expected {count} tasks to begin, got {sorted(os.listdir(folder))}")
         time.sleep(0.02)
-    return busy(pools, 0.0)
+    return resources()
+
+
+def relay(pools: Any, folder: str, trainings: int, beside: int, sharded: bool = False) -> dict[str, Any]:
+    """Return the resources of a task; a training ends only when `beside` others have begun after it.
+
+    Of `trainings` the last ones end when all have begun, and two payoffs as well; payoffs, for which `trainings` is 0,
+    end at once. Where fewer than `beside + 1` trainings run at the same time, the first one raises an error.
+    """
+
+    def begun(word: str) -> int:
+        return sum(file.name.startswith(word) for file in Path(folder).iterdir())
+
+    deadline, number = time.monotonic() + 300, _next_number(folder, "training" if trainings else "payoffs")
+    enough = number + 1 + beside
+    while trainings and (begun("training") < min(enough, trainings) or (enough > trainings and begun("payoffs") < 2)):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"training {number}: expected others to begin, got {sorted(os.listdir(folder))}")
+        time.sleep(0.02)
+    return resources()
+
+
+def _next_number(folder: str, word: str) -> int:
+    """Return 0 for the first caller, 1 for the second one, and so on."""
+    for number in itertools.count():
+        with contextlib.suppress(FileExistsError):
+            Path(folder, f"{word}-{number}").touch(exist_ok=False)
+            return number
+    raise AssertionError
 
 
 def ranks(pools: Any, worlds: int, sharded: bool = False) -> list[list[Any]]:
@@ -67,10 +92,10 @@ def sum_of_ranks(pools: Any, worlds: int, marker: str, how: str, sharded: bool =
 
 
 def wait(pools: Any, folder: str, sharded: bool = False) -> None:
-    """Write the process of each rank to a folder, and wait for a minute."""
+    """Write the process of each rank to a folder, and wait to be killed."""
     shard = Shard.from_env(8)
     Path(folder, f"{shard.rank}").write_text(f"{os.getpid()}")
-    time.sleep(60)
+    time.sleep(600)
 
 
 def nodes(pools: Any, folder: str, sharded: bool = False) -> int:
@@ -79,5 +104,5 @@ def nodes(pools: Any, folder: str, sharded: bool = False) -> int:
     if shard.ranks == 1:
         return 1
     Path(folder, f"{shard.rank}").write_text(sys.modules["ray"].get_runtime_context().get_node_id())
-    time.sleep(120)
+    time.sleep(600)
     return shard.ranks

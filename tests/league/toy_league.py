@@ -12,6 +12,7 @@ import hashlib
 import os
 import random
 import resource
+import shutil
 import signal
 import sqlite3
 import sys
@@ -213,13 +214,20 @@ def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
     code, ticks, seconds = forked(folder / "whole", work=work)
     assert code == 0
     for point in range(points):
-        path = folder / str(point)
-        while True:  # a run may be killed twice, or finish first
+        path, hit, share = folder / str(point), False, 1.0
+        while True:  # a run may be killed twice; it may finish first, and starts again if it was never killed
+            if not hit:
+                shutil.rmtree(path, ignore_errors=True)
             if point % 2:
-                code, _, _ = forked(path, after=draw.uniform(0.0, 1.0) * seconds, work=work)
+                code, _, _ = forked(path, after=share * draw.uniform(0.0, 1.0) * seconds, work=work)
             else:
-                code, _, _ = forked(path, last=draw.randint(1, ticks), work=work)
+                code, _, _ = forked(path, last=draw.randint(1, max(int(share * ticks), 1)), work=work)
+            assert code in (0, -signal.SIGKILL), (point, code)
+            if code == 0 and not hit:  # fewer statements than the first run, or a machine that is less busy by now
+                share *= 0.6
+                continue
             killed += code == -signal.SIGKILL
+            hit = True
             if RunStore.run_exists(path):  # it can be read, and reading changes nothing
                 before = digests(path)
                 dump(path)

@@ -65,7 +65,7 @@ def array(packed) -> np.ndarray:
 
 def until(condition) -> None:
     """Wait for another thread."""
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + 300.0
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -20,7 +20,16 @@ with contextlib.redirect_stdout(None):
     from ai_economist import foundation
     from ai_economist.foundation.components import move
 
-from parity.economy.gather_trade_build_replay import CONSTANT, EPISODES, TRACE, TRACED, Draws, compare, played  # noqa: E402
+from parity.economy.gather_trade_build_replay import (  # noqa: E402
+    CONSTANT,
+    EPISODES,
+    LAYOUTS,
+    TRACE,
+    TRACED,
+    Draws,
+    compare,
+    played,
+)
 
 from gpu_envs.envs.economy.gather_trade_build import REWARD_TYPES, SKILLS  # noqa: E402
 from gpu_envs.errors import ConfigError  # noqa: E402, F401
@@ -57,8 +66,12 @@ def make(**settings):
     )}  # fmt: skip
     parts["Build"]["skill_dist"] = given.pop("build_skill_dist")
     parts["Gather"]["skill_dist"] = given.pop("gather_skill_dist")
+    scenario = given.pop("scenario_name", "layout_from_file")
     with contextlib.ExitStack() as stack:
-        if layout is not None:
+        if "world_size" in given:
+            size = list(given.pop("world_size"))
+            del given["env_layout_file"], given["fixed_four_skill_and_loc"]
+        elif layout is not None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             path = Path(folder) / "layout.txt"
             path.write_text(";".join(layout))
@@ -69,7 +82,7 @@ def make(**settings):
             rows = [row.strip("\n") for row in (MAPS / name).read_text().split(";")]
             size = [sum(map(bool, rows)), len(rows[0])]
         return foundation.make_env_instance(
-            scenario_name="layout_from_file/simple_wood_and_stone", components=list(parts.items()), world_size=size,
+            scenario_name=f"{scenario}/simple_wood_and_stone", components=list(parts.items()), world_size=size,
             flatten_masks=True, flatten_observations=True, multi_action_mode_planner=True, **given,
         )  # fmt: skip
 
@@ -85,6 +98,8 @@ def drawing(env, state, world, step):
     source = env.world.maps
     growth = {"Wood": np.ones(size), "Stone": np.ones(size)}
     cells = np.flatnonzero((source.get("StoneSourceBlock") + source.get("WoodSourceBlock")).ravel() > 0)
+    if is_random(env):
+        cells = np.arange(np.prod(size))
     for values in growth.values():
         values.ravel()[cells] = draws.growth(len(cells))
     grown = iter((growth["Wood"], growth["Stone"]))
@@ -107,6 +122,11 @@ def drawing(env, state, world, step):
         del gather.world.get_random_order_agents
 
 
+def is_random(env):
+    """Return whether the layout of an original is random."""
+    return hasattr(env, "source_prob_maps")
+
+
 class _Turn:
     """Orders of the original that remember the agent whose turn it is."""
 
@@ -126,6 +146,8 @@ def begin(env, state, world):
 
     def place():
         finish(env)
+        if is_random(env):
+            set_layout(env, state["cell"][world].reshape(env.world_size))
         env.world.clear_agent_locs()
         for agent, cell in zip(env.world.agents, state["place"][world], strict=True):
             env.world.set_agent_loc(agent, int(cell) // width, int(cell) % width)
@@ -135,6 +157,34 @@ def begin(env, state, world):
 
     env.additional_reset_steps = place
     return env.reset()
+
+
+def set_layout(env, cell):
+    """Give an original the sources and the water of a world."""
+    maps, kind = env.world.maps, cell & 3
+    maps.clear()
+    for number, name in enumerate(RESOURCES, start=1):
+        maps.set(name, (kind == number).astype(float))
+        maps.set(f"{name}SourceBlock", (kind == number).astype(float))
+    if "Water" in maps.keys():  # noqa: SIM118  # not a dictionary
+        maps.set("Water", (kind == 3).astype(float))
+    else:
+        assert not (kind == 3).any()
+
+
+def random_layouts(settings, count, seed):
+    """Return kinds of terrain of random layouts of an original, (N, H, W)."""
+    env = make(**settings, fixed_four_skill_and_loc=False)
+    np.random.seed(seed)  # noqa: NPY002  # the original draws from it
+    found = []
+    for _ in range(count):
+        env.reset_starting_layout()
+        maps = env.world.maps
+        kinds = [maps.get(f"{name}SourceBlock") for name in RESOURCES]
+        kinds += [maps.get("Water")] if "Water" in maps.keys() else []  # noqa: SIM118
+        assert (np.sum(kinds, 0) <= 1).all()
+        found.append(np.sum([number * kind for number, kind in enumerate(kinds, start=1)], 0))
+    return np.stack(found).astype(np.int8)
 
 
 def observations(env):
@@ -174,7 +224,9 @@ def check_shapes(env, core):
     obs, last = observations(env), env.n_agents
     wide = [sum(np.size(obs["0"][name]) for name in ("world-map", "world-idx_map", "flat"))] * last
     wide += [sum(np.size(value) for name, value in obs["p"].items() if name not in ("time", "action_mask"))]
-    choices = [[len(obs["0"]["action_mask"])]] * last + [env.world.planner.action_spaces.tolist()]
+    choices = [np.atleast_1d(env.world.agents[0].action_spaces).tolist()] * last
+    choices += [env.world.planner.action_spaces.tolist()]
+    assert len(obs["0"]["action_mask"]) == sum(choices[0])
     for row, agent in enumerate(core.possible_agents):
         assert core.observation_spaces[agent].shape == (wide[row],)
         assert core.action_spaces[agent].nvec.tolist() == choices[row]
@@ -192,7 +244,10 @@ def play(settings, num_envs, episodes, seed, keep=None):
                 found = rows(env, begin(env, state, world), mine)
                 check_shapes(env, core)
             else:
-                taken = {str(agent): int(action[world, agent, 0]) for agent in range(env.n_agents)}
+                heads = len(np.atleast_1d(env.world.agents[0].action_spaces))
+                taken = {str(agent): action[world, agent, :heads].tolist() for agent in range(env.n_agents)}
+                if heads == 1:
+                    taken = {agent: choice for agent, (choice,) in taken.items()}
                 if core.config.sizes.has_planner:
                     taken["p"] = action[world, -1].tolist()
                 with drawing(env, state, world, at):
@@ -221,6 +276,9 @@ def happened(env, core, state, action, world):
     after, choice, moves = core.world_state, action[world, :n, 0], 6 + 4 * core.config.sizes.num_prices
     orders = int(((choice > 1) & (choice < moves - 4)).sum())
     stays = (choice >= moves - 4) & (after["place"][world].numpy() == state["place"][world])
+    if core.config.multi_action_mode_agents:
+        orders = int((action[world, :n, 1:5] > 0).sum())
+        stays = (action[world, :n, 5] > 0) & (after["place"][world].numpy() == state["place"][world])
     taken = [trade["buyer"] for trade in trades]
     open_before, open_after = state["num_orders"][world].sum(), int(after["num_orders"][world].sum())
     return Counter(
@@ -233,6 +291,8 @@ def happened(env, core, state, action, world):
             "steps with several trades": len(taken) > 1,
             "orders that expire": int(open_before) + orders - 2 * len(trades) - open_after,
             "resources collected": len(gathers),
+            "cells with several units": int(((after["cell"][world] >> 8) & 127).gt(0).sum()),
+            "agents with several actions": int(((action[world, :n] > 0).sum(1) > 2).sum()),
             "second units": sum(gather["n"] == 2 for gather in gathers),
             "moves in the way of another agent": int(stays.sum()),
             "tax days": bool(tax.taxes[-1]),
@@ -313,6 +373,29 @@ def random_settings(rng, model):
     return settings
 
 
+def random_world(rng, scenario):
+    """Return settings of a scenario drawn at random, for `random_settings`."""
+    rows, columns = (int(side) for side in rng.integers(6, 9, 2))
+    settings = {"scenario_name": scenario, "fixed_four_skill_and_loc": False, "build_skill_dist": "pareto"}
+    if scenario == "split_layout":
+        return settings | {"skill_rank_of_top_agents": (0,) if rng.random() < 0.5 else (1,), "water_row": 1}
+    settings |= {"world_size": (rows, columns), "gradient_steepness": float(rng.integers(1, 9)),
+                 "checker_source_blocks": bool(rng.random() < 0.3)}  # fmt: skip
+    for good in ("wood", "stone"):
+        settings |= {
+            f"starting_{good}_coverage": float(rng.choice([0.1, 0.2, 5.0])),
+            f"{good}_clumpiness": round(float(rng.random()), 2),
+            f"{good}_regen_halfwidth": int(rng.integers(0, 4)),
+            f"{good}_regen_weight": round(float(rng.uniform(0.1, 1.0)), 3),
+            f"{good}_max_health": int(rng.integers(1, 4)),
+        }
+    if scenario == "multi_zone":
+        del settings["gradient_steepness"]
+        settings |= {"num_partitions_row": int(rng.integers(2, 4)), "num_partitions_col": int(rng.integers(2, 4))}
+        settings |= dict.fromkeys(("num_wood_zones", "num_stone_zones", "num_wood_and_stone_zones"), 1)
+    return settings
+
+
 def record_all(path=TRACE):
     """Write the traces of the quick tests."""
     arrays = {}
@@ -327,6 +410,9 @@ def record_all(path=TRACE):
         for name in ("obs", "mask", "reward", "done"):
             found = [results[name][0] for *_, results in moments if name in results]
             arrays[f"{index}.{name}"] = np.stack(found)
+    for index, settings in enumerate(LAYOUTS):
+        kinds = random_layouts(settings, 400, index)
+        arrays[f"layouts.{index}"] = np.packbits(np.stack([kinds == 1, kinds == 2]))
     np.savez_compressed(path, **arrays)
     print(f"{path}: {path.stat().st_size} bytes")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_envs.envs.kitchen.layouts import Kitchen
+from gpu_envs.envs.kitchen.overcooked.layouts import Kitchen
 
 np.Inf = np.inf  # noqa: NPY201  # the name that the original uses, which NumPy 2 has removed
 

@@ -5,9 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from libraries import gather_trade_build_oracle as oracle
+from parity.economy.gather_trade_build_replay import LAYOUTS, compare_layouts
 
 from gpu_envs.envs.economy.gather_trade_build import Config, ranked_payments, ranked_places
-from gpu_envs.envs.economy.layouts import LAYOUTS
+from gpu_envs.envs.economy.layouts import LAYOUTS as FILES
+from gpu_envs.envs.economy.world_settings import SCENARIOS
 from gpu_envs.runtime.factory import make_core
 
 MODELS = ("model_wrapper", "saez", "us-federal-single-filer-2018-scaled", "fixed-bracket-rates", "free")
@@ -29,6 +31,60 @@ def test_steps_with_random_settings_equal_the_original(model):
     assert min(total[name] for name in names) >= 4, total
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS[1:])
+def test_steps_of_scenarios_equal_the_original(scenario):
+    total = Counter()
+    for index in range(4):
+        rng = np.random.default_rng([index, SCENARIOS.index(scenario), 7])
+        settings = oracle.random_settings(rng, MODELS[index])
+        for name in ("env_layout", "resource_regen_prob") if scenario in SCENARIOS[2:] else ():
+            del settings[name]
+        settings |= oracle.random_world(rng, scenario) | {"multi_action_mode_agents": index % 2 == 1}
+        total += oracle.play(settings, 2, 2, index)
+    assert total["steps"] > 1500, total
+    names = ["houses", "trades", "resources collected", "agents with several actions", "ends"]
+    names += ["cells with several units"] * (scenario != "split_layout")
+    assert min(total[name] for name in names) >= 4, total
+
+
+def test_steps_with_an_action_of_every_component_equal_the_original():
+    total = Counter()
+    for index, model in enumerate(MODELS):
+        settings = oracle.random_settings(np.random.default_rng([index, 11]), model)
+        total += oracle.play(settings | {"multi_action_mode_agents": True}, 2, 2, index)
+    assert total["steps"] > 1500, total
+    names = ("houses", "trades", "steps with several trades", "second units", "tax days", "agents with several actions")
+    assert min(total[name] for name in names) >= 20, total
+
+
+@pytest.mark.parametrize("index", range(len(LAYOUTS)))
+def test_random_layouts_are_distributed_as_in_the_original(index):
+    compare_layouts(LAYOUTS[index], oracle.random_layouts(LAYOUTS[index], 1500, 1), 6000)
+
+
+def test_agents_of_a_split_layout_start_as_in_the_original():
+    """Shares of ranks above the water, payments by rank, and free cells, of 400 starts."""
+    settings = {"scenario_name": "split_layout", "env_layout": ("  W  ", "     ", " S   ", "@    "), "water_row": 1}
+    settings |= {"fixed_four_skill_and_loc": False, "skill_rank_of_top_agents": (0, 2), "n_agents": 3}
+    np.random.seed(0)  # noqa: NPY002
+    env, theirs = oracle.make(**settings), []
+    for _ in range(400):
+        env.reset()
+        theirs += [(agent.loc[0] * 5 + agent.loc[1], agent.state["build_payment"]) for agent in env.world.agents]
+    core = make_core("GatherTradeBuild-v0", 1000, "cpu", seed=0, **settings)
+    core.reset()
+    theirs = np.array(theirs)
+    places, payments = (core.world_state[name].numpy().ravel() for name in ("place", "payment"))
+    ranks = env._avg_ranked_skill
+    np.testing.assert_allclose(np.unique(payments)[::-1], ranks, rtol=5e-3)
+    assert env._water_line == core.config.row_of_water
+    for rank, payment in enumerate(np.unique(payments)[::-1]):
+        mine, other = places[payments == payment], theirs[theirs[:, 1] == ranks[rank], 0]
+        assert (mine < 5).all() == (other < 5).all() == (rank in (0, 2))
+        for cell in range(20):
+            assert abs((mine == cell).mean() - (other == cell).mean()) < 0.1
+
+
 @pytest.mark.parametrize("model", ["model_wrapper", "us-federal-single-filer-2018-scaled"])
 def test_whole_episodes_with_the_settings_of_the_tutorial_equal_the_original(model):
     total = oracle.play({"tax_model": model, "tax_annealing_schedule": (-100.0, 0.001)}, 2, 1, 0)
@@ -36,7 +92,7 @@ def test_whole_episodes_with_the_settings_of_the_tutorial_equal_the_original(mod
     assert total["resources collected"] > 50, total
 
 
-@pytest.mark.parametrize("name", sorted(LAYOUTS))
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_layouts_and_starts_are_those_of_the_original(name):
     fixed = "env-pure" not in name and "14x14" not in name
     try:

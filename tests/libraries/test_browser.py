@@ -100,7 +100,7 @@ def served(api):
 
     thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(300)
     yield running["url"]
     running["server"].should_exit = True
     thread.join(60)
@@ -124,6 +124,10 @@ def frame(page) -> int:
     return int(page.get_by_role("slider", name="Step", exact=True).input_value())
 
 
+def expect_frame(page, number: int) -> None:
+    expect(page.get_by_role("slider", name="Step", exact=True)).to_have_value(str(number))
+
+
 def until(page, passed: int) -> None:
     """Wait until a playing rollout has passed a frame."""
     for _ in range(WAIT // 50):
@@ -144,13 +148,13 @@ def test_it_plays_pauses_and_steps(view):
     page.get_by_role("button", name="Step forward").click()
     page.get_by_role("button", name="Step forward").click()
     page.get_by_role("button", name="Step back").click()
-    assert frame(page) == stopped + 1
+    expect_frame(page, stopped + 1)
     page.get_by_role("slider", name="Step", exact=True).fill("390")
     page.get_by_label("Speed").select_option("8")
     page.get_by_label("Loop").uncheck()
     page.get_by_role("button", name="Play", exact=True).click()
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()  # playback stops at the end
-    assert frame(page) == 399
+    expect_frame(page, 399)
     expect(page.get_by_text("399 / 399")).to_be_visible()
 
 
@@ -343,7 +347,7 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
     page.evaluate("document.activeElement.blur()")
     for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft"):
         page.keyboard.press(key)
-    assert frame(page) == 1
+    expect_frame(page, 1)
     page.keyboard.press("]")
     expect(page.locator(".agents [aria-pressed=true]")).to_have_count(1)
     page.keyboard.press("2")
@@ -468,7 +472,7 @@ def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
     """105 agents with trails, painted without a GPU: a new step in every frame, and cheap trails."""
     page = view(training({**moving(105, 1300), "fps": 120}), before=COUNTED)
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
-    frames = 200
+    frames, turns = 100, 2
 
     def work() -> tuple[int, float]:
         """Return the number of frames in which the step changed, and the processor time per frame [ms]."""
@@ -479,15 +483,20 @@ def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
     still, idle = work()
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, 30)
-    moved, trails = work()
-    page.get_by_label("Trails").uncheck()
-    plain = work()[1]
+    counts, trails, plain = [], [], []
+    for _ in range(turns):  # the lesser of two counts: other programs only add to a frame's time
+        for label, spent in ((page.get_by_label("Trails").check, trails), (page.get_by_label("Trails").uncheck, plain)):
+            label()
+            moved, each = work()
+            counts.append(moved)
+            spent.append(each)
+    trails, plain = min(trails), min(plain)
     assert page.get_by_role("button", name="Pause").is_visible(), "it played to the end"
     print(
-        f"105 agents: another step in {moved} of {frames} frames, {trails - idle:.1f} ms of a processor for each, "
-        f"{plain - idle:.1f} ms without trails"
+        f"105 agents: another step in {min(counts)} of {frames} frames, {trails - idle:.1f} ms of a processor for "
+        f"each, {plain - idle:.1f} ms without trails"
     )
-    assert (still, moved) == (0, frames)
+    assert (still, *counts) == (0, *[frames] * 2 * turns)
     assert trails - idle <= TRAILS * (plain - idle)
 
 

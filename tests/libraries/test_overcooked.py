@@ -8,7 +8,7 @@ from libraries import overcooked_oracle as oracle
 from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld
 from parity.kitchen.overcooked_replay import replay
 
-from gpu_envs.envs.kitchen.layouts import LAYOUTS
+from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS
 from gpu_envs.runtime.factory import make_core
 
 SETTINGS, STEPS = 20, 1050

@@ -97,14 +97,18 @@ def play_with_faults(path, kills, seed, iterations):
         return remember, is_local
 
     trainer = Trainer(config(iterations, num_actors=2, max_staleness=3), path, actors=watched)
-    killed = set()
+    killed, rollouts = set(), []
 
     def kill():
+        """Kill two actors at most without a rollout between: the training would end after `MAX_LOSSES`."""
         while len(killed) < kills and not done.is_set():
             time.sleep(own.uniform(0.0, 0.3))
+            if rollouts[-2:] == [trainer.collector.actors.rollouts] * 2:
+                continue
             alive = [proxy.pid for proxy in proxies if proxy.pid not in killed and os.path.exists(f"/proc/{proxy.pid}")]
             if alive:
                 killed.add(pid := own.choice(alive))
+                rollouts.append(trainer.collector.actors.rollouts)
                 os.kill(pid, signal.SIGKILL)
         trainer.stop(signal.SIGTERM)  # after the last fault a few more iterations are enough
 
@@ -130,12 +134,12 @@ def test_killed_actors_cost_only_their_rollouts(tmp_path, kills):
 def test_killed_learner_resumes_from_its_checkpoint(tmp_path):
     run, script = tmp_path / "run", Path(__file__).with_name("ray_actors_run.py")
     where = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    for attempt in range(2):
-        with subprocess.Popen([sys.executable, str(script), str(run)], env=where) as process:
+    for attempt, stop in enumerate(("40", "never")):  # the first process waits there for the signal
+        with subprocess.Popen([sys.executable, str(script), str(run), stop], env=where) as process:
             if attempt == 1:
-                assert process.wait(180) == 0
+                assert process.wait(600) == 0
                 break
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 300
             while not any(int(path.name) >= 20 for path in checkpoint.every(run / "checkpoints")):
                 assert process.poll() is None
                 assert time.monotonic() < deadline
@@ -161,7 +165,7 @@ def test_actor_starts_when_the_cluster_has_room(tmp_path):
         return sum(each is not None for each in trainer.collector.actors.begun)
 
     def wait_for(count, iterations):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while (begun() < count or trainer.iteration < iterations) and time.monotonic() < deadline:
             time.sleep(0.05)
         seen.append(begun())

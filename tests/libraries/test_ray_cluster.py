@@ -79,8 +79,8 @@ def processes(folder):
     return found
 
 
-def gone(folder, seconds=20.0):
-    """Return whether every process of a cluster ends within a short time."""
+def gone(folder, seconds=120.0):
+    """Return whether every process of a cluster ends within two minutes."""
     until = time.monotonic() + seconds
     while processes(folder) and time.monotonic() < until:
         time.sleep(0.2)
@@ -141,7 +141,7 @@ def test_token_needed(cluster):
     assert result.returncode
     assert "refused the connection; set RAY_AUTH_MODE=token" in result.stderr
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(f"{cluster.dashboard}/api/jobs/", timeout=30)
+        urllib.request.urlopen(f"{cluster.dashboard}/api/jobs/", timeout=120)
 
 
 def test_new_token_is_private(tmp_path, monkeypatch):
@@ -173,7 +173,7 @@ def test_ctrl_c():
     folder = re.search(r"/tmp/gpu-envs-ray-\w+", said)[0]
     assert len(processes(folder)) >= 5
     run.send_signal(signal.SIGINT)
-    assert run.wait(60) == 0
+    assert run.wait(300) == 0
     assert gone(folder)
     assert not (Path(folder) / RECORD).exists()
     shutil.rmtree(folder)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(LEAGUE))
 import calls_made  # noqa: E402
 import gpu_calls  # noqa: E402
 from calls_made import gathered  # noqa: E402
+from ray_deaths import alive  # noqa: E402
 
 from gpu_envs.definition import id_modules  # noqa: E402
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, GpuEnvsError  # noqa: E402
@@ -75,9 +76,11 @@ def test_modules_that_ids_name_travel_with_a_call(executor, monkeypatch):
 
 
 def test_processes_stay_for_the_next_call(executor):
-    first = gathered(executor, [RemoteTask(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
-    then = gathered(executor, [RemoteTask(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
-    assert set(then.values()) <= set(first.values())
+    """Ray may start a few more than there are CPUs, but not one per call."""
+    used = set()
+    for _ in range(6):
+        used |= {*gathered(executor, [RemoteTask(f"{n}", calls_made.process) for n in range(4)]).values()}
+    assert len(used) <= 6
 
 
 def test_errors_come_back_as_themselves(executor):
@@ -120,32 +123,55 @@ def test_task_that_kills_every_worker_raises_with_its_key(executor):
         executor.next()
 
 
+def wait_until(happened):
+    deadline = time.monotonic() + 300
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def marked(folder: Path) -> list[int]:
+    """Return the processes that have written to a folder."""
+    return [int(text) for file in folder.iterdir() if (text := file.read_text())]
+
+
 def test_cancelled_calls_are_killed_and_later_calls_run(executor, tmp_path):
     for n in range(6):
-        executor.submit(RemoteTask(f"{n}", calls_made.mark, arguments={"file": str(tmp_path / str(n)), "seconds": 3.0}))
-    executor.submit(RemoteTask("quick", calls_made.add, arguments={"a": 1, "b": 2}))
-    time.sleep(1.0)
+        given = {"file": str(tmp_path / str(n)), "seconds": 600.0}
+        executor.submit(RemoteTask(f"{n}", calls_made.sleep_after_mark, arguments=given))
+    wait_until(lambda: len(marked(tmp_path)) == 2)  # as many as there are CPUs; the others wait
     executor.cancel()
     assert executor.pending == 0
     assert gathered(executor, [RemoteTask("next", calls_made.add, arguments={"a": 3, "b": 4})]) == {"next": 7}
-    time.sleep(3.0)
-    assert not list(tmp_path.iterdir())
+    wait_until(lambda: not any(map(alive, marked(tmp_path))))
+    assert len(marked(tmp_path)) == 2, "what had not begun never does"
 
 
-def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
+def test_nodes_can_join_and_leave(cluster, executor, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("league.executors.ray_resources.RESOURCE_INTERVAL", 0.2)
     joined = cluster.add_node(num_cpus=2)
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while executor.resources.cpus < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
         executor.resources.update()
     assert executor.resources.cpus == 4
-    nodes = gathered(executor, [RemoteTask(f"{n}", calls_made.node, arguments={"seconds": 1.0}) for n in range(8)])
-    assert len(set(nodes.values())) == 2
-    made = calls_made.calls()
-    slow = [RemoteTask(f"slow/{n}", calls_made.node, arguments={"seconds": 3.0, "value": n}) for n in range(4)]
-    threading.Timer(1.5, cluster.remove_node, (joined,), {"allow_graceful": False}).start()
+    made, go = calls_made.calls(), tmp_path / "go"
+
+    def task(n):
+        given = {"file": str(tmp_path / f"{n}"), "go": str(go)}
+        return RemoteTask(f"slow/{n}", calls_made.node_when_told, arguments=given)
+
+    def leave():
+        wait_until(lambda: len(marked(tmp_path)) == 4)  # two on each node
+        begun = marked(tmp_path)
+        cluster.remove_node(joined, allow_graceful=False)
+        wait_until(lambda: sum(map(alive, begun)) == 2)  # those of the node die after it
+        go.touch()
+
+    slow, leaving = [task(n) for n in range(4)], threading.Thread(target=leave)
+    leaving.start()
     found = gathered(executor, [*slow, *made])
+    leaving.join()
     assert {key: found[key] for key in expected} == expected
     assert len({found[call.key] for call in slow}) == 1  # the node that is left did them all
     assert executor.pending == 0
@@ -171,9 +197,7 @@ def test_trainings_are_placed_on_nodes_and_go_on_without_a_lost_one(cluster, exe
 
 def remove_when_begun(cluster, node, folder, count):
     """Remove a node when this number of processes have begun."""
-    deadline = time.monotonic() + 100
-    while len(list(folder.iterdir())) < count and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: len(list(folder.iterdir())) >= count)
     cluster.remove_node(node, allow_graceful=False)
 
 

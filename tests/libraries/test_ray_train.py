@@ -108,11 +108,23 @@ def workers_of(process: int) -> list[int]:
 
 
 def test_training_resumes_after_a_killed_worker(whole, tmp_path):
-    out, killed = tmp_path / "run", []
+    for attempt in range(5):  # on a busy machine it may be through before it is hit
+        out = tmp_path / f"{attempt}"
+        if killed := trained_with_a_kill(out):
+            break
+    assert killed
+    for name, value in checkpoint.load(whole).state.items():
+        other = checkpoint.load(out).state[name]
+        same = torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
+        assert same or name == "trainer.seconds", name
+
+
+def trained_with_a_kill(out):
+    """Train with two workers, one of which is killed; return the newest checkpoint then; [] if it was the last one."""
+    killed, over = [], threading.Event()
 
     def kill():
-        deadline = time.monotonic() + 100
-        while time.monotonic() < deadline and not killed:
+        while not over.is_set() and not killed:
             if (out / "checkpoints" / "000000010").exists() and (workers := workers_of(os.getpid())):
                 os.kill(workers[-1], signal.SIGKILL)
                 killed.append(checkpoint.find(out).name)
@@ -120,14 +132,12 @@ def test_training_resumes_after_a_killed_worker(whole, tmp_path):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    last = ray_train.train_distributed(config(), out, num_workers=2)
-    thread.join()
-    assert killed
-    assert int(killed[0]) < ITERATIONS
-    for name, value in checkpoint.load(whole).state.items():
-        other = checkpoint.load(last).state[name]
-        same = torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
-        assert same or name == "trainer.seconds", name
+    try:
+        ray_train.train_distributed(config(), out, num_workers=2)
+    finally:
+        over.set()
+        thread.join()
+    return killed if killed and int(killed[0]) < ITERATIONS else []
 
 
 def test_command_resumes_a_run_with_workers(tmp_path, capsys):

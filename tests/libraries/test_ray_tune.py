@@ -144,6 +144,7 @@ tune(cartpole(), search, sys.argv[1], TuneConfig("none", num_samples=1, cpus=2, 
 def test_killed_search_can_be_resumed(tmp_path):
     """After SIGKILL of the search, completed trials are not repeated and running trials are resumed."""
     run_dir, where = tmp_path / "run", {**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local"}
+    where["RUN_OF_THE_TEST"] = str(run_dir)
     killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(run_dir)], cwd=ROOT, env=where, start_new_session=True)
     try:
         deadline = time.monotonic() + 400
@@ -154,7 +155,9 @@ def test_killed_search_can_be_resumed(tmp_path):
     finally:
         os.kill(killed.pid, signal.SIGKILL)
         killed.wait()
-    time.sleep(2)  # its cluster goes with it
+    deadline = time.monotonic() + 60
+    while started_with(run_dir) and time.monotonic() < deadline:  # its cluster goes with it
+        time.sleep(0.2)
     before, known = ended(run_dir), recorded(run_dir)
     assert 2 <= len(known) < 5
     found = resume(run_dir, allow_pickle=True)
@@ -167,6 +170,16 @@ def test_killed_search_can_be_resumed(tmp_path):
     again = {path.parents[1].name for path, when in before.items() if after.get(path) != when}
     assert not again & known
     assert resume(run_dir, allow_pickle=True).trials == found.trials
+
+
+def started_with(run_dir):
+    """Return the processes of the search, which have its folder in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if f"RUN_OF_THE_TEST={run_dir}\0".encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return found
 
 
 def recorded(run_dir):

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 import ray
+from chance import passes_with_one
 from conftest import SMALL
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
@@ -144,8 +145,12 @@ def test_example_runs(options):
 @pytest.mark.parametrize(("options", "iterations"), [([], 28), (["--agents"], 44)])
 def test_example_learns(options, iterations):
     """With agents the result varies between processes at equal seeds: some take 1.5 times as many steps."""
-    returns = rllib_simple_tag.main([*options, "--iterations", str(iterations)])
-    assert sum(returns[-3:]) > 2 * sum(returns[:3])
+
+    def check(seed):
+        returns = rllib_simple_tag.main([*options, "--iterations", str(iterations), "--seed", str(seed)])
+        assert sum(returns[-3:]) > 2 * sum(returns[:3])
+
+    passes_with_one((0, 1), check)
 
 
 def test_blocks_of_the_page_run():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL
+from conftest import SMALL, SPECIAL
 
 from docs.scripts import commands, generate, pictures, tables
 from gpu_envs.definition.registry import list_envs
@@ -137,6 +137,9 @@ def test_stale_table_is_found(tmp_path):
 # ---------------------------------------------------------------- numbers mean what the page says
 
 
+ECONOMIES = ("GatherTradeBuild-v0", "OneStepEconomy-v0")
+
+
 def check_blocks(core, blocks_of, rows, steps=25):
     """Hold what the blocks claim against what agents see, in every world and step; returns how much was compared."""
     compared = 0
@@ -170,6 +173,16 @@ def test_observation_columns(name):
         core = make_core(id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[id] | settings)
         group = next(rows for rows in core.groups.values() if core.possible_agents.index(agent) in rows)
         assert check_blocks(core, words.observation_blocks, group) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("special", [at for at, (id, _) in enumerate(SPECIAL) if id in ECONOMIES])
+def test_observation_columns_of_economies_with_special_settings(special):
+    id, settings = SPECIAL[special]
+    words = tables.description({id: name for name, id in NAMES.items()}[id])
+    core = make_core(id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[id] | settings)
+    rows = [rows[0] for rows in core.groups.values()]
+    assert check_blocks(core, words.observation_blocks, rows) > 100
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ class Together:
     """Ranks as threads of this process, for sums only."""
 
     def __init__(self, ranks: int) -> None:
-        self.own, self.barrier = threading.local(), threading.Barrier(ranks, timeout=60)
+        self.own, self.barrier = threading.local(), threading.Barrier(ranks, timeout=300)
         self.values: dict[int, torch.Tensor] = {}
 
     def total(self, values: torch.Tensor) -> torch.Tensor:

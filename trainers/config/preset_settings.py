@@ -284,7 +284,8 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
     ("CollectTreasure-v0", "cpu", "ppo"): _MPE_PPO,
-    ("SimpleFormation-v0", "cpu", "ppo"): _MPE_PPO,
+    # Agents do not see each other, so each learns a place of its own, see docs/learning.md.
+    ("SimpleFormation-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
     ("SimpleLine-v0", "cpu", "ppo"): _MPE_PPO,
     # Prisoners need memory of their visits, so the network is recurrent. Rollouts are as long as episodes. Batches are
     # large and entropy is small, since a lamp that is switched at random tells nothing.

@@ -15,12 +15,13 @@ from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
-from gpu_envs.utils.settings import Bounds, check_settings, completed, has_default, setting
+from gpu_envs.utils.settings import Bounds, check_settings, has_default, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.algorithms import registry
 from trainers.base.learner_spec import ENGINES
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_fields
+from trainers.config.recorded_settings import completed
 from trainers.config.two_level import check_two_level
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.agent_group import agent_rows_of
 from warp_kernels.mpe import particles
 
-__all__ = ["AHEAD", "PUSHES", "FormationPolicy", "places_on_circle"]
+__all__ = ["AHEAD", "PUSHES", "FormationPolicy", "fixed_places", "places_on_circle"]
 
 AHEAD = 4
 """Steps of the prediction."""
@@ -28,23 +28,37 @@ def places_on_circle(core: Core) -> Tensor:
     offset = core.world_state["pos"][:, :agents] - center[:, None]
     angle = torch.atan2(offset[..., 1], offset[..., 0]) % (2.0 * math.pi)
     rank = angle.argsort(1).argsort(1)  # 0 for the agent with the smallest angle, where the circle begins
-    angle = angle.amin(1, keepdim=True) + rank * (2.0 * math.pi / agents)
-    radius = core.get_params()["formation_radius"][:, None, None]
+    return _at_angles(core, angle.amin(1, keepdim=True) + rank * (2.0 * math.pi / agents))
+
+
+def fixed_places(core: Core) -> Tensor:
+    """Return places on the circle, (E, A, 2), that depend on the agents' indices and not on where the agents are."""
+    agents = core.num_agents
+    return _at_angles(
+        core, torch.arange(agents, device=core.device).expand(core.num_envs, -1) * (2.0 * math.pi / agents)
+    )
+
+
+def _at_angles(core: Core, angle: Tensor) -> Tensor:
+    """Return the positions on the circle at angles (E, A), (E, A, 2)."""
+    center, radius = core.world_state["pos"][:, core.num_agents], core.get_params()["formation_radius"][:, None, None]
     return center[:, None] + radius * torch.stack([angle.cos(), angle.sin()], -1)
 
 
 class FormationPolicy(Summarized):
     """Take the actions after which agents coast closest to their places on the circle; has the interface of a `Policy`.
 
-    Positions are read from the state of the worlds, so that agents know more than they observe.
+    Positions are read from the state of the worlds, so that agents know more than they observe. With fixed places an
+    agent needs no more than its own position, velocity and the landmark, which it observes.
     """
 
-    def __init__(self, core: Core, member: str) -> None:
+    def __init__(self, core: Core, member: str, fixed: bool = False) -> None:
         """Control a group or an agent of a core.
 
         Args:
             core: Core of SimpleFormation-v0.
             member: Name of a group or an agent.
+            fixed: True for the places of `fixed_places` instead of those of `places_on_circle`.
 
         Raises:
             ConfigError: The core is another environment, or its actions are continuous.
@@ -54,11 +68,12 @@ class FormationPolicy(Summarized):
             raise ConfigError(f"scripted policy of formations: expected {wanted}, got {core.id} {core.config}")
         self.core: Core = core
         self.member = member
+        self.fixed = fixed
         self.rows: slice | Tensor = rows_index(agent_rows_of(core, [member]), core.device)
         self._pushes = torch.tensor(PUSHES, device=core.device)
 
     def _summary(self) -> Summary:
-        script = "form a circle"
+        script = "form a circle" + " of fixed places" * self.fixed
         return Summary(self.core.id, {"plays": self.member, "script": script, "device": self.core.device})
 
     @torch.no_grad()
@@ -70,7 +85,8 @@ class FormationPolicy(Summarized):
         accel = self.core.get_params()["accel"][:, None, None, None]
         speed = kept * state["vel"][:, self.rows, None] + dt * accel * self._pushes  # (E, n, C, 2)
         place = state["pos"][:, self.rows, None] + dt * (1.0 - kept**AHEAD) / (1.0 - kept) * speed
-        return (place - places_on_circle(self.core)[:, self.rows, None]).square().sum(-1).argmin(-1)
+        goals = fixed_places(self.core) if self.fixed else places_on_circle(self.core)
+        return (place - goals[:, self.rows, None]).square().sum(-1).argmin(-1)
 
     def initial_hidden_state(self, *shape: int) -> None:
         """Return None: the policy is not recurrent."""

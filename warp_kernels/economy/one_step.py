@@ -1,7 +1,7 @@
 """OneStepEconomy: workers choose labor under bracket taxes of a planner, as in ai-economist 1.7.1.
 
-A tax period begins with the planner's rates and ends with taxes on the income since its beginning, which all workers
-share equally. Rows 0 to n - 1 are workers, row n is the planner.
+A tax period begins with the planner's rates, or those of Saez's formula, and ends with taxes on the income since then,
+which all workers share equally. Rows 0 to n - 1 are workers, row n is the planner.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from functools import cache
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.episode import IO
+from warp_kernels.economy.saez_taxes import BINS, SAMPLES, saez_taxes
+from warp_kernels.episode import IO, episode_key, keyed_stream
 from warp_kernels.rules import Rules, world_phase
 
 __all__ = ["HOURS", "Params", "Sizes", "State", "planner_width", "rules", "worker_width"]
@@ -30,6 +31,12 @@ class Sizes:
     rates: int  # number of rates R that the planner chooses from; 0: rates are fixed
     isoelastic: bool  # utility of coin is isoelastic and that of labor linear
     weighs_equality: bool  # welfare is equality times productivity
+    saez: bool  # rates come from the formula of Saez
+
+    def saez_shapes(self) -> dict[str, tuple[int]]:
+        """Return the shapes of the fields of State that only the formula of Saez needs."""
+        columns = {"rates": self.brackets, "average_rates": self.brackets, "sample": 2 * SAMPLES, "bin": 3 * (BINS + 1)}
+        return {name: (count * self.saez,) for name, count in columns.items()}
 
 
 @wp.struct
@@ -44,8 +51,11 @@ class Params:
     isoelastic_eta: float  # shape of the isoelastic utility, in [0, 1]
     mixing_weight_gini_vs_coin: float  # weight of productivity against equality, in [0, 1]
     payment_max_skill_multiplier: float  # scale of observed skills [coin/hour]
+    rate_min: float  # smallest rate, in [0, 1]
     rate_max: float  # largest rate, in [0, 1]
     tax_limit: float  # largest rate at present, as a fraction of rate_max, in [0, 1]
+    saez_fixed_elas: float  # elasticity of incomes in the formula of Saez [1]; negative: estimated
+    uniform_pareto_weights: int  # 1: that formula weights all incomes equally, 0: inversely
 
 
 @wp.struct
@@ -54,7 +64,7 @@ class State:
 
     skill: wp.array2d(dtype=float)  # (E, n) income per hour [coin/hour]
     cutoff: wp.array2d(dtype=float)  # (E, B) lowest income of each bracket [coin]
-    rate: wp.array2d(dtype=float)  # (E, R) rates to choose from; the rates of the B brackets if they are fixed
+    rate: wp.array2d(dtype=float)  # (E, R) rates to choose from; those of the B brackets without a choice
     rate_index: wp.array2d(dtype=int)  # (E, B) index of each bracket's rate
     period_step: wp.array(dtype=int)  # (E,) steps since the start of the tax period [steps]
     coin: wp.array2d(dtype=float)  # (E, n) [coin]
@@ -65,6 +75,15 @@ class State:
     sorted_income: wp.array2d(dtype=float)  # (E, n) the same in ascending order [coin]
     last_marginal_rate: wp.array2d(dtype=float)  # (E, n) marginal rate of that income
     utility: wp.array2d(dtype=float)  # (E, n + 1) utilities of the workers and social welfare
+    # Of the formula of Saez, whose samples and means last over episodes.
+    key: wp.array(dtype=wp.uint64)  # (E,) random key of the episode
+    fresh: wp.array(dtype=int)  # (E,) 1: no step of this episode has been played
+    rates: wp.array2d(dtype=wp.float64)  # (E, B) rates of the formula, of which `rate` is a copy [1]
+    average_rates: wp.array2d(dtype=wp.float64)  # (E, B) running mean of these rates [1]
+    elasticity: wp.array(dtype=wp.float64)  # (E,) running estimate of the elasticity of incomes
+    sample: wp.array2d(dtype=wp.float64)  # (E, 1,000) last incomes [coin], then their marginal rates
+    num_samples: wp.array(dtype=int)  # (E,) number of incomes so far
+    bin: wp.array2d(dtype=wp.float64)  # (E, 303) counts, welfare weights and rates of the income bins
 
 
 def worker_width(s: Sizes) -> int:
@@ -80,10 +99,15 @@ def planner_width(s: Sizes) -> int:
 @cache
 def rules(s: Sizes) -> Rules:
     """Build the rules."""
-    workers, brackets, rates = s.workers, s.brackets, s.rates
-    isoelastic, weighs_equality, few = s.isoelastic, s.weighs_equality, s.workers < EXACT_GINI
-    chooses = rates > 0
+    workers, brackets, rates, saez = s.workers, s.brackets, s.rates, s.saez
+    isoelastic, weighs_equality, few, chooses = s.isoelastic, s.weighs_equality, workers < EXACT_GINI, rates > 0
     count, next_count, share_of_others = float(workers), float(workers + 1), (workers - 1) / workers
+
+    @wp.func
+    def cutoff_of(state: State, env: int, bracket: int):
+        return wp.float64(state.cutoff[env, bracket])
+
+    set_saez_rates, remember = saez_taxes(Params, State, brackets, cutoff_of) if saez else (None, None)
 
     @wp.func
     def rate_of(params: Params, state: State, env: int, bracket: int):
@@ -102,6 +126,9 @@ def rules(s: Sizes) -> Rules:
         for bracket in range(brackets):
             if income >= state.cutoff[env, bracket]:
                 rate = rate_of(params, state, env, bracket)
+        if wp.static(saez):
+            if state.fresh[env] == 1:  # the original starts episodes at its mean rates, without showing them
+                rate = wp.min(float(state.average_rates[env, 0]), params.tax_limit * params.rate_max)
         return rate
 
     @wp.func
@@ -176,6 +203,8 @@ def rules(s: Sizes) -> Rules:
             state.coin[env, worker] = state.coin[env, worker] - paid
             state.last_income[env, worker] = income
             state.last_marginal_rate[env, worker] = marginal_rate(params, state, env, income)
+            if wp.static(saez):
+                remember(state, env, wp.float64(income), wp.float64(params.tax_limit * params.rate_max))
             revenue += paid
         for worker in range(workers):
             state.coin[env, worker] = state.coin[env, worker] + revenue / count
@@ -205,6 +234,13 @@ def rules(s: Sizes) -> Rules:
                     choice = int(io.choice[env, workers, bracket])
                     if choice > 0:
                         state.rate_index[env, bracket] = choice - 1
+        if wp.static(saez):
+            state.fresh[env] = 0
+            if elapsed == 0:
+                highest = wp.float64(params.tax_limit * params.rate_max)
+                set_saez_rates(params, state, env, highest, keyed_stream(io, env, state.key[env]))
+                for bracket in range(brackets):
+                    state.rate[env, bracket] = float(state.rates[env, bracket])
         elapsed += 1
         if elapsed >= params.period:
             collect(params, state, env)
@@ -245,10 +281,9 @@ def rules(s: Sizes) -> Rules:
             io.obs[env, agent, bracket] = rate_of(params, state, env, bracket)
         elapsed = state.period_step[env]
         period = float(params.period)
-        column = int(brackets)
-        io.obs[env, agent, column] = float(elapsed == 0)
-        io.obs[env, agent, column + 1] = float(elapsed + 1 >= params.period)
-        column += 2
+        io.obs[env, agent, brackets] = float(elapsed == 0)
+        io.obs[env, agent, brackets + 1] = float(elapsed + 1 >= params.period)
+        column = int(brackets + 2)
         for worker in range(workers):
             io.obs[env, agent, column + worker] = state.sorted_income[env, worker] / period
         column += workers
@@ -273,7 +308,17 @@ def rules(s: Sizes) -> Rules:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Start without coin, labor and taxes."""
+        """Start without coin, labor and taxes; the samples and means of the formula of Saez stay."""
+        if wp.static(saez):
+            state.key[env] = episode_key(rng)
+            state.fresh[env] = 1
+            if rng.episode == wp.uint32(0):
+                state.num_samples[env] = 0
+                state.elasticity[env] = wp.float64(0.5)
+                for bracket in range(brackets):
+                    state.rate[env, bracket] = 0.0
+                    state.rates[env, bracket] = wp.float64(0.0)
+                    state.average_rates[env, bracket] = wp.float64(0.0)
         for bracket in range(brackets):
             state.rate_index[env, bracket] = 0
         state.period_step[env] = 0

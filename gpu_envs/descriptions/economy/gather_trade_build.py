@@ -44,7 +44,11 @@ def action_names(config: Config, row: int) -> Sequence[Sequence[str]]:
     """Return the names of the choices of every component of the agent in this row."""
     if row < config.n_agents:
         prices = range(config.max_bid_ask + 1)
-        orders = [f"{word} {good} for {price}" for good in _GOODS for word in ("buy", "sell") for price in prices]
+        books = [[f"{word} {good} for {price}" for price in prices] for good in _GOODS for word in ("buy", "sell")]
+        if config.multi_action_mode_agents:
+            heads = [["build a house"], *books, [f"go {way}" for way in _MOVES]]
+            return [["nothing", *head] for head in heads]
+        orders = [name for book in books for name in book]
         return [["nothing", "build a house", *orders, *(f"go {way}" for way in _MOVES)]]
     rates = tax_brackets.table(config)
     return [["keep the rate", *(f"rate {100 * rate:.4g} %" for rate in rates)]] * len(config.cutoffs)
@@ -55,13 +59,14 @@ def _layers(world: World, row: int, whole: bool) -> np.ndarray:
     config, state = world.config, world.state
     layout, n = config.layout, config.n_agents
     cell = state["cell"].reshape(layout.height, layout.width)
-    kind, owner, agent = cell & 3, ((cell & 65535) >> 3) - 1, (cell >> 16) - 1
+    kind, owner, agent = cell & 3, ((cell & 255) >> 3) - 1, (cell >> 16) - 1
 
     def names(number: np.ndarray) -> np.ndarray:
         return np.where(number < 0, 0, np.where(number == row, 1, number + 2))
 
-    there = (cell & 4) > 0
-    found = [there & (kind == 1), there & (kind == 2), owner >= 0, kind == 3, kind == 1, kind == 2]
+    units = np.where((cell & 4) > 0, 1 + ((cell >> 8) & 127), 0)
+    water = [kind == 3] * config.sizes.has_water
+    found = [units * (kind == 1), units * (kind == 2), owner >= 0, *water, kind == 1, kind == 2]
     if not whole:
         found.append(np.ones_like(cell))
     layers = np.stack([*found, names(owner), names(agent)]).astype(np.float32)
@@ -172,10 +177,12 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         cells = [f"{y:+d} rows, {x:+d} columns" for y, x in ways]
         if whole:
             cells = [f"row {y}, column {x}" for y in range(layout.height) for x in range(layout.width)]
-        names = [*_LAYERS, *(() if whole else ("cell of the world",))]
+        layers = [name for name in _LAYERS if name != "water" or config.sizes.has_water]
+        most = {"stone": config.stone_max_health, "wood": config.wood_max_health}
+        names = [*layers, *(() if whole else ("cell of the world",))]
         names += [f"{what} (1: the observer, 2 and more: agents by number)" for what in ("owner of the house", "agent")]
         return [
-            block(name, "", n + 1 if index >= len(names) - 2 else 1,
+            block(name, "", n + 1 if index >= len(names) - 2 else most.get(name, 1),
                   lambda world, row, index=index: _layers(world, row if row < n else -2, whole)[index],
                   len(cells), cells)
             for index, name in enumerate(names)

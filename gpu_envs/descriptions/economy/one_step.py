@@ -54,6 +54,8 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         return np.minimum(world.state["rate"], world.params["tax_limit"] * world.params["rate_max"])
 
     def marginal(world: World, worker: int) -> float:
+        if config.saez and world.state["fresh"]:
+            return float(min(world.state["average_rates"][0], world.params["tax_limit"] * world.params["rate_max"]))
         return float(rates(world)[np.searchsorted(cutoffs, world.state["income"][worker], side="right") - 1])
 
     def equality(world: World) -> float:

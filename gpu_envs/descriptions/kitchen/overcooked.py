@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table, World
-from gpu_envs.envs.kitchen.layouts import TERRAIN
 from gpu_envs.envs.kitchen.overcooked import LAYER_HIGHS, Config
+from gpu_envs.envs.kitchen.overcooked.layouts import TERRAIN
 
 __all__ = ["LAYERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "layers", "observation_blocks"]
 

@@ -13,19 +13,22 @@ from gymnasium import spaces
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
 from gpu_envs.envs.economy import tax_brackets
 from gpu_envs.envs.economy.gather_trade_build_scene import draw
-from gpu_envs.envs.economy.layouts import LAYOUTS, Layout, read_layout
+from gpu_envs.envs.economy.layouts import Layout
+from gpu_envs.envs.economy.world_settings import WorldSettings, first_chances, source_counts
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy.gather_trade_build import gather_trade_build
 from warp_kernels.economy.gather_trade_build.economy_types import SHARED, Sizes
 from warp_kernels.economy.gather_trade_build.observation_widths import agent_width, global_width, planner_width
 
-__all__ = ["INFO", "MAX_AGENTS", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
+__all__ = ["INFO", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
 
-MAX_AGENTS = 29
-"""Largest number of agents; the original estimates the Gini index of more agents in another way."""
 SKILLS = ("none", "pareto", "lognormal")
 """Distributions of skills."""
+GROWTH = tuple(
+    f"{good}_{what}" for good in ("wood", "stone") for what in ("regen_halfwidth", "regen_weight", "max_health")
+)
+"""Settings of the growth of random layouts, which are parameters."""
 REWARD_TYPES = ("coin_eq_times_productivity", "inv_income_weighted_coin_endowments", "inv_income_weighted_utility")
 """Social welfare functions."""
 INFO = {
@@ -44,26 +47,15 @@ INFO = {
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(WorldSettings):
     """Settings of GatherTradeBuild-v0, with the names of ai-economist and the values of its tutorial's second phase."""
 
-    n_agents: int = setting(4, ge=2, le=MAX_AGENTS)
-    """Number of mobile agents."""
-    episode_length: int = setting(1000, ge=1, le=MAX_INT)
-    """Time limit [steps]."""
-    env_layout_file: str = setting("quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS))
-    """Layout of the original; ignored where ``env_layout`` is given. It sets the size of the world."""
-    env_layout: Any = None
-    """Layout of your own as rows of text, "W  S|  @ |S  W" or a list: W and S sources of wood and stone, @ water, space
-    land."""
     planner_gets_spatial_info: bool = setting(False)
     """The planner observes the map and the places of agents."""
     full_observability: bool = setting(False)
     """Agents observe the whole map instead of the cells around them."""
     mobile_agent_observation_range: int = setting(5, ge=0, le=64, requires={"full_observability": False})
     """Cells that an agent observes in every direction."""
-    resource_regen_prob: float = setting(0.01, ge=0.0, le=1.0)
-    """Probability that an empty source grows in a step."""
     fixed_four_skill_and_loc: bool = setting(True)
     """Agents start in the corners, with mean payments by rank of skill, and in random order. False: random cells and
     sampled payments."""
@@ -106,6 +98,8 @@ class Config:
     """Labor of collecting a resource."""
     gather_skill_dist: str = setting("pareto", choices=SKILLS)
     """Distribution of gathering skills, ``Gather.skill_dist`` of the original."""
+    multi_action_mode_agents: bool = setting(False)
+    """Agents choose an action of every component at once: they build, make up to four orders, and move."""
     disable_taxes: bool = setting(False)
     """Free market: all rates are 0. Observations keep their shapes."""
     tax_model: str = setting("model_wrapper", choices=tuple(tax_brackets.MODELS))
@@ -141,20 +135,18 @@ class Config:
 
     def __post_init__(self) -> None:
         """Check the layout, the brackets and settings that exclude each other."""
-        if self.env_layout is not None:
-            object.__setattr__(self, "env_layout", read_layout(self.env_layout, self.n_agents))
+        self.check_world()
         tax_brackets.check(self)
-        if self.fixed_four_skill_and_loc:
-            if self.build_skill_dist != "pareto":
-                raise ConfigError(
-                    f"build_skill_dist: expected 'pareto' with fixed_four_skill_and_loc, got {self.build_skill_dist!r}"
-                )
+        fixed, split = self.fixed_four_skill_and_loc, self.scenario_name == "split_layout"
+        if fixed and self.scenario_name != "layout_from_file":
+            raise ConfigError(
+                f"fixed_four_skill_and_loc: expected False with scenario_name={self.scenario_name!r}, got True"
+            )
+        if (fixed or split) and self.build_skill_dist != "pareto":
+            cause = "scenario_name='split_layout'" if split else "fixed_four_skill_and_loc"
+            raise ConfigError(f"build_skill_dist: expected 'pareto' with {cause}, got {self.build_skill_dist!r}")
+        if fixed:
             ranked_places(self.n_agents, self.layout)
-
-    @property
-    def layout(self) -> Layout:
-        """Numbers of the layout."""
-        return _layout(self.env_layout or read_layout(LAYOUTS[self.env_layout_file], self.n_agents))
 
     @property
     def orders(self) -> int:
@@ -183,12 +175,11 @@ class Config:
             sight=-1 if self.full_observability else self.mobile_agent_observation_range,
             planner_map=self.planner_gets_spatial_info,
             tax_model=tax_brackets.model_of(self),
+            scenario=self.scenario_name,
+            zones=self.zones,
+            water_row=self.row_of_water,
+            multi_action=self.multi_action_mode_agents,
         )
-
-
-@cache
-def _layout(rows: tuple[str, ...]) -> Layout:
-    return Layout(rows)
 
 
 @cache
@@ -228,9 +219,11 @@ def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
     sizes, layout = config.sizes, config.layout
     n, cells = sizes.num_agents, sizes.height * sizes.width
-    choices = 6 + 4 * sizes.num_prices
+    choices = [6 + 4 * sizes.num_prices]
+    if sizes.multi_action:
+        choices = [2, *[1 + sizes.num_prices] * 4, 5]
     counts, widths = {"agent": n}, {"agent": agent_width(sizes)}
-    actions: dict[str, spaces.Space[Any]] = {"agent": spaces.MultiDiscrete([choices])}
+    actions: dict[str, spaces.Space[Any]] = {"agent": spaces.MultiDiscrete(choices)}
     if sizes.has_planner:
         counts["planner"] = 1
         widths["planner"] = planner_width(sizes, sizes.planner_map)
@@ -239,6 +232,9 @@ def build(config: Config) -> EnvDefinition:
     fixed = config.fixed_four_skill_and_loc
     warmup, slope = config.tax_annealing_schedule or (0.0, 0.0)
     table = tax_brackets.table(config)
+    payments = ranked_payments(n, config.payment, config.payment_max_skill_multiplier)
+    above = [rank in config.skill_rank_of_top_agents for rank in range(n)]
+    starts = ranked_places(n, layout) if fixed else np.array(above, np.int32)
     return EnvDefinition(
         **roster(counts, widths, actions),
         rules=gather_trade_build.rules(sizes),
@@ -254,6 +250,8 @@ def build(config: Config) -> EnvDefinition:
             "collect_labor": config.collect_labor,
             "gather_skill_dist": skill[config.gather_skill_dist],
             "resource_regen_prob": config.resource_regen_prob,
+            **{name: getattr(config, name) for name in GROWTH},
+            "checker_source_blocks": int(config.checker_source_blocks),
             "fixed_four_skill_and_loc": int(fixed),
             "starting_agent_coin": config.starting_agent_coin,
             "isoelastic_eta": config.isoelastic_eta,
@@ -277,8 +275,9 @@ def build(config: Config) -> EnvDefinition:
             "source": layout.sources if len(layout.sources) else np.zeros(1, np.int32),
             "land": layout.land,
             "terrain": layout.terrain,
-            "start": ranked_places(n, layout) if fixed else np.zeros(n, np.int32),
-            "start_payment": ranked_payments(n, config.payment, config.payment_max_skill_multiplier),
+            "start": starts,
+            "start_payment": payments[::-1].copy() if config.scenario_name == "split_layout" else payments,
+            **({"chance": first_chances(config), "coverage": source_counts(config)} if config.is_random else {}),
             "cutoff": config.cutoffs,
             "table": table if len(table) else np.zeros(1),
         },
@@ -288,7 +287,9 @@ def build(config: Config) -> EnvDefinition:
         global_state_size=global_width(sizes),
         max_episode_steps=config.episode_length,
         time_limit_terminates=config.time_limit == "termination",
-        bounds=dict.fromkeys(("fixed_four_skill_and_loc", "energy_warmup_auto", "annealing"), (0, 1))
+        bounds=dict.fromkeys(
+            ("checker_source_blocks", "fixed_four_skill_and_loc", "energy_warmup_auto", "annealing"), (0, 1)
+        )
         | {"uniform_pareto_weights": (0, 1), "planner_reward_type": (0, 2), "inv_scale": (0.0, 1.0)}
         | {"annealing_warmup": (-1e9, 1e9), "annealing_slope": (-1e9, 1e9), "saez_fixed_elas": (-1.0, 1e6)}
         | dict.fromkeys(("build_skill_dist", "gather_skill_dist"), (0, 2)),
@@ -306,13 +307,14 @@ def _state(sizes: Sizes, cells: int) -> dict[str, Any]:
     """Return the shapes of the fields of State, and the ranges of those of integers."""
     found: dict[str, Any] = {name: (columns,) for name, columns in sizes.shapes().items()}
     n = sizes.num_agents
-    for name in ("cell", "goods", "order", "born", "houses", "gathered", "sold", "bought", "terrain"):
+    for name in ("cell", "goods", "order", "born", "houses", "gathered", "sold", "bought", "terrain", "coverage"):
         found[name] = integers(found[name], 0, MAX_INT)
     found["num_orders"] = integers((4,), 0, sizes.book)
     found["open_orders"] = integers((2 * n,), 0, sizes.book)
     for name in ("place", "source", "land", "start"):
         found[name] = index(found[name], cells)
     found["turn"] = index((n,), n)
+    found["zone"] = index(found["zone"], 4)
     for name in ("cycle", "completions", "finished", "fresh", "good_steps", "num_samples"):
         found[name] = integers((), 0, MAX_INT)
     return found | {"key": any_bits(()), "elasticity": ()}

@@ -52,15 +52,21 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
         places = torch.stack([cells - row * width + 0.5, height - row - 0.5], -1).float()
         return places.expand(count, *places.shape[-2:])
 
-    def there(cells: torch.Tensor) -> torch.Tensor:
-        return ((cell[:, cells.long()] & 4) > 0).float()
+    every = torch.arange(height * width, device=device)
 
     def at(kind: int) -> torch.Tensor:
+        """Return the cells where a kind of terrain can be."""
+        if sizes.is_random and kind < 3:
+            return every
         return torch.tensor([c for c, k in enumerate(layout.terrain & 3) if k == kind], dtype=torch.long, device=device)
 
+    def has(kind: int, bits: int) -> torch.Tensor:
+        """Return 1 for those of a kind with some bits, (W, N)."""
+        found = cell[:, at(kind)]
+        return (((found & 3) == kind) & ((found & bits) == bits)).float()
+
     stones, woods, waters = (centers(at(kind)) for kind in (1, 2, 3))
-    every = torch.arange(height * width, device=device)
-    owner = ((cell & 65535) >> 3) - 1
+    owner = ((cell & 255) >> 3) - 1
     house, paint, plots = (owner >= 0).float(), colors[owner.clamp(0, n - 1)], centers(every)
     up = torch.tensor([0.0, 0.34], device=device)
     side = torch.tensor([0.44, 0.0], device=device)
@@ -69,11 +75,11 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     shapes = [
         boxes(middle, (0.5 * width, 0.5 * height), _LAND),
         boxes(waters, 0.5, _WATER),
-        boxes(torch.cat([stones, woods], 1), 0.46, _BARE),
-        lines(woods - up, woods, 0.14, _TRUNK, there(at(2))),
-        circles(woods + 0.3 * up, 0.36, GREEN, there(at(2))),
-        circles(stones, 0.36, _STONE, there(at(1))),
-        rings(stones, 0.36, _EDGE, 0.06, there(at(1))),
+        boxes(torch.cat([stones, woods], 1), 0.46, _BARE, torch.cat([has(1, 0), has(2, 0)], 1)),
+        lines(woods - up, woods, 0.14, _TRUNK, has(2, 4)),
+        circles(woods + 0.3 * up, 0.36, GREEN, has(2, 4)),
+        circles(stones, 0.36, _STONE, has(1, 4)),
+        rings(stones, 0.36, _EDGE, 0.06, has(1, 4)),
         boxes(plots - 0.3 * up, (0.34, 0.28), paint, house),
         lines(plots - side + 0.45 * up, plots + 1.3 * up, 0.13, DARK, house),
         lines(plots + side + 0.45 * up, plots + 1.3 * up, 0.13, DARK, house),

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition.environment import EnvDefinition, index, roster
+from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
 from gpu_envs.envs.economy.one_step_scene import draw
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy import one_step
+from warp_kernels.economy.saez_taxes import SAMPLES as SAEZ_SAMPLES
 
 __all__ = ["AGENT_REWARDS", "BRACKET_SPACINGS", "PLANNER_REWARDS", "TAX_MODELS", "Config", "build", "draw"]
 
@@ -20,7 +21,7 @@ AGENT_REWARDS = ("coin_minus_labor_cost", "isoelastic_coin_minus_labor")
 """Utilities of the workers."""
 PLANNER_REWARDS = ("inv_income_weighted_utility", "coin_eq_times_productivity")
 """Social welfare, the planner's objective."""
-TAX_MODELS = ("model_wrapper", "us-federal-single-filer-2018-scaled", "fixed-bracket-rates")
+TAX_MODELS = ("model_wrapper", "saez", "us-federal-single-filer-2018-scaled", "fixed-bracket-rates")
 """Sources of the tax rates."""
 BRACKET_SPACINGS = ("us-federal", "linear", "log")
 """Places of the brackets."""
@@ -65,11 +66,12 @@ class Config:
     disable_taxes: bool = False
     """Collect no taxes."""
     tax_model: str = setting("model_wrapper", choices=TAX_MODELS)
-    """Source of the rates: the planner's actions, US federal taxes of 2018, or `fixed_bracket_rates`."""
+    """Source of the rates: the planner's actions; the formula of Saez, with random rates at first; US federal taxes of
+    2018; or `fixed_bracket_rates`."""
     period: int = setting(2, ge=1, le=MAX_INT)
     """Length of a tax period [steps]: the planner sets rates in its first step, and taxes are due in its last."""
     rate_min: float = setting(0.0, ge=0.0, le=1.0)
-    """Smallest rate that the planner can choose."""
+    """Smallest rate of the planner and of the formula of Saez."""
     rate_max: float = setting(1.0, ge=0.0, le=1.0)
     """Largest rate."""
     rate_disc: float = setting(0.05, gt=0.0, lt=1.0)
@@ -87,6 +89,10 @@ class Config:
     """Places of the brackets."""
     fixed_bracket_rates: tuple[float, ...] | None = setting(None, ge=0.0, le=1.0)
     """Rate of every bracket with `tax_model="fixed-bracket-rates"`."""
+    pareto_weight_type: str = setting("inverse_income", choices=("inverse_income", "uniform"))
+    """Weights of incomes in the formula of Saez."""
+    saez_fixed_elas: float | None = setting(None, ge=0.0, le=1e6)
+    """Elasticity of incomes in the formula of Saez; None: estimated."""
 
     def __post_init__(self) -> None:
         """Check the sizes of lists and the rates."""
@@ -111,6 +117,11 @@ class Config:
         return self.tax_model == "model_wrapper" and not self.disable_taxes
 
     @property
+    def saez(self) -> bool:
+        """Whether the formula of Saez sets the rates."""
+        return self.tax_model == "saez" and not self.disable_taxes
+
+    @property
     def cutoffs(self) -> np.ndarray:
         """Lowest income of every bracket [coin], (B,)."""
         count, top = self.n_brackets, self.top_bracket_cutoff
@@ -122,8 +133,8 @@ class Config:
 
     @property
     def rates(self) -> np.ndarray:
-        """Rates that the planner chooses from, (R,), or the fixed rates of the brackets, (B,)."""
-        if self.disable_taxes:
+        """Rates that the planner chooses from, (R,), or the fixed rates of the brackets, (B,); 0 with those of Saez."""
+        if self.disable_taxes or self.tax_model == "saez":
             return np.zeros(len(self.cutoffs))
         if self.tax_model == "fixed-bracket-rates":
             return np.array(self.fixed_bracket_rates)
@@ -151,6 +162,7 @@ class Config:
             rates=len(self.rates) if self.chooses else 0,
             isoelastic=self.agent_reward_type == "isoelastic_coin_minus_labor",
             weighs_equality=self.planner_reward_type == "coin_eq_times_productivity",
+            saez=self.saez,
         )
 
 
@@ -178,11 +190,14 @@ def build(config: Config) -> EnvDefinition:
             "isoelastic_eta": config.isoelastic_eta,
             "mixing_weight_gini_vs_coin": config.mixing_weight_gini_vs_coin,
             "payment_max_skill_multiplier": config.payment_max_skill_multiplier,
+            "rate_min": config.rate_min,
             "rate_max": config.rate_max,
             "tax_limit": config.tax_limit,
+            "saez_fixed_elas": -1.0 if config.saez_fixed_elas is None else config.saez_fixed_elas,
+            "uniform_pareto_weights": int(config.pareto_weight_type == "uniform"),
         },
-        bounds={"mask_first_step": (0, 1)},
-        fixed_params=("episode_length", "period", "rate_max"),
+        bounds={"mask_first_step": (0, 1), "uniform_pareto_weights": (0, 1), "saez_fixed_elas": (-1.0, 1e6)},
+        fixed_params=("episode_length", "period", "rate_min", "rate_max", "uniform_pareto_weights"),
         state={
             "skill": (workers,),
             "cutoff": (brackets,),
@@ -191,11 +206,17 @@ def build(config: Config) -> EnvDefinition:
             "period_step": index((), config.period),
             **dict.fromkeys(per_worker, (workers,)),
             "utility": (workers + 1,),
+            "key": any_bits(()),
+            "fresh": integers((), 0, 1),
+            "elasticity": (),
+            "num_samples": integers((), 0, 2 * SAEZ_SAMPLES - 1),
+            **s.saez_shapes(),
         },
+        scratch=("bin",),
         initial={
             "skill": config.worker_skills.astype(np.float32),
             "cutoff": config.cutoffs.astype(np.float32),
-            "rate": rates.astype(np.float32),
+            **({} if s.saez else {"rate": rates.astype(np.float32)}),
         },
         roles={"worker": ("worker",), "planner": ("planner",)},
         max_episode_steps=config.episode_length,

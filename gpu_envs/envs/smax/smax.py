@@ -23,6 +23,10 @@ MAX_UNITS = 500
 """Most units of a side."""
 MAX_WORLD_STEPS = 1000
 """Most world steps of a step, from the number of draws per unit and step."""
+NO_SCENARIO = {"scenario": None}
+"""What settings of single units require."""
+HEURISTIC = {"enemy": "heuristic"}
+"""What settings of the heuristic require."""
 STATS = ("velocities", "attacks", "attack_ranges", "sight_ranges", "radiuses", "health", "weapon_cooldowns")
 """Settings ``unit_type_NAME`` in the order of the columns of State.stats."""
 
@@ -33,11 +37,11 @@ class Config:
 
     scenario: str | None = setting(None, choices=tuple(SCENARIOS))
     """Map by its name; None: the units of the next settings."""
-    num_allies: int = setting(5, ge=1, le=MAX_UNITS)
-    """Number of allies; ignored where ``scenario`` is given, as the next settings up to ``unit_types`` are."""
-    num_enemies: int = setting(5, ge=1, le=MAX_UNITS)
+    num_allies: int = setting(5, ge=1, le=MAX_UNITS, requires=NO_SCENARIO)
+    """Number of allies; only without ``scenario``, as the next settings up to ``unit_types``."""
+    num_enemies: int = setting(5, ge=1, le=MAX_UNITS, requires=NO_SCENARIO)
     """Number of enemies."""
-    unit_types: tuple[Any, ...] | None = None
+    unit_types: tuple[Any, ...] | None = setting(None, requires=NO_SCENARIO)
     """Unit types of all allies, then of all enemies, as names or indices; None: the first type. This is the
     ``unit_types`` of a custom ``Scenario`` in the original."""
     smacv2_position_generation: bool = setting(False)
@@ -47,9 +51,9 @@ class Config:
     enemy: str = setting("heuristic", choices=("heuristic", "self_play"))
     """"heuristic": enemies follow the original's heuristic, as in HeuristicEnemySMAX. "self_play": enemies are agents,
     as in SMAX."""
-    enemy_shoots: bool = setting(True)
+    enemy_shoots: bool = setting(True, requires=HEURISTIC)
     """The heuristic attacks; False: it only moves."""
-    attack_mode: str = setting("closest", choices=("closest", "random"))
+    attack_mode: str = setting("closest", choices=("closest", "random"), requires=HEURISTIC)
     """Unit in range that the heuristic attacks; it continues until the unit is dead or out of range."""
     map_width: float = setting(32.0, gt=0.0)
     """Width of the map."""
@@ -103,7 +107,7 @@ class Config:
             if not count or len(values) != count:
                 wanted = f"a value per name of unit_type_names, {max(count, 1)}"
                 raise ConfigError(f"unit_type_{name}: expected {wanted}, got {len(values)}")
-        if self.unit_types is not None and self.scenario is None:
+        if self.unit_types is not None:
             units = self.num_allies + self.num_enemies
             listed = isinstance(self.unit_types, list | tuple)
             if not listed or len(self.unit_types) != units:

@@ -26,6 +26,7 @@ from gpu_envs.runtime.seeding import seed_keys
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.suggestions import unknown_name_message
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
+from warp_kernels.framework.recorded_launch import record_launch
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
 from warp_kernels.framework.tile_acting import build_tile_outputs
 from warp_kernels.networks.tile_memory import BLOCK_DIM
@@ -310,7 +311,7 @@ class PolicyRollout:
         core, launcher = self.core, self.core._launcher
         params, state, ios = launcher.arguments
         inputs = [0, 0, 0, params, state, ios[0], *self._structs]
-        return wp.launch(stage.kernel, (core.num_envs, stage.over), inputs, device=launcher.device, record_cmd=True)
+        return record_launch(stage.kernel, (core.num_envs, stage.over), inputs, launcher.device)
 
     def _record_tiles(self, kind: int) -> ItemLaunch:
         """Record the launch that computes the outputs of all agents with policies of a kind."""
@@ -320,8 +321,7 @@ class PolicyRollout:
         agents = [agent for agent, kinds in enumerate(acting.kinds_of) if kind in kinds]
         kernel = build_tile_outputs(acting.kinds[kind].mlp, rows, acting.shared, core.definition.rules.turn_based)
         inputs = [kind, agents[0], agents[-1] + 1, core._launcher.arguments[2][0], self._structs[0]]
-        threads = BLOCK_DIM if core.device.type == "cuda" else 0
-        launch = ItemLaunch(kernel, inputs, core.device, tile_threads=threads)
+        launch = ItemLaunch(kernel, inputs, core.device, tile_threads=BLOCK_DIM if core.device.type == "cuda" else 0)
         launch.set_items(-(-core.num_envs * (agents[-1] + 1 - agents[0]) // rows))
         return launch
 

@@ -127,10 +127,15 @@ def test_workers_have_one_thread(processes):
     assert set(gathered(processes, [RemoteTask(f"{n}", calls_made.threads) for n in range(4)]).values()) == {(1, "1")}
 
 
-def test_free_worker_runs_the_next_task(processes):
-    made = [RemoteTask("long", calls_made.sleep, arguments={"seconds": 1.0})]
-    made += [RemoteTask(f"{n}", calls_made.sleep, arguments={"seconds": 0.02}) for n in range(6)]
-    assert list(gathered(processes, made))[-1] == "long"
+def test_free_worker_runs_the_next_task(processes, tmp_path):
+    """All other tasks end while one worker waits for what this process does after them."""
+    given = {"file": str(tmp_path / "go"), "seconds": 60.0}
+    processes.submit(RemoteTask("long", calls_made.wait_for_file, arguments=given))
+    for number in range(6):
+        processes.submit(RemoteTask(f"{number}", calls_made.add, arguments={"a": number, "b": 0}))
+    assert sorted(processes.next() for _ in range(6)) == [(f"{number}", number) for number in range(6)]
+    (tmp_path / "go").touch()
+    assert processes.next() == ("long", True)
 
 
 def test_errors_come_back_as_themselves(processes):
@@ -166,7 +171,7 @@ def test_task_that_kills_every_worker_raises_with_its_key():
     executor.close()
 
 
-def wait_until(happened, seconds=60.0):
+def wait_until(happened, seconds=300.0):
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline

@@ -131,9 +131,9 @@ def _length(key: str, names: list[str]) -> float:
 @pytest.mark.parametrize("points", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_league_resumes_with_exact_counts(points, tmp_path):
     command = [sys.executable, str(SCRIPT), "async-alphastar", str(tmp_path), str(points)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[1]) >= 0.75 * points, done.stdout
+    assert int(done.stdout.split()[1]) >= points, done.stdout
     for point in range(points):
         check_counts(tmp_path / str(point), 3, 4)
 

@@ -26,9 +26,9 @@ def killed(which: str, points: int, tmp_path: Path) -> dict:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), which, folder, str(points)]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
         assert run.returncode == 0, run.stderr
-        assert int(run.stdout.split()[1]) >= 0.75 * points, run.stdout
+        assert int(run.stdout.split()[1]) >= points, run.stdout
         whole = records(Path(folder) / "whole")
         for point in range(points):
             found = records(Path(folder) / str(point))

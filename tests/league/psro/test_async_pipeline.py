@@ -167,9 +167,9 @@ def test_levels_do_not_wait_for_a_slow_one(tmp_path):
 def test_killed_run_keeps_the_rules(points, tmp_path):
     """A run that is killed at any point is resumed with what was committed."""
     command = [sys.executable, str(SCRIPT), str(tmp_path), str(points)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[1]) >= 0.75 * points, done.stdout
+    assert int(done.stdout.split()[1]) >= points, done.stdout
     for point in range(points):
         check(tmp_path / str(point), RPS, 2)
 

@@ -180,7 +180,7 @@ def test_run_killed_anywhere_resumes_to_equal_results(tmp_path):
     memory = Path("/dev/shm")  # flushing to a busy disk takes long, and a kill loses nothing that was written
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), folder, "20"]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
         assert run.returncode == 0, run.stderr
         assert int(run.stdout.split()[1]) == 20, run.stdout
         for kind in KINDS:

@@ -47,7 +47,7 @@ def start(out, ranks, cases, device="cpu"):
 
 
 def finish(started):
-    said = [process.communicate(timeout=300)[1] for process in started]
+    said = [process.communicate(timeout=900)[1] for process in started]
     for process, error in zip(started, said, strict=True):
         assert process.returncode == 0, error[-3000:]
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -114,10 +115,10 @@ def test_killed_run_resumes_with_equal_results(tmp_path):
     memory = Path("/dev/shm")  # avoids slow flushes to a busy disk; a kill loses no written data
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), "kill", folder, "20"]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
         assert run.returncode == 0, run.stderr
         killed = int(run.stdout.split()[1])
-        assert killed >= 15, run.stdout
+        assert killed >= 20, run.stdout
         whole = dump(Path(folder) / "whole")
         assert len(whole["tasks"]) == 7
         assert len(whole["policies"]) == 6
@@ -160,7 +161,9 @@ def test_second_process_cannot_write_a_run(writer, tmp_path, quick):
         RunStore.open(path)
     with pytest.raises(GpuEnvsError, match=line):
         RunStore.create(path, GAME, {})
-    for _ in range(20):  # a reader sees the writes of one step together
+    deadline = time.monotonic() + 300
+    while len(counts) < 20 or counts[-1] == counts[0]:  # a reader sees the writes of one step together
+        assert time.monotonic() < deadline, counts[0]
         with RunStore.open(path, write=False) as seen:
             number = seen.get("number")
             cells = seen.cells()
@@ -168,7 +171,7 @@ def test_second_process_cannot_write_a_run(writer, tmp_path, quick):
             assert cells.total.tolist() == [[number + 1, -number - 1]]
             assert seen.tasks() == ["start", *map(str, range(number + 1))]
             counts.append(number)
-    assert counts[-1] > counts[0]
+    assert counts == sorted(counts)
     assert writer.poll() is None
     writer.send_signal(signal.SIGKILL)
     writer.wait()

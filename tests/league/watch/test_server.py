@@ -55,7 +55,7 @@ class Answer:
     """Response of a server to a request; a request to an `Address` has the token in its cookie."""
 
     def __init__(self, port: int, path: str, method: str = "GET", **headers: str) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=300)
         if isinstance(port, Address):
             shown = headers.get("Host", f"127.0.0.1:{port}").rpartition(":")[2]
             headers.setdefault("Cookie", f"gpu-envs-watch-{shown if shown.isdigit() else 80}={port.token}")
@@ -91,14 +91,14 @@ def watching(run, monkeypatch, capsys):
     def watch(*argv: str) -> Address:
         threads.append(threading.Thread(target=watch_command, args=([str(run), *argv],)))
         threads[-1].start()
-        assert started.wait(60)
+        assert started.wait(300)
         return servers[-1][1]
 
     yield watch
     for server, _ in servers:
         server.should_exit = True
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
 
 
@@ -258,17 +258,23 @@ def outlast(port: int) -> None:
 
 
 def test_slow_answer_is_complete(watching, monkeypatch):
-    monkeypatch.setattr(serving, "DEADLINE", 0.05)
+    """The server may close a connection whose request takes too long to arrive, on a busy machine: ask again."""
+    monkeypatch.setattr(serving, "DEADLINE", 0.1)
     port = watching("--no-browser")
-    original = ViewerApi.answer
+    original, begun = ViewerApi.answer, []
 
     def slow(self, name, query=""):
+        begun.append(name)
         for _ in range(3):
             outlast(port)
         return original(self, name, query)
 
     monkeypatch.setattr(ViewerApi, "answer", slow)
-    assert Answer(port, "/api/run").status == 200
+    while not begun:
+        try:
+            assert Answer(port, "/api/run").status == 200
+        except (http.client.RemoteDisconnected, ConnectionError):
+            assert not begun, "closed during the answer"
 
 
 def test_client_that_reads_no_response_is_closed(watching, monkeypatch):

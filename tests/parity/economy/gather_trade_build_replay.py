@@ -25,13 +25,32 @@ TRACED = (
      "episode_length": 40, "fixed_four_skill_and_loc": False, "starting_agent_coin": 9.0, "resource_regen_prob": 0.3,
      "rate_disc": 0.2, "rate_max": 0.8, "tax_annealing_schedule": (0.0, 0.5), "max_bid_ask": 5,
      "planner_reward_type": "inv_income_weighted_utility", "build_skill_dist": "lognormal"},
+    {"scenario_name": "quadrant", "world_size": (7, 8), "mobile_agent_observation_range": 2, "episode_length": 60,
+     "fixed_four_skill_and_loc": False, "starting_agent_coin": 9.0, "max_bid_ask": 3, "period": 7,
+     "multi_action_mode_agents": True, "starting_wood_coverage": 9, "starting_stone_coverage": 0.2,
+     "wood_max_health": 3, "wood_regen_halfwidth": 1, "wood_regen_weight": 0.6, "stone_regen_weight": 0.4},
+    {"scenario_name": "uniform", "world_size": (6, 5), "full_observability": True, "episode_length": 40,
+     "fixed_four_skill_and_loc": False, "starting_agent_coin": 5.0, "max_bid_ask": 2, "disable_taxes": True,
+     "checker_source_blocks": True, "starting_wood_coverage": 0.15, "starting_stone_coverage": 0.1,
+     "stone_regen_weight": 0.3, "wood_regen_weight": 0.2},
+    {"scenario_name": "split_layout", "env_layout": SQUARE, "mobile_agent_observation_range": 1, "episode_length": 30,
+     "fixed_four_skill_and_loc": False, "skill_rank_of_top_agents": (1, 3), "resource_regen_prob": 0.3,
+     "starting_agent_coin": 5.0, "max_bid_ask": 2, "period": 5},
 )  # fmt: skip
 """Settings of the recorded traces; the seed is the index."""
-EPISODES = (2, 1, 2, 3)
+EPISODES = (2, 1, 2, 3, 2, 2, 2)
 """Episodes of every trace."""
+LAYOUTS = (
+    {"scenario_name": "uniform", "world_size": (14, 12), "starting_wood_coverage": 0.06},
+    {"scenario_name": "quadrant", "world_size": (13, 14), "starting_stone_coverage": 9, "wood_clumpiness": 0.8},
+    {"scenario_name": "multi_zone", "world_size": (12, 15), "num_partitions_row": 4, "num_partitions_col": 5,
+     "num_wood_zones": 2, "num_stone_zones": 3, "num_wood_and_stone_zones": 1, "checker_source_blocks": True,
+     "starting_wood_coverage": 0.05, "starting_stone_coverage": 0.07, "stone_clumpiness": 0.9},
+)  # fmt: skip
+"""Settings of the recorded random layouts."""
 TOLERANCE = 1e-5
-_TABLES = ("source", "land", "terrain", "start", "start_payment", "cutoff", "table")
-CONSTANT = (*_TABLES, "bin", "turn", "gain", "price_curve")
+_TABLES = ("source", "land", "terrain", "start", "start_payment", "chance", "coverage", "cutoff", "table")
+CONSTANT = (*_TABLES, "bin", "turn", "gain", "price_curve", "noise", "zone")
 """Fields of State that a trace need not have."""
 
 
@@ -123,7 +142,8 @@ def _lively(core, rng):
     """Return legal actions: half of them random, others build where that is possible, or collect what is near."""
     action, mask, config = core.sample_actions().clone(), core.action_mask, core.config
     width, state, n = config.layout.width, core.world_state, config.n_agents
-    moves = mask.shape[2] if not config.sizes.has_planner else 6 + 4 * config.sizes.num_prices
+    several = config.multi_action_mode_agents
+    moves, head = 2 + 4 * config.sizes.num_prices + 5 * several, 5 * several  # first move in the mask
     for world in range(core.num_envs):
         for agent in range(n):
             legal, place = mask[world, agent], int(state["place"][world, agent])
@@ -132,9 +152,40 @@ def _lively(core, rng):
             elif rng.random() < 0.5:
                 for move, offset in enumerate((-1, 1, -width, width)):
                     there = place + offset
-                    if legal[moves - 4 + move] and int(state["cell"][world, there]) & 4:
-                        action[world, agent, 0] = moves - 4 + move
+                    if legal[moves + move] and int(state["cell"][world, there]) & 4:
+                        action[world, agent, head] = 1 + move if several else moves + move
     return action
+
+
+def layout_statistics(kinds):
+    """Return numbers about layouts of kinds of terrain (N, H, W), (N, 10): of stone, then of wood.
+
+    They are the number of sources, that of pairs of neighbors, also diagonal ones, mean row and column, and whether
+    cell 0 has one.
+    """
+    found = []
+    for kind in (1, 2):
+        here = kinds == kind
+        pairs = (here[:, 1:] & here[:, :-1]).sum((1, 2)) + (here[:, :, 1:] & here[:, :, :-1]).sum((1, 2))
+        pairs += (here[:, 1:, 1:] & here[:, :-1, :-1]).sum((1, 2)) + (here[:, 1:, :-1] & here[:, :-1, 1:]).sum((1, 2))
+        count = np.maximum(here.sum((1, 2)), 1)
+        row = (here * np.arange(kinds.shape[1])[:, None]).sum((1, 2)) / count
+        column = (here * np.arange(kinds.shape[2])).sum((1, 2)) / count
+        found += [here.sum((1, 2)), pairs, row, column, here[:, 0, 0]]
+    return np.stack(found, 1).astype(float)
+
+
+def compare_layouts(settings, theirs, num_envs=600):
+    """Require means within 4 standard errors, and similar deviations, of the statistics of layouts."""
+    core = make(settings | {"fixed_four_skill_and_loc": False}, num_envs, 0)
+    core.reset()
+    mine = layout_statistics((core.world_state["cell"].numpy() & 3).reshape(-1, *settings["world_size"]))
+    theirs = layout_statistics(theirs)
+    error = np.sqrt(theirs.var(0) / len(theirs) + mine.var(0) / num_envs)
+    assert (np.abs(mine.mean(0) - theirs.mean(0)) <= 4 * error + 1e-9).all(), (mine.mean(0), theirs.mean(0), error)
+    wide = theirs.std(0) > 0.3
+    assert wide.sum() >= 8
+    assert (np.abs(np.log(mine.std(0)[wide] / theirs.std(0)[wide])) < 0.35).all(), (mine.std(0), theirs.std(0))
 
 
 def compare(mine, theirs, where):

@@ -5,6 +5,8 @@ import torch
 
 from gpu_envs.runtime.factory import make_core
 
+SAEZ = ("rate", "average_rates", "elasticity")
+"""Further such fields with the tax model "saez"."""
 FIELDS = ("coin", "labor", "production", "income", "last_income", "last_marginal_rate", "utility")
 """Fields of the state that a transition changes, besides the integers."""
 TOLERANCE, LEAST = 1e-5, 1e-6
@@ -23,11 +25,27 @@ def core_at(settings, trace):
         state[f"state.{name}"] = torch.from_numpy(trace[name]).to(state[f"state.{name}"].dtype)
     income, _ = torch.from_numpy(trace["last_income"]).sort(1)
     state["state.sorted_income"] = income.to(torch.float32)
+    if core.config.saez:
+        for name in (*SAEZ, "rates", "fresh", "key"):
+            values = trace["exact_rates" if name == "rates" else name]
+            state[f"state.{name}"] = torch.from_numpy(values).to(state[f"state.{name}"].dtype)
+        state["state.sample"], state["state.num_samples"] = samples(trace)
     state["io.step"] = torch.from_numpy(trace["step"]).int()
     state["io.to_move"][:] = True
     state["io.action_mask"][:] = True
     core.set_state(state)
     return core
+
+
+def samples(trace):
+    """Return incomes and rates (E, 1,000) as rings of the last 500 of both, and their number (E,), at most 999."""
+    history, seen = trace["history"], trace["seen"]
+    rings = np.zeros((len(seen), 2, 500))
+    for ring, count in zip(rings, seen, strict=True):
+        last = np.arange(max(count - 500, 0), count)
+        ring[:, last % 500] = history[last].T
+    count = torch.from_numpy(np.where(seen < 500, seen, 500 + seen % 500)).int()
+    return torch.from_numpy(rings.reshape(len(seen), 1000)), count
 
 
 def replay(settings, trace):
@@ -39,7 +57,7 @@ def replay(settings, trace):
     action[:, -1] = torch.from_numpy(trace["rates"]).long()
     obs, reward, terminated, truncated, _ = core.step(action)
     close(reward, trace["reward"], scale=utilities(trace))
-    for name in FIELDS:
+    for name in (*FIELDS, *SAEZ * core.config.saez):
         close(core.world_state[name], trace[f"after_{name}"], scale=SCALES.get(name, lambda trace: 0.0)(trace))
     done = trace["done"]
     going = ~done
@@ -56,7 +74,15 @@ def replay(settings, trace):
     heads = brackets if choices > 1 else 1
     planned = mask[:, workers, : heads * choices].reshape(len(mask), heads, choices)
     np.testing.assert_array_equal(planned, trace["planner_mask"][going, None].repeat(heads, 1))
-    return {
+    counts = {"random rates": 0, "rates by the formula": 0}
+    if core.config.saez:
+        new = trace["period_step"] == 0
+        formula = new & (trace["after_average_rates"] != trace["average_rates"]).any(1)
+        counts = {"random rates": int((new & ~formula).sum()), "rates by the formula": int(formula.sum())}
+        obs, _ = core.reset()  # keeps the samples and means
+        close(obs[done, :workers, :width], trace["next_worker_obs"][done], scale=1.0)
+        close(obs[done, workers], trace["next_planner_obs"][done], scale=1.0)
+    return counts | {
         "steps": len(done), "ends": int(done.sum()), "works": int((trace["hours"] > 0).sum()),
         "new rates": int((trace["rate_index"] != trace["after_rate_index"]).any(1).sum()),
         "taxed": int((trace["after_last_marginal_rate"] > 0).sum()),

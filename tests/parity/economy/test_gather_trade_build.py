@@ -10,10 +10,21 @@ import torch
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.economy.gather_trade_build_replay import EPISODES, TOLERANCE, TRACE, TRACED, make, replay
+from parity.economy.gather_trade_build_replay import (
+    EPISODES,
+    LAYOUTS,
+    TOLERANCE,
+    TRACE,
+    TRACED,
+    compare_layouts,
+    make,
+    replay,
+)
 from warp_kernels.economy.gather_trade_build.economy_types import OWNER, PRESENT, PRICE_POINTS, VISITOR
 
-SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 1)) for index in range(4)]
+SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 1)) for index in range(len(TRACED))]
+UNIFORM = {"scenario_name": "uniform", "fixed_four_skill_and_loc": False}
+ZONES, SPLIT = UNIFORM | {"scenario_name": "multi_zone"}, UNIFORM | {"scenario_name": "split_layout"}
 BUILD, WEST, EAST, NORTH, SOUTH = 1, 18, 19, 20, 21  # with prices 0 to 3
 BID_STONE, ASK_STONE, BID_WOOD, ASK_WOOD = 2, 6, 10, 14
 
@@ -25,6 +36,14 @@ def test_recorded_steps_equal_the_original(index):
     assert steps == EPISODES[index] * TRACED[index]["episode_length"]
     assert core.world_state["houses"].sum() > 0
     assert core.world_state["sold"].sum() == core.world_state["bought"].sum() > 10
+
+
+@pytest.mark.parametrize("index", [pytest.param(index, marks=[pytest.mark.slow] * (index > 1)) for index in range(3)])
+def test_random_layouts_are_distributed_as_in_the_original(index):
+    height, width = LAYOUTS[index]["world_size"]
+    with np.load(TRACE) as file:
+        stone, wood = np.unpackbits(file[f"layouts.{index}"]).reshape(2, 400, height, width)
+    compare_layouts(LAYOUTS[index], stone + 2 * wood)
 
 
 def test_traces_are_small():
@@ -194,6 +213,28 @@ def test_price_curve_has_the_last_mean_price_of_every_part_of_the_episode():
         ({"usd_scaling": 20000.0}, "at least 1 coin apart"),
         ({"tax_model": "us-federal-single-filer-2018-scaled", "bracket_spacing": "log"}, "expected 'us-federal'"),
         ({"n_agents": 30}, "n_agents"),
+        ({"scenario_name": "uniform"}, "fixed_four_skill_and_loc: expected False with scenario_name='uniform'"),
+        ({"wood_clumpiness": 0.5}, "wood_clumpiness: expected 0.35 with scenario_name='layout_from_file', got 0.5"),
+        ({**UNIFORM, "resource_regen_prob": 0.5}, "it belongs to layout_from_file and split_layout"),
+        ({**UNIFORM, "world_size": (9,)}, "world_size: expected 2 numbers"),
+        ({**UNIFORM, "world_size": (2, 2), "n_agents": 5}, "world_size: expected a cell of land for each of 5 agents"),
+        ({**UNIFORM, "starting_wood_coverage": 0.48}, "starting_wood_coverage: expected sources on less than half"),
+        ({**UNIFORM, "scenario_name": "quadrant", "world_size": (9, 4)}, "less than twice as many rows as columns"),
+        ({**ZONES, "num_wood_zones": 70}, "num_wood_zones: expected at most 64 zones, got 80"),
+        (
+            {**ZONES, "num_stone_zones": 0, "num_wood_and_stone_zones": 0},
+            "expected zones with wood and zones with stone",
+        ),
+        ({**SPLIT, "water_row": 24}, "water_row: expected a row from 1 to 23, got 24"),
+        ({**SPLIT, "skill_rank_of_top_agents": (4,)}, "skill_rank_of_top_agents: expected 1 to 3 ranks below 4"),
+        (
+            {**SPLIT, "build_skill_dist": "none"},
+            "build_skill_dist: expected 'pareto' with scenario_name='split_layout'",
+        ),
+        (
+            {**SPLIT, "env_layout": ("@@@@@", "     ", "     ")},
+            "water_row: expected a cell of land for each agent on its side",
+        ),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -32,7 +32,7 @@ def episode(core, rates, hours):
     return core.step(action)
 
 
-@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("index", range(4))
 def test_recorded_transitions_equal_the_original(index):
     with np.load(TRACE) as file:
         settings = json.loads(str(file["settings"]))[index]
@@ -43,6 +43,8 @@ def test_recorded_transitions_equal_the_original(index):
     assert counts["steps"] == 250
     assert min(counts[name] for name in ("ends", "works", "taxed")) > 30, counts
     assert counts["new rates"] > 30 or settings.get("tax_model"), counts
+    if settings.get("tax_model") == "saez":
+        assert min(counts["random rates"], counts["rates by the formula"]) >= 100, counts
     assert counts["annealed"] > 30 or index > 0, counts
 
 
@@ -91,6 +93,50 @@ def test_limit_of_taxes_lowers_fixed_rates():
     core = make(tax_model="us-federal-single-filer-2018-scaled", tax_limit=0.2)
     seen = core.obs[0, 0, :7]
     torch.testing.assert_close(seen, torch.tensor([0.1, 0.12, 0.2, 0.2, 0.2, 0.2, 0.2]))
+
+
+def saez_core(**settings):
+    """Return a core of two worlds with incomes of the second one only."""
+    core = make(worlds=2, tax_model="saez", n_agents=50, period=1, episode_length=2, mask_first_step=False, **settings)
+    for _ in range(6):
+        action = torch.zeros_like(core.action_buffer)
+        action[1, :-1, 0] = torch.arange(50) + 30
+        core.step(action)
+        core.step(action)
+        core.reset()
+    return core
+
+
+def test_rates_are_random_until_the_formula_of_saez_has_500_incomes():
+    core = saez_core(rate_min=0.2, rate_max=0.7, tax_limit=0.9)
+    assert core.world_state["num_samples"].tolist() == [600, 600]
+    core = make(tax_model="saez", rate_min=0.2, rate_max=0.7, tax_limit=0.9, worlds=300)
+    episode(core, 0, [1, 2, 3, 4])
+    rate = core.world_state["rate"]
+    assert (rate >= 0.2).all()
+    assert (rate <= 0.63).all()
+    np.testing.assert_allclose([rate.mean(), rate.std()], [0.415, 0.43 / 12**0.5], rtol=0.03)
+    assert (core.world_state["average_rates"] == 0).all()
+
+
+def test_samples_and_means_of_the_formula_of_saez_stay_until_worlds_are_seeded():
+    core = saez_core()
+    state = core.world_state
+    assert (state["average_rates"] > 0).any(1).tolist() == [True, True]
+    torch.testing.assert_close(core.obs[:, 0, 7 + 2 + 50], state["average_rates"][:, 0].float())
+    assert (core.obs[:, 0, :7] == state["rate"]).all()
+    assert state["elasticity"][0] == 0.5  # no incomes to regress
+    assert state["elasticity"][1] != 0.5
+    core.reset(seed=1)
+    assert state["num_samples"].tolist() == [0, 0]
+    assert state["elasticity"].tolist() == [0.5, 0.5]
+    assert not state["average_rates"].any()
+
+
+def test_elasticity_can_be_given():
+    high, low = (saez_core(saez_fixed_elas=elasticity).world_state["rate"][1] for elasticity in (3.0, 0.1))
+    assert (high <= low).all()
+    assert (high < low).any()
 
 
 def test_agents_decide_when_the_original_asks_them():

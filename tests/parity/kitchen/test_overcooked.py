@@ -282,6 +282,10 @@ def test_action_out_of_range_is_an_error():
     ("settings", "message"),
     [
         ({"layout_name": "cramped"}, "layout_name: expected one of 'cramped_room'"),
+        (
+            {"layout_grid": "XXPXX|O 12X|XDXSX", "layout_name": "forced_coordination"},
+            "layout_name = 'forced_coordination': has no effect with layout_grid",
+        ),
         ({"layout_grid": 3}, "layout_grid: expected rows of text"),
         ({"layout_grid": "XXPXX|O 12X|XDXS"}, "layout_grid: expected 3 to 64 rows of equal lengths"),
         ({"layout_grid": "XXPXX|O 12B|XDXSX"}, "layout_grid: expected the characters .* got 'B'"),

@@ -168,7 +168,7 @@ def test_record_is_found(record, tmp_path, capsys, inside):
     cluster_records.write_record(written)
     assert cluster_records.find_records() == [written]
     assert cluster_command(["stop"]) == 0
-    assert keeper.wait(10) == -signal.SIGTERM
+    assert keeper.wait(60) == -signal.SIGTERM
     assert cluster_records.find_records() == []
     assert list((tmp_path / "place").iterdir()) == ([folder] if inside else [])
     assert f"stopped the cluster at 127.0.0.1:1; its logs stay in {folder}/" in capsys.readouterr().out

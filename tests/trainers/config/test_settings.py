@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.utils.settings import check_settings, completed, setting
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms import registry
+from trainers.config.recorded_settings import completed
 from trainers.config.train_config import TrainConfig
 
 

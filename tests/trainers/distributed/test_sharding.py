@@ -70,7 +70,7 @@ def played(tmp_path_factory, of_two, of_three):
             started.append(subprocess.Popen(command, env=where, stderr=subprocess.PIPE, text=True))
     outs[1] = tmp_path_factory.mktemp("ranks1")
     play(outs[1], Shard.split(0, 1, WORLDS), of_two)
-    said = [process.communicate(timeout=300)[1] for process in started]
+    said = [process.communicate(timeout=900)[1] for process in started]
     for process, error in zip(started, said, strict=True):
         assert process.returncode == 0, error[-3000:]
     return outs

@@ -5,8 +5,9 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.gather_trade_build.economy_types import Params, Sizes, State, decimal
-from warp_kernels.economy.gather_trade_build.saez_taxes import saez_taxes
+from warp_kernels.economy.decimals import decimal
+from warp_kernels.economy.gather_trade_build.economy_types import Params, Sizes, State
+from warp_kernels.economy.saez_taxes import saez_taxes
 from warp_kernels.episode import IO
 
 __all__ = ["bracket_taxes", "highest_rate_of", "marginal_rate_of"]
@@ -44,7 +45,14 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
     """Build ``start_rates``, for the start of an episode, and ``tax``, for every step."""
     n, num_brackets, num_rates, model = sizes.num_agents, sizes.num_brackets, sizes.num_rates, sizes.tax_model
     marginal_rate = marginal_rate_of(sizes)
-    set_saez_rates, remember = saez_taxes(sizes) if model == "saez" else (None, None)
+
+    @wp.func(inline=True)
+    def cutoff_of(state: wp.ref[State], env: int, bracket: int):
+        return state.cutoff[0, bracket]
+
+    set_saez_rates, remember = (None, None)
+    if model == "saez":
+        set_saez_rates, remember = saez_taxes(Params, wp.ref[State], num_brackets, cutoff_of)
 
     @wp.func(inline=True)
     def start_rates(params: Params, state: wp.ref[State], env: int, completions: int):
@@ -118,7 +126,11 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
             state.last_coin[env, agent] = state.coin[env, agent] + state.coin[env, n + agent]
             agent += 1
         if wp.static(model == "saez"):
-            remember(state, env)
+            highest = highest_rate_of(params, state.completions[env])
+            agent = int(0)
+            while agent < n:
+                remember(state, env, state.last_income[env, agent], highest)
+                agent += 1
 
     @wp.func(inline=True)
     def tax(params: Params, state: wp.ref[State], io: wp.ref[IO], env: int, rng: philox.Stream):

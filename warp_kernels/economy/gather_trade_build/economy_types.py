@@ -5,20 +5,23 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.economy.saez_taxes import BINS, SAMPLES
 from warp_kernels.generated_source import compiled
 
 __all__ = [
     "COIN_EQ_TIMES_PRODUCTIVITY",
+    "GROWN",
     "INV_INCOME_WEIGHTED_COIN",
     "INV_INCOME_WEIGHTED_UTILITY",
     "LOGNORMAL",
+    "MAX_UNITS",
+    "MORE",
     "NO_SKILL",
     "OWNER",
     "PARETO",
     "PRESENT",
     "PRICE_POINTS",
-    "SAEZ_BINS",
-    "SAEZ_SAMPLES",
+    "RANDOM_SCENARIOS",
     "SHARED",
     "STONE",
     "TERRAIN",
@@ -28,11 +31,13 @@ __all__ = [
     "Params",
     "Sizes",
     "State",
-    "decimal",
+    "owner_of",
     "relayout",
+    "units_of",
 ]
 
-# A cell is terrain + PRESENT if its resource is there + OWNER * (1 + owner of the house) + VISITOR * (1 + agent).
+# A cell is terrain + PRESENT if its resource is there + OWNER * (1 + owner of the house) + MORE * (units - 1) + VISITOR
+# * (1 + agent). Only sources have units, and only land has houses.
 TERRAIN: int = wp.constant(3)
 """Bits of a cell with the kind of terrain: 0 for land."""
 STONE: int = wp.constant(1)
@@ -45,6 +50,12 @@ PRESENT: int = wp.constant(4)
 """Bit of a cell whose resource is there."""
 OWNER: int = wp.constant(8)
 """Factor of 1 + owner of the house."""
+MORE: int = wp.constant(256)
+"""Factor of the units of the resource above 1."""
+MAX_UNITS = 64
+"""Largest number of units on a cell."""
+GROWN: int = wp.constant(1 << 15)
+"""Bit of a source that grows in this step."""
 VISITOR: int = wp.constant(1 << 16)
 """Factor of 1 + agent on the cell."""
 
@@ -62,12 +73,11 @@ INV_INCOME_WEIGHTED_COIN: int = wp.constant(1)
 INV_INCOME_WEIGHTED_UTILITY: int = wp.constant(2)
 """Social welfare: mean utility, weighted by inverse coin."""
 
+RANDOM_SCENARIOS = ("uniform", "multi_zone", "quadrant")
+"""Scenarios whose layout is random."""
+
 PRICE_POINTS: int = wp.constant(40)
 """Number T of parts of an episode for which a mean price is kept."""
-SAEZ_SAMPLES = 500
-"""Number of incomes that the Saez formula uses."""
-SAEZ_BINS = 100
-"""Number of bins of these incomes."""
 
 
 @wp.struct
@@ -85,6 +95,13 @@ class Params:
     collect_labor: float  # effort of collecting a resource [labor]
     gather_skill_dist: int  # distribution of gathering skills
     resource_regen_prob: float  # probability that an empty source grows in a step [1]
+    wood_regen_halfwidth: int  # reach of cells whose wood lets wood grow, in random layouts [cells]
+    wood_regen_weight: float  # probability that wood grows, per unit in reach times the cells in reach [1]
+    wood_max_health: int  # units of wood on a cell
+    stone_regen_halfwidth: int  # the same of stone [cells]
+    stone_regen_weight: float  # the same of stone [1]
+    stone_max_health: int  # units of stone on a cell
+    checker_source_blocks: int  # 1: random layouts have sources on every second cell only
     fixed_four_skill_and_loc: int  # 1: payments and starting cells come from a table
     starting_agent_coin: float  # coin at the start [coin]
     isoelastic_eta: float  # concavity of the utility of coin [1]
@@ -148,6 +165,8 @@ class State:
     elasticity: wp.array(dtype=wp.float64)  # (E,) running estimate of the elasticity of incomes
     average_rates: wp.array2d(dtype=wp.float64)  # (E, B) running mean of the rates of the Saez formula [1]
     bin: wp.array2d(dtype=wp.float64)  # (E, 303) counts, welfare weights and rates of the income bins
+    noise: wp.array2d(dtype=float)  # (E, C) random numbers of random layouts
+    zone: wp.array2d(dtype=int)  # (E, Z) what zones have: 0 wood, 1 stone, 2 both, 3 nothing
     # Results of the last step, which a reset keeps: one column per agent.
     productivity: wp.array2d(dtype=float)  # (E, A) coin of all agents
     equality: wp.array2d(dtype=float)  # (E, A) 1 - normalized Gini index of coin [1]
@@ -163,8 +182,10 @@ class State:
     source: wp.array2d(dtype=int)  # (E, S) cells where a resource grows
     land: wp.array2d(dtype=int)  # (E, L) cells without water
     terrain: wp.array2d(dtype=int)  # (E, C) cells at the start
-    start: wp.array2d(dtype=int)  # (E, n) starting cell by rank of skill
+    start: wp.array2d(dtype=int)  # (E, n) starting cell by rank of skill; 1: above the water of a split layout
     start_payment: wp.array2d(dtype=wp.float64)  # (E, n) payment by rank of skill
+    chance: wp.array2d(dtype=float)  # (E, 2 C) probability of the first sources of wood, then of stone [1]
+    coverage: wp.array2d(dtype=int)  # (E, 8) first and all sources, fewest and most, of wood, then of stone
     cutoff: wp.array2d(dtype=wp.float64)  # (E, B) lowest income of the bracket
     table: wp.array2d(dtype=wp.float64)  # (E, R) rates that the planner chooses from, or given rates by bracket
 
@@ -197,6 +218,29 @@ class Sizes:
     """The planner observes the map."""
     tax_model: str
     """"planner", "saez", "given" or "none"."""
+    scenario: str = "layout_from_file"
+    """First part of the name of the original's scenario."""
+    zones: tuple[int, ...] = ()
+    """Rows and columns of zones of "multi_zone", and the numbers of those with wood, stone and both."""
+    water_row: int = -1
+    """Row of water of "split_layout"."""
+    multi_action: bool = False
+    """Agents choose an action of every component."""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether every episode has a random layout."""
+        return self.scenario in RANDOM_SCENARIOS
+
+    @property
+    def has_water(self) -> bool:
+        """Whether the map has a layer of water."""
+        return self.scenario not in ("uniform", "multi_zone")
+
+    @property
+    def num_zones(self) -> int:
+        """Number of zones of "multi_zone"."""
+        return self.zones[0] * self.zones[1] if self.zones else 0
 
     @property
     def has_planner(self) -> bool:
@@ -226,12 +270,16 @@ class Sizes:
             "price_history": 2 * self.num_prices,
             "market_rate": 2,
             "price_curve": 2 * PRICE_POINTS,
-            "sample": 2 * SAEZ_SAMPLES * saez,
-            "bin": 3 * (SAEZ_BINS + 1) * saez,
+            "sample": 2 * SAMPLES * saez,
+            "bin": 3 * (BINS + 1) * saez,
             "source": max(self.num_sources, 1),
             "land": self.num_land,
             "terrain": cells,
             "table": max(self.num_rates, 1),
+            "noise": cells * self.is_random,
+            "zone": self.num_zones,
+            "chance": (2 if self.zones else 2 * cells) * self.is_random,
+            "coverage": 8 * self.is_random,
             **dict.fromkeys(("rates", "average_rates", "cutoff"), self.num_brackets),
             **dict.fromkeys(("place", "labor", "payment", "skill", "bonus", "turn", "start", "start_payment"), n),
             **dict.fromkeys(("last_coin", "last_income", "last_rate", "incomes"), n),
@@ -239,15 +287,20 @@ class Sizes:
         }
 
 
-SHARED = ("source", "land", "terrain", "start", "start_payment", "cutoff", "table")
+SHARED = ("source", "land", "terrain", "start", "start_payment", "chance", "coverage", "cutoff", "table")
 """Fields of State that all worlds share."""
 
 
 @wp.func(inline=True)
-def decimal(number: float) -> wp.float64:
-    """Return a parameter rounded to six decimals in double precision: as float32, 0.21 is 6e-9 too small."""
-    million = wp.float64(1000000.0)
-    return wp.rint(wp.float64(number) * million) / million
+def owner_of(cell: int) -> int:
+    """Return 1 + the owner of the house on a cell, or 0."""
+    return (cell & (MORE - 1)) // OWNER
+
+
+@wp.func(inline=True)
+def units_of(cell: int) -> int:
+    """Return the units of the resource on a cell."""
+    return wp.where((cell & PRESENT) != 0, 1 + (cell & (GROWN - 1)) // MORE, 0)
 
 
 def relayout(sizes: Sizes) -> Any:

@@ -28,7 +28,7 @@ FIRST_ORDER: int = wp.constant(2)
 """First bid for stone; bids for stone, asks for stone, bids for wood and asks for wood follow each other by price."""
 NUM_MOVES = 4
 """Number of moves, the last actions."""
-SCRATCH = ("turn", "bin", "gain")
+SCRATCH = ("turn", "bin", "gain", "noise", "zone")
 """Fields of State that carry nothing to the next step."""
 
 
@@ -37,6 +37,8 @@ def rules(sizes: Sizes) -> Rules:
     """Build the rules."""
     n, agents, num_prices = sizes.num_agents, sizes.agents, sizes.num_prices
     first_move = 2 + 4 * num_prices - 1  # move 1 is the action after this one
+    multi_action = sizes.multi_action
+    last_head = 5 if multi_action else 0
     fade, order, trade = auction(sizes)
     build, shuffle, gather, grow = gathering(sizes)
     start_rates, tax = bracket_taxes(sizes)
@@ -53,6 +55,13 @@ def rules(sizes: Sizes) -> Rules:
             choice = int(io.choice[env, agent, 0])
             if choice == BUILD:
                 build(params, state, env, agent)
+            if wp.static(multi_action):
+                book = int(0)
+                while book < 4:
+                    price = int(io.choice[env, agent, 1 + book]) - 1
+                    if price >= 0:
+                        order(params, state, env, agent, book * num_prices + price, now)
+                    book += 1
             elif choice >= FIRST_ORDER and choice <= first_move:
                 order(params, state, env, agent, choice - FIRST_ORDER, now)
             agent += 1
@@ -64,7 +73,10 @@ def rules(sizes: Sizes) -> Rules:
         index = int(0)
         while index < n:
             mover = state.turn[env, index]
-            gather(params, state, env, mover, wp.max(int(io.choice[env, mover, 0]) - first_move, 0), rng)
+            direction = int(io.choice[env, mover, last_head])
+            if wp.static(not multi_action):
+                direction = wp.max(direction - first_move, 0)
+            gather(params, state, env, mover, direction, rng)
             index += 1
 
     @wp.func(inline=True)
@@ -96,7 +108,7 @@ def rules(sizes: Sizes) -> Rules:
         params=Params,
         state=State,
         num_agents=sizes.agents,
-        action_size=sizes.num_brackets if sizes.has_planner else 1,
+        action_size=max(sizes.num_brackets * sizes.has_planner, 1 + last_head),
         continuous=False,
         phases=(world_phase(play),),
         observe=observe,

@@ -6,6 +6,7 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.economy.gather_trade_build.economy_types import (
+    MORE,
     OWNER,
     PRESENT,
     STONE,
@@ -15,7 +16,10 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     Params,
     Sizes,
     State,
+    owner_of,
+    units_of,
 )
+from warp_kernels.economy.gather_trade_build.random_layouts import random_layouts
 
 __all__ = ["EAST", "NORTH", "SOUTH", "WEST", "gathering", "may_build_of", "may_enter_of"]
 
@@ -46,7 +50,7 @@ def may_enter_of(sizes: Sizes) -> Any:
         if row >= 0 and row < height and column >= 0 and column < width:
             target = wp.min(row * width + column, last)
             cell = state.cell[env, target]
-            owner = (cell & (VISITOR - 1)) // OWNER
+            owner = owner_of(cell)
             if (cell & TERRAIN) != WATER and cell < VISITOR and (owner == 0 or owner == agent + 1):
                 there = target
         return there
@@ -68,7 +72,7 @@ def may_build_of(sizes: Sizes) -> Any:
 
 def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
     """Build ``build``, ``shuffle``, ``gather`` and ``grow``, the parts of a step."""
-    n, num_sources = sizes.num_agents, sizes.num_sources
+    n, num_sources, is_random = sizes.num_agents, sizes.num_sources, sizes.is_random
     neighbor, may_build = may_enter_of(sizes), may_build_of(sizes)
 
     @wp.func(inline=True)
@@ -117,7 +121,10 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
             good = wp.where((cell & TERRAIN) == STONE, agent, n + agent)
             state.goods[env, good] = state.goods[env, good] + amount
             state.gathered[env, agent] = state.gathered[env, agent] + amount
-            state.cell[env, place] = cell - PRESENT
+            taken = PRESENT
+            if wp.static(is_random):
+                taken = wp.where(units_of(cell) > 1, MORE, PRESENT)
+            state.cell[env, place] = cell - taken
             state.labor[env, agent] = state.labor[env, agent] + wp.float64(params.collect_labor)
 
     @wp.func(inline=True)
@@ -140,4 +147,6 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
                     index += 1
             source += 4
 
+    if is_random:
+        _, grow = random_layouts(sizes)
     return build, shuffle, gather, grow

@@ -9,8 +9,6 @@ import warp as wp
 
 from warp_kernels.economy.gather_trade_build.bracket_taxes import highest_rate_of, marginal_rate_of
 from warp_kernels.economy.gather_trade_build.economy_types import (
-    OWNER,
-    PRESENT,
     TERRAIN,
     VISITOR,
     WATER,
@@ -18,9 +16,11 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     Params,
     Sizes,
     State,
+    owner_of,
+    units_of,
 )
 from warp_kernels.economy.gather_trade_build.gathering import may_build_of, may_enter_of
-from warp_kernels.economy.gather_trade_build.observation_widths import NUM_LAYERS, planner_width, view_of
+from warp_kernels.economy.gather_trade_build.observation_widths import num_layers, planner_width, view_of
 from warp_kernels.episode import IO
 
 __all__ = ["observation"]
@@ -33,6 +33,8 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     side, layers, view_cells = view_of(sizes)
     whole, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
     cells, has_saez = height * width, sizes.tax_model == "saez"
+    no_op = int(sizes.multi_action)  # places of a choice that does nothing, before those of an order
+    map_layers, sources = num_layers(sizes), 3 + sizes.has_water  # sources: the first layer of them
     flat_at = (layers + 2) * view_cells
     top_price = wp.constant(wp.float64(num_prices - 1))
     num_choices, private = 1 + sizes.num_rates, 4 + 4 * num_prices
@@ -59,9 +61,9 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             row[at + 3 * stride] = 1.0
         elif terrain != 0:
             wood = wp.where(terrain == WOOD, stride, 0)
-            row[at + 4 * stride + wood] = 1.0
-            row[at + wood] = wp.where((cell & PRESENT) != 0, 1.0, 0.0)
-        owner = (cell & (VISITOR - 1)) // OWNER
+            row[at + sources * stride + wood] = 1.0
+            row[at + wood] = float(units_of(cell))
+        owner = owner_of(cell)
         if owner > 0:
             row[at + 2 * stride] = 1.0
             row[at + owners] = name_of(owner, agent)
@@ -71,12 +73,12 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     @wp.func(inline=True)
     def put_world(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int):
         """Write the map of the whole world; the observer -2 is none of the agents."""
-        clear(row, 0, (NUM_LAYERS + 2) * cells)
+        clear(row, 0, (map_layers + 2) * cells)
         index = int(0)
         while index < cells:
             cell = state.cell[env, index]
             if cell != 0:
-                put_cell(row, index, cells, NUM_LAYERS * cells, cell, agent)
+                put_cell(row, index, cells, map_layers * cells, cell, agent)
             index += 1
 
     @wp.func(inline=True)
@@ -211,7 +213,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             put_place(row, state, env, agent, at + 6)
 
     def planner_of(with_map: bool) -> Any:
-        first = (NUM_LAYERS + 2) * cells if with_map else 0
+        first = (map_layers + 2) * cells if with_map else 0
 
         @wp.func
         def put_planner(params: Params, row: wp.array(dtype=float), state: wp.ref[State], io: wp.ref[IO], env: int):
@@ -272,13 +274,19 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             free = state.open_orders[env, counter] < params.max_num_orders
             bids = wp.where(free, payable, 0)
             sells = free and state.goods[env, counter] > 0
+            if wp.static(no_op == 1):
+                row[at] = True
+                row[at + 1 + num_prices] = True
             price = int(0)
             while price < num_prices:
-                row[at + price] = price < bids
-                row[at + num_prices + price] = sells
+                row[at + no_op + price] = price < bids
+                row[at + 2 * no_op + num_prices + price] = sells
                 price += 1
-            at += 2 * num_prices
+            at += 2 * (no_op + num_prices)
             resource += 1
+        if wp.static(no_op == 1):
+            row[at] = True
+            at += 1
         direction = int(1)
         while direction <= 4:
             row[at] = neighbor(state, env, agent, direction) >= 0

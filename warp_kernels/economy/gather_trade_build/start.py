@@ -5,6 +5,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
+from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import (
     LOGNORMAL,
     NO_SKILL,
@@ -13,8 +14,8 @@ from warp_kernels.economy.gather_trade_build.economy_types import (
     Params,
     Sizes,
     State,
-    decimal,
 )
+from warp_kernels.economy.gather_trade_build.random_layouts import random_layouts
 
 __all__ = ["start"]
 
@@ -31,6 +32,8 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
     """
     n, num_land, num_prices = sizes.num_agents, sizes.num_land, sizes.num_prices
     cells, agents, num_brackets = sizes.height * sizes.width, sizes.agents, sizes.num_brackets
+    is_random, is_split, water_start = sizes.is_random, sizes.scenario == "split_layout", sizes.water_row * sizes.width
+    place_resources = random_layouts(sizes)[0] if is_random else None
 
     @wp.func
     def pareto(word: wp.uint32, shape: float):
@@ -83,6 +86,26 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             index += 1
         put(state, env, agent, place)
 
+    @wp.func(inline=True)
+    def place_on_side(state: wp.ref[State], env: int, agent: int, above: int, word: wp.uint32):
+        """Put an agent on a random land cell without an agent, above or below the row of water."""
+        free = int(0)
+        index = int(0)
+        while index < num_land:
+            place = state.land[0, index]
+            side = wp.where(place < water_start, 1, 0)
+            free += wp.where(side == above and state.cell[env, place] < VISITOR, 1, 0)
+            index += 1
+        skip = philox.below(word, wp.max(free, 1))
+        found = state.land[0, 0]
+        index = int(0)
+        while index < num_land and skip >= 0:
+            found = state.land[0, index]
+            side = wp.where(found < water_start, 1, 0)
+            skip -= wp.where(side == above and state.cell[env, found] < VISITOR, 1, 0)
+            index += 1
+        put(state, env, agent, found)
+
     @wp.func
     def place_by_rank(state: wp.ref[State], env: int, rng: philox.Stream):
         """Give the ranks of skill, with their payments and cells, to the agents in random order."""
@@ -92,11 +115,15 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             index += 1
         index = n - 1
         while index >= 0:
-            other = philox.below(philox.bits(rng, index, philox.RESET, 0)[0], index + 1)
+            word = philox.bits(rng, index, philox.RESET, 0)
+            other = philox.below(word[0], index + 1)
             agent = state.turn[env, other]
             state.turn[env, other] = state.turn[env, index]
             state.turn[env, index] = agent
-            put(state, env, agent, state.start[0, index])
+            if wp.static(is_split):
+                place_on_side(state, env, agent, state.start[0, index], word[3])
+            else:
+                put(state, env, agent, state.start[0, index])
             state.payment[env, agent] = state.start_payment[0, index]
             index -= 1
 
@@ -146,8 +173,10 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
         state.completions[env] = before + state.finished[env]
         state.finished[env] = 0
         state.fresh[env] = 1
+        if wp.static(is_random):
+            place_resources(params, state, env, rng)
         index = int(0)
-        while index < cells:
+        while wp.static(not is_random) and index < cells:
             state.cell[env, index] = state.terrain[0, index]
             index += 1
         index = int(0)
@@ -183,10 +212,10 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             state.incomes[env, agent] = 0.0
             state.tax[env, agent] = 0.0
             draw_skills(params, state, env, agent, rng)
-            if params.fixed_four_skill_and_loc == 0:
+            if params.fixed_four_skill_and_loc == 0 and wp.static(not is_split):
                 place_at_random(state, env, agent, philox.bits(rng, agent, philox.RESET, 0)[0])
             agent += 1
-        if params.fixed_four_skill_and_loc == 1:
+        if params.fixed_four_skill_and_loc == 1 or wp.static(is_split):
             place_by_rank(state, env, rng)
         agent = int(0)
         while agent < n:

@@ -4,13 +4,13 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import (
     INV_INCOME_WEIGHTED_COIN,
     INV_INCOME_WEIGHTED_UTILITY,
     Params,
     Sizes,
     State,
-    decimal,
 )
 
 __all__ = ["welfare"]

@@ -8,11 +8,14 @@ import time
 
 import pytest
 import torch
+from simulated_time import SimulatedTime
 
 from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
 from trainers.algorithms import registry
+from trainers.base import phase_timer
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig, make_train_core
+from trainers.runner.actors import actor_threads, async_collector, rollout_actor
 from trainers.runner.actors.actor_threads import MAX_LOSSES, ActorLostError
 from trainers.runner.actors.rollout_actor import RolloutActor
 from trainers.runner.multi_seed import MultiSeedTrainer
@@ -132,6 +135,7 @@ def test_signal_ends_a_training_whose_actors_have_no_room(tmp_path):
 
     def source(config, factory):
         def make(number, closed):
+            os.kill(os.getpid(), signal.SIGTERM)  # the learner waits for a rollout, or soon will
             while not closed():
                 time.sleep(0.01)
             closing.set()
@@ -140,7 +144,6 @@ def test_signal_ends_a_training_whose_actors_have_no_room(tmp_path):
         return make, False
 
     trainer = Trainer(config(), tmp_path / "run", actors=source)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     trainer.run()
     assert trainer.stopped_by == signal.SIGTERM
     assert closing.is_set()
@@ -160,43 +163,40 @@ def test_training_ends_if_no_actor_stays_alive(tmp_path):
     assert trainer.collector.queue.accounts.actors == MAX_LOSSES
 
 
-def test_actors_and_learner_work_at_the_same_time(tmp_path):
-    """Both sleep 100 ms per rollout: each is busy 90 % of the time, and at most 60 % if they take turns."""
-    pause = 0.1
-
-    def slow_core(config, num_envs, seed, **settings):
-        core = make_train_core(config, num_envs, seed, **settings)
-        step = core.step
-
-        def pausing(action):
-            time.sleep(pause / 8)
-            return step(action)
-
-        core.step = pausing
-        return core
+@pytest.mark.parametrize(
+    ("rollout", "update", "busy"), [(8.0, 8.0, (1.0, 1.0)), (16.0, 8.0, (1.0, 0.5)), (8.0, 16.0, (0.5, 1.0))]
+)
+def test_actor_and_learner_work_at_the_same_time(tmp_path, monkeypatch, rollout, update, busy):
+    """The slower one is busy all the time, where both take turns without actors. Only sleeps take time here."""
 
     def timed(num_actors):
-        trainer = Trainer(
-            config(num_actors=num_actors, total_steps=25 * 32), tmp_path / str(num_actors), factory=slow_core
-        )
-        update = trainer.learners.update
+        clock = SimulatedTime(1 + num_actors)
+        for module in (actor_threads, async_collector, rollout_actor, phase_timer):
+            monkeypatch.setattr(module, "time", clock)
 
-        def pausing(*given):
-            time.sleep(pause)
-            return update(*given)
+        def slow_core(config, num_envs, seed, **settings):
+            core = make_train_core(config, num_envs, seed, **settings)
+            step = core.step
+            core.step = lambda action: clock.sleep(rollout / 8) or step(action)
+            return core
 
-        trainer.learners.update = pausing
+        steps = 25 * 32
+        trainer = Trainer(config(num_actors=num_actors, total_steps=steps), tmp_path / f"{num_actors}", None, slow_core)
+        if num_actors:
+            close = trainer.collector.close
+            trainer.collector.queue._changed = clock.condition()
+            trainer.collector.close = lambda: clock.rest() or close()  # it waits for the actor's last rollout
+        learn = trainer.learners.update
+        trainer.learners.update = lambda *given: clock.sleep(update) or learn(*given)
         trainer.run()
-        return rows_of(tmp_path / str(num_actors))
+        return rows_of(tmp_path / f"{num_actors}")
 
-    rows = timed(0)
-    in_turns = sum(row["time/update"] for row in rows[5:]) / sum(
-        row[name] for row in rows[5:] for name in row if name.startswith("time/")
-    )
-    assert in_turns <= 0.6
+    for row in timed(0)[1:]:
+        assert row["time/update"] == update
+        assert sum(seconds for name, seconds in row.items() if name.startswith("time/")) == rollout + update
     last = timed(1)[-1]
-    assert last["actors/utilization"] >= 0.9
-    assert last["actors/learner_utilization"] >= 0.9
+    assert last["actors/utilization"] == pytest.approx(busy[0], abs=0.05)  # the last rollout has not ended
+    assert last["actors/learner_utilization"] == pytest.approx(busy[1], abs=0.05)
 
 
 @pytest.mark.parametrize(

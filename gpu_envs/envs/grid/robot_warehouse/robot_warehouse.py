@@ -1,4 +1,4 @@
-"""Host module of RobotWarehouse-v0: settings, agents, spaces. The picture is in ``warehouse_drawing``.
+"""Host module of RobotWarehouse-v0: settings, agents, spaces. The picture is in ``drawing.py``.
 
 The rules are in ``warp_kernels/grid/robot_warehouse/robot_warehouse.py``.
 """
@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
-from gpu_envs.envs.grid.warehouse_drawing import draw
-from gpu_envs.envs.grid.warehouse_floor import MAX_SIDE, floor_from_sizes, floor_from_text
+from gpu_envs.envs.grid.robot_warehouse.drawing import draw
+from gpu_envs.envs.grid.robot_warehouse.floor import MAX_SIDE, floor_from_sizes, floor_from_text
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.grid.robot_warehouse import observations, robot_warehouse

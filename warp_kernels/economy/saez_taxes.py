@@ -9,41 +9,56 @@ from typing import Any
 import warp as wp
 
 from warp_kernels import philox
-from warp_kernels.economy.gather_trade_build.economy_types import SAEZ_BINS, SAEZ_SAMPLES, Params, Sizes, State, decimal
+from warp_kernels.economy.decimals import decimal
 
-__all__ = ["saez_taxes"]
+__all__ = ["BINS", "SAMPLES", "saez_taxes"]
 
-_BINS: int = wp.constant(SAEZ_BINS)
-_SAMPLES: int = wp.constant(SAEZ_SAMPLES)
-_WELFARE: int = wp.constant(SAEZ_BINS + 1)  # first column of the welfare weights in State.bin
-_RATES: int = wp.constant(2 * (SAEZ_BINS + 1))  # first column of the rates
+SAMPLES = 500
+"""Number of incomes that the formula uses."""
+BINS = 100
+"""Number of bins of these incomes."""
+
+_BINS: int = wp.constant(BINS)
+_SAMPLES: int = wp.constant(SAMPLES)
+_WELFARE: int = wp.constant(BINS + 1)  # first column of the welfare weights in State.bin
+_RATES: int = wp.constant(2 * (BINS + 1))  # first column of the rates
 _ZERO = wp.constant(wp.float64(0.0))
 _ONE = wp.constant(wp.float64(1.0))
 _HALF = wp.constant(wp.float64(0.5))
 _TINY = wp.constant(wp.float64(1.0e-9))
-_COUNT = wp.constant(wp.float64(SAEZ_SAMPLES))
+_COUNT = wp.constant(wp.float64(SAMPLES))
 
 
-def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
-    """Build ``set_rates``, for a new period, and ``remember``, which keeps the incomes of a period."""
-    n, num_brackets = sizes.num_agents, sizes.num_brackets
+def saez_taxes(params_type: Any, state_type: Any, num_brackets: int, cutoff_of: Any) -> tuple[Any, Any]:
+    """Build ``set_rates``, for a new period, and ``remember``, which keeps the income of an agent.
 
-    @wp.func
-    def remember(state: wp.ref[State], env: int):
-        """Replace the oldest incomes by those of the period."""
-        agent = int(0)
-        while agent < n:
-            slot = state.num_samples[env] % _SAMPLES
-            state.sample[env, slot] = state.last_income[env, agent]
-            state.sample[env, _SAMPLES + slot] = state.last_rate[env, agent]
-            count = state.num_samples[env] + 1
-            if count >= 2 * _SAMPLES:
-                count -= _SAMPLES
-            state.num_samples[env] = count
-            agent += 1
+    Args:
+        params_type: Params with ``rate_min``, ``saez_fixed_elas`` (negative: estimated) and ``uniform_pareto_weights``.
+        state_type: State, or a reference to it, with float64 arrays ``sample`` (E, 2 ``SAMPLES``), ``elasticity`` (E,),
+            ``rates`` and ``average_rates`` (E, B), ``bin`` (E, 3 (``BINS`` + 1)), and ``num_samples`` (E,).
+        num_brackets: Number of tax brackets B.
+        cutoff_of: Warp function that returns the lowest income of a bracket of a world in double precision.
+    """
 
     @wp.func
-    def update_elasticity(state: wp.ref[State], env: int):
+    def remember(state: state_type, env: int, income: wp.float64, highest: wp.float64):
+        """Replace the oldest income and its marginal rate, which is at most the highest one."""
+        rate = _ZERO
+        bracket = int(0)
+        while bracket < num_brackets:
+            if income >= _ZERO and income >= cutoff_of(state, env, bracket):
+                rate = wp.min(state.rates[env, bracket], highest)
+            bracket += 1
+        slot = state.num_samples[env] % _SAMPLES
+        state.sample[env, slot] = income
+        state.sample[env, _SAMPLES + slot] = rate
+        count = state.num_samples[env] + 1
+        if count >= 2 * _SAMPLES:
+            count -= _SAMPLES
+        state.num_samples[env] = count
+
+    @wp.func
+    def update_elasticity(state: state_type, env: int):
         """Regress log income on log (1 - rate); keep 2 % of the slope and 98 % of the last estimate."""
         count = _ZERO
         sum_x = _ZERO
@@ -81,7 +96,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
             state.elasticity[env] = wp.float64(0.02) * slope + wp.float64(0.98) * old
 
     @wp.func
-    def weight(params: Params, income: wp.float64):
+    def weight(params: params_type, income: wp.float64):
         """Return the Pareto weight of an income."""
         found = _ONE / wp.max(income, _ONE)
         if params.uniform_pareto_weights == 1:
@@ -94,9 +109,9 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
         return wp.where(index == _BINS, top, wp.float64(index) * (top / wp.float64(100.0)))
 
     @wp.func
-    def fill_bins(params: Params, state: wp.ref[State], env: int, elasticity: wp.float64):
+    def fill_bins(params: params_type, state: state_type, env: int, elasticity: wp.float64):
         """Write the tax rate of every bin; bins without incomes lie on lines between those with incomes."""
-        top = state.cutoff[0, num_brackets - 1]
+        top = cutoff_of(state, env, num_brackets - 1)
         index = int(0)
         while index <= _BINS:
             state.bin[env, index] = _ZERO
@@ -173,7 +188,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
             index += 1
 
     @wp.func
-    def set_rates(params: Params, state: wp.ref[State], env: int, highest: wp.float64, rng: philox.Stream):
+    def set_rates(params: params_type, state: state_type, env: int, highest: wp.float64, rng: philox.Stream):
         """Write the rates of the brackets: random ones at first, then the means of their bins."""
         lowest = decimal(params.rate_min)
         if state.num_samples[env] < _SAMPLES:
@@ -183,19 +198,18 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
                 state.rates[env, bracket] = lowest + (highest - lowest) * share
                 bracket += 1
         else:
-            elasticity = state.elasticity[env]
             update_elasticity(state, env)
             elasticity = state.elasticity[env]
             if params.saez_fixed_elas >= 0.0:
                 elasticity = decimal(params.saez_fixed_elas)
             fill_bins(params, state, env, elasticity)
-            top = state.cutoff[0, num_brackets - 1]
+            top = cutoff_of(state, env, num_brackets - 1)
             before = _ZERO
             bracket = int(0)
             while bracket < num_brackets:
                 rate = state.bin[env, _RATES + _BINS]
                 if bracket + 1 < num_brackets:
-                    right = state.cutoff[0, bracket + 1]
+                    right = cutoff_of(state, env, bracket + 1)
                     due = _ZERO
                     index = int(0)
                     while index < _BINS:
@@ -204,7 +218,7 @@ def saez_taxes(sizes: Sizes) -> tuple[Any, Any]:
                         due += state.bin[env, _RATES + index] * inside
                         index += 1
                     due = wp.max(due, _ZERO)
-                    rate = (due - before) / (right - state.cutoff[0, bracket])
+                    rate = (due - before) / (right - cutoff_of(state, env, bracket))
                     before = due
                 rate = wp.clamp(rate, lowest, highest)
                 state.rates[env, bracket] = rate

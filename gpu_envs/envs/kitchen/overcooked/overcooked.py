@@ -1,6 +1,6 @@
 """Host module of Overcooked-v0: settings, agents, spaces.
 
-The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``overcooked_scene.py``.
+The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``scene.py``.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
-from gpu_envs.envs.kitchen import recipes
-from gpu_envs.envs.kitchen.layouts import LAYOUTS, Kitchen, read_grid
-from gpu_envs.envs.kitchen.overcooked_scene import draw
+from gpu_envs.envs.kitchen.overcooked import recipes
+from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS, Kitchen, read_grid
+from gpu_envs.envs.kitchen.overcooked.scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.kitchen.overcooked import overcooked
@@ -37,8 +37,8 @@ LAYER_HIGHS = {"ingredients": (16, 17, 18, 19), "time": (20,)}
 class Config:
     """Settings of Overcooked-v0, with the names and defaults of overcooked_ai. None: the value of the layout."""
 
-    layout_name: str = setting("cramped_room", choices=tuple(LAYOUTS))
-    """Kitchen and orders of the original; ignored where ``layout_grid`` is given."""
+    layout_name: str = setting("cramped_room", choices=tuple(LAYOUTS), requires={"layout_grid": None})
+    """Kitchen and orders of the original; only without ``layout_grid``."""
     layout_grid: Any = None
     """Kitchen of your own as rows of text, "XXPXX|O 12X|XDXSX" or a list: X counter, O and T onion and tomato
     dispenser, P pot, D dish dispenser, S serving place, 1 and 2 players, space floor. Its orders are all recipes,

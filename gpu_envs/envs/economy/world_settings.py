@@ -1,0 +1,260 @@
+"""Settings of the world of GatherTradeBuild-v0: its scenario, its layout, and the tables of random layouts."""
+
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gpu_envs.envs.economy.layouts import LAYOUTS, MAX_SIDE, Layout, read_layout
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import MAX_INT, setting
+from warp_kernels.economy.gather_trade_build.economy_types import MAX_UNITS, RANDOM_SCENARIOS
+
+__all__ = ["MAX_AGENTS", "SCENARIOS", "WorldSettings", "first_chances", "source_counts"]
+
+MAX_AGENTS = 29
+"""Largest number of agents; the original estimates the Gini index of more agents in another way."""
+SCENARIOS = ("layout_from_file", "split_layout", *RANDOM_SCENARIOS)
+"""First parts of the names of the scenarios of the original."""
+_FILES, _RANDOM, _GRADIENTS = SCENARIOS[:2], SCENARIOS[2:], ("uniform", "quadrant")
+_SCENARIOS_OF: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("env_layout_file", "env_layout", "resource_regen_prob"), _FILES),
+    **dict.fromkeys(("water_row", "skill_rank_of_top_agents"), ("split_layout",)),
+    **dict.fromkeys(
+        ("world_size", "starting_wood_coverage", "starting_stone_coverage", "checker_source_blocks"), _RANDOM
+    ),
+    **{f"{good}_{what}": _RANDOM for good in ("wood", "stone") for what in ("regen_halfwidth", "regen_weight")},
+    **{f"{good}_{what}": _RANDOM for good in ("wood", "stone") for what in ("max_health", "clumpiness")},
+    "gradient_steepness": _GRADIENTS,
+    **dict.fromkeys(("num_partitions_row", "num_partitions_col"), ("multi_zone",)),
+    **dict.fromkeys(("num_wood_zones", "num_stone_zones", "num_wood_and_stone_zones"), ("multi_zone",)),
+}
+"""Scenarios by the settings that other scenarios do not have."""
+
+
+@dataclass(frozen=True)
+class WorldSettings:
+    """Settings of the world, with the names of ai-economist."""
+
+    n_agents: int = setting(4, ge=2, le=MAX_AGENTS)
+    """Number of mobile agents."""
+    episode_length: int = setting(1000, ge=1, le=MAX_INT)
+    """Time limit [steps]."""
+    scenario_name: str = setting("layout_from_file", choices=SCENARIOS)
+    """Scenario of the original, without "/simple_wood_and_stone". The first two have given layouts, of which
+    "split_layout" has a row of water between agents. The others have a random layout in every episode."""
+    env_layout_file: str = setting("quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS))
+    """Layout of the original; ignored where ``env_layout`` is given. It sets the size of the world."""
+    env_layout: Any = None
+    """Layout of your own as rows of text, "W  S|  @ |S  W" or a list: W and S sources of wood and stone, @ water, space
+    land."""
+    resource_regen_prob: float = setting(0.01, ge=0.0, le=1.0)
+    """Probability that an empty source of a given layout grows in a step."""
+    water_row: int | None = setting(None, ge=1, le=MAX_SIDE)
+    """Row of water of "split_layout"; None: half of the height."""
+    skill_rank_of_top_agents: tuple[int, ...] = setting((0,), ge=0, le=MAX_AGENTS - 1)
+    """Ranks of building skill, 0 the highest, of the agents that start above the water of "split_layout"."""
+    world_size: tuple[int, ...] = setting((25, 25), ge=2, le=MAX_SIDE)
+    """Rows and columns of random layouts."""
+    starting_wood_coverage: float = setting(0.025, gt=0.0, le=MAX_SIDE**2)
+    """Sources of wood of random layouts: below 1 as a share of the cells, otherwise their number."""
+    starting_stone_coverage: float = setting(0.025, gt=0.0, le=MAX_SIDE**2)
+    """The same of stone."""
+    wood_clumpiness: float = setting(0.35, ge=0.0, le=1.0)
+    """Share of the sources of wood that spread from first ones, in random layouts."""
+    stone_clumpiness: float = setting(0.5, ge=0.0, le=1.0)
+    """The same of stone."""
+    gradient_steepness: float = setting(8.0, ge=1.0, le=100.0)
+    """Steepness with which first sources become rare away from their side of the world."""
+    checker_source_blocks: bool = setting(False)
+    """Place twice as many sources, and keep those on every second cell, in random layouts."""
+    wood_regen_halfwidth: int = setting(0, ge=0, le=3)
+    """Distance at which wood lets sources of wood grow, in random layouts [cells]."""
+    wood_regen_weight: float = setting(0.01, ge=0.0, le=1.0)
+    """Probability that wood grows, per unit in that distance, divided by the number of cells in it."""
+    wood_max_health: int = setting(1, ge=1, le=MAX_UNITS)
+    """Units of wood on a source, in random layouts."""
+    stone_regen_halfwidth: int = setting(0, ge=0, le=3)
+    """Distance at which stone lets sources of stone grow, in random layouts [cells]."""
+    stone_regen_weight: float = setting(0.01, ge=0.0, le=1.0)
+    """Probability that stone grows, as for wood."""
+    stone_max_health: int = setting(1, ge=1, le=MAX_UNITS)
+    """Units of stone on a source, in random layouts."""
+    num_partitions_row: int = setting(8, ge=1, le=MAX_SIDE)
+    """Zones from top to bottom of "multi_zone"."""
+    num_partitions_col: int = setting(8, ge=1, le=MAX_SIDE)
+    """Zones from left to right."""
+    num_wood_zones: int = setting(6, ge=0, le=MAX_SIDE**2)
+    """Zones with wood only."""
+    num_stone_zones: int = setting(6, ge=0, le=MAX_SIDE**2)
+    """Zones with stone only."""
+    num_wood_and_stone_zones: int = setting(4, ge=0, le=MAX_SIDE**2)
+    """Zones with wood and stone."""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether every episode has a random layout."""
+        return self.scenario_name in RANDOM_SCENARIOS
+
+    @property
+    def layout(self) -> Layout:
+        """Numbers of the layout; in a random one those of its water and land."""
+        return _layout(self._rows())
+
+    @property
+    def row_of_water(self) -> int:
+        """Row of water of "split_layout", otherwise -1."""
+        if self.scenario_name != "split_layout":
+            return -1
+        return len(self._given_rows()) // 2 if self.water_row is None else self.water_row
+
+    @property
+    def zones(self) -> tuple[int, ...]:
+        """Rows and columns of zones of "multi_zone", and the numbers of those with wood, stone and both."""
+        if self.scenario_name != "multi_zone":
+            return ()
+        counts = (self.num_wood_zones, self.num_stone_zones, self.num_wood_and_stone_zones)
+        return (self.num_partitions_row, self.num_partitions_col, *counts)
+
+    def _given_rows(self) -> tuple[str, ...]:
+        return self.env_layout or read_layout(LAYOUTS[self.env_layout_file], self.n_agents)
+
+    def _rows(self) -> tuple[str, ...]:
+        """Return the rows of the layout as text."""
+        if not self.is_random:
+            rows = self._given_rows()
+            return tuple("@" * len(row) if y == self.row_of_water else row for y, row in enumerate(rows))
+        water = np.zeros(self.world_size, bool)
+        if self.scenario_name == "quadrant":
+            height, width = self.world_size
+            water[:, height // 2], water[width // 2, :] = _is_barrier(height), _is_barrier(width)
+        return tuple("".join("@" if wet else " " for wet in row) for row in water)
+
+    def check_world(self) -> None:
+        """Check the layout and settings that exclude each other.
+
+        Raises:
+            ConfigError: A setting belongs to another scenario, or leaves no room.
+        """
+        for field in fields(WorldSettings):
+            value, default = getattr(self, field.name), field.default
+            allowed = _SCENARIOS_OF.get(field.name, SCENARIOS)
+            if default is not MISSING and value != default and self.scenario_name not in allowed:
+                raise ConfigError(
+                    f"{field.name}: expected {default!r} with scenario_name={self.scenario_name!r}, got {value!r}; it "
+                    f"belongs to {' and '.join(allowed)}"
+                )
+        if self.env_layout is not None:
+            object.__setattr__(self, "env_layout", read_layout(self.env_layout, self.n_agents))
+        if self.is_random:
+            self._check_random()
+        land = self.layout.land
+        if len(land) < self.n_agents:
+            raise ConfigError(
+                f"world_size: expected a cell of land for each of {self.n_agents} agents, got {len(land)}"
+            )
+        if self.scenario_name == "split_layout":
+            self._check_split(land)
+
+    def _check_random(self) -> None:
+        if len(self.world_size) != 2:
+            raise ConfigError(f"world_size: expected 2 numbers, rows and columns, got {len(self.world_size)}")
+        height, width = self.world_size
+        if self.scenario_name == "quadrant" and (height // 2 >= width or width // 2 >= height):
+            raise ConfigError(
+                f"world_size: expected less than twice as many rows as columns, and the reverse, with "
+                f"scenario_name='quadrant', got {height} and {width}"
+            )
+        shares = _shares(self)
+        if sum(shares) >= 0.5:
+            raise ConfigError(
+                f"starting_wood_coverage: expected sources on less than half of the cells, got {sum(shares):.3g}"
+            )
+        if self.zones:
+            rows, columns, wood, stone, both = self.zones
+            if wood + stone + both > rows * columns:
+                raise ConfigError(
+                    f"num_wood_zones: expected at most {rows * columns} zones, got {wood + stone + both} with resources"
+                )
+            if not wood + both or not stone + both:
+                raise ConfigError("num_wood_and_stone_zones: expected zones with wood and zones with stone, got none")
+
+    def _check_split(self, land: np.ndarray) -> None:
+        height, width, row = self.layout.height, self.layout.width, self.row_of_water
+        if not 0 < row < height - 1:
+            raise ConfigError(f"water_row: expected a row from 1 to {height - 2}, got {row}")
+        ranks = set(self.skill_rank_of_top_agents)
+        if not 0 < len(ranks) < self.n_agents or max(ranks) >= self.n_agents:
+            raise ConfigError(
+                f"skill_rank_of_top_agents: expected 1 to {self.n_agents - 1} ranks below {self.n_agents}, "
+                f"got {self.skill_rank_of_top_agents}"
+            )
+        above = int((land < row * width).sum())
+        if above < len(ranks) or len(land) - above < self.n_agents - len(ranks):
+            raise ConfigError(
+                f"water_row: expected a cell of land for each agent on its side, got {above} above and "
+                f"{len(land) - above} below for {len(ranks)} and {self.n_agents - len(ranks)} agents"
+            )
+
+
+@cache
+def _layout(rows: tuple[str, ...]) -> Layout:
+    return Layout(rows)
+
+
+def _is_barrier(count: int) -> np.ndarray:
+    """Return where the water of quadrants has no gap, (count,): gaps reach from 20 % to 35 % of each end."""
+    at = (0.5 + np.arange(count)) / count
+    return ((at < 0.2) | (at > 0.35)) & ((at < 1 - 0.35) | (at > 1 - 0.2))
+
+
+def _shares(config: WorldSettings) -> tuple[float, float]:
+    """Return the shares of cells with sources of wood and of stone."""
+    cells = int(np.prod(config.world_size))
+    wanted = (config.starting_wood_coverage, config.starting_stone_coverage)
+    wood, stone = (share / cells if share >= 1 else share for share in wanted)
+    return wood, stone
+
+
+def _clumps(config: WorldSettings) -> tuple[float, float]:
+    """Return the shares of the sources of wood and of stone that are first ones."""
+    return 1 - min(config.wood_clumpiness, 0.99), 1 - min(config.stone_clumpiness, 0.99)
+
+
+def first_chances(config: WorldSettings) -> np.ndarray:
+    """Return the probability of a first source of wood, then of stone: by cell, (2 C,), or in zones, (2,).
+
+    In zones it is that of zones which cover the world.
+    """
+    height, width = config.world_size
+    # The original takes the coverage of wood for both resources.
+    share = _shares(config)[0] * (1 + config.checker_source_blocks)
+    if config.scenario_name == "multi_zone":
+        maps = [np.full(1, share)] * 2
+    elif config.scenario_name == "uniform":
+        rows = np.arange(height)[:, None].repeat(width, axis=1) ** config.gradient_steepness
+        wood = rows / rows.mean() * share
+        maps = [wood, wood[::-1]]
+    else:
+        half = config.gradient_steepness / 2
+        wood = (np.arange(height)[:, None].repeat(width, axis=1) ** half)[::-1]
+        stone = (np.arange(width)[None].repeat(height, axis=0) ** half)[:, ::-1]
+        dry = (config.layout.terrain & 3).reshape(height, width) == 0
+        maps = [one * (wood + stone) for one in (wood, stone)]
+        maps = [one / one.sum() * dry for one in maps]
+        maps = [one / one.sum() for one in maps]
+    return np.concatenate([0.1 * clump * one.ravel() for clump, one in zip(_clumps(config), maps, strict=True)])
+
+
+def source_counts(config: WorldSettings) -> np.ndarray:
+    """Return the numbers of first and of all sources, and the fewest and most of them: of wood, then of stone, (8,)."""
+    cells = int(np.prod(config.world_size))
+    shares = np.arange(cells + 1) / cells
+    found = []
+    for share, clump in zip(_shares(config), _clumps(config), strict=True):
+        wanted = share * (1 + config.checker_source_blocks)
+        near = np.flatnonzero((shares / wanted >= 1 / 1.4) & (shares / wanted <= 1.4))
+        found += [int((shares < wanted * clump).sum()), int((shares < wanted).sum())]
+        found += [int(near[0]), int(near[-1])] if len(near) else [1, 0]
+    return np.array(found, np.int32)

@@ -1,0 +1,54 @@
+"""Launches on a CPU that pack their arguments once."""
+
+import numpy as np
+import warp as wp
+
+from warp_kernels.framework import recorded_launch
+from warp_kernels.framework.recorded_launch import CPULaunch, record_launch
+
+
+@wp.struct
+class Weights:
+    weight: wp.array(dtype=float)
+    bias: float
+
+
+@wp.kernel
+def affine(first: int, scale: float, weights: Weights, x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = first + wp.tid()
+    y[i] = scale * x[i] * weights.weight[i] + weights.bias
+
+
+def arguments():
+    weights = Weights()
+    weights.weight, weights.bias = wp.array(np.arange(8.0), dtype=float, device="cpu"), 0.5
+    x, y = wp.array(np.linspace(-1.0, 1.0, 8), dtype=float, device="cpu"), wp.zeros(8, dtype=float, device="cpu")
+    return [2, 3.0, weights, x, y]
+
+
+def test_launches_equal_those_of_warp():
+    """With all kinds of arguments, after changes of them, and without references to the given ones."""
+    ours, theirs = arguments(), arguments()
+    packed = record_launch(affine, 4, ours, "cpu")
+    launch = wp.launch(affine, 4, theirs, device="cpu", record_cmd=True)
+    y, expected = ours[4], theirs[4]
+    del ours, theirs
+    assert isinstance(packed, CPULaunch)
+    for index, value in ((0, 2), (0, 4), (1, -1.5), (3, wp.array(np.full(8, 2.0), dtype=float, device="cpu"))):
+        for command in (packed, launch):
+            command.set_param_at_index(index, value)
+            command.launch()
+        np.testing.assert_array_equal(y.numpy(), expected.numpy())
+    assert np.count_nonzero(y.numpy()) == 6
+
+
+def test_other_versions_of_warp_launch_themselves(monkeypatch):
+    """The way in which compiled functions are called is not part of Warp's interface."""
+    monkeypatch.setattr(recorded_launch, "KNOWN_WARP", "0.1.")
+    command = record_launch(affine, 4, arguments(), "cpu")
+    assert isinstance(command, wp.Launch)
+
+
+def test_pinned_version_of_warp_is_known():
+    """A new version of Warp must be tried, or each launch takes microseconds longer."""
+    assert isinstance(record_launch(affine, 4, arguments(), "cpu"), CPULaunch), wp.config.version
