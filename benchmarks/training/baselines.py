@@ -41,6 +41,8 @@ BASELINES: dict[str, dict[str, Any]] = {
             ("goofspiel", 100_000),
             ("phantom_ttt", 50_000),
             ("dark_hex", 100_000),
+            ("oshi_zumo", 100_000),
+            ("markov_soccer", 100_000),
         )
     },
     **{

@@ -273,7 +273,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("LiarsDice-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("Goofspiel-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("OshiZumo-v0", "cpu", "ppo"): _BOTH_SIDES,
-    ("MarkovSoccer-v0", "cpu", "ppo"): {**_BOTH_SIDES, "total_steps": 200_000},
+    ("MarkovSoccer-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("PhantomTicTacToe-v0", "cpu", "dqn"): {**_BOTH_BY_DQN, "total_steps": 50_000},
     ("DarkHex-v0", "cpu", "dqn"): {
         **_BOTH_BY_DQN,
