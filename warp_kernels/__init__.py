@@ -12,7 +12,7 @@ from threading import RLock
 
 import warp as wp
 
-__all__ = ["building", "missing_gpu", "start"]
+__all__ = ["OPTIMIZATION_LEVEL", "building", "missing_gpu", "start"]
 
 # Warp prints a banner when it starts. Print errors only, unless the user set another level before this import.
 if wp.config.log_level == wp.LOG_INFO:
@@ -31,6 +31,18 @@ wp.config.use_precompiled_headers = False
 # again at every load. Warp still falls back to PTX where it cannot make machine code.
 if wp.config.cuda_output is None:
     wp.config.cuda_output = "cubin"
+
+OPTIMIZATION_LEVEL = "GPU_ENVS_OPTIMIZATION_LEVEL"
+"""Environment variable with Warp's optimization level, 0 to 3, for this process and those that it starts.
+
+0 compiles several times as fast, and the kernels run slower. Results are the same bit for bit."""
+if os.environ.get(OPTIMIZATION_LEVEL):
+    if os.environ[OPTIMIZATION_LEVEL] not in ("0", "1", "2", "3"):
+        raise ValueError(
+            f"{OPTIMIZATION_LEVEL}: expected 0, 1, 2 or 3, got {os.environ[OPTIMIZATION_LEVEL]!r}; unset it for Warp's "
+            "own level"
+        )
+    wp.config.optimization_level = int(os.environ[OPTIMIZATION_LEVEL])
 
 building = RLock()
 """Lock for importing rules and for building, compiling, loading and recording kernels.

@@ -18,8 +18,8 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "openspiel": ("benchmarks.peers.openspiel_dqn", sys.executable),
 }
 """Module and interpreter by the first word of a baseline's name."""
-SMAX_STEPS = 1_000_000
-"""Steps of trainings on SMAX, by both libraries; JaxMARL's MAPPO plays whole updates, 999,424."""
+SMAX_STEPS = {"mappo": 1_000_000, "qmix": 500_000}
+"""Steps of trainings on SMAX, by both libraries. JaxMARL plays whole updates: 999,424 and 499,712 steps."""
 BASELINES: dict[str, dict[str, Any]] = {
     "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
     "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
@@ -49,11 +49,16 @@ BASELINES: dict[str, dict[str, Any]] = {
         f"jaxmarl_smax {name}-{area}": {
             "algorithm": name,
             "map": area,
-            "steps": SMAX_STEPS,
+            "steps": SMAX_STEPS[name],
             "seeds": seeds,
             "episodes": 1024,
         }
-        for name, area, seeds in (("mappo", "2s3z", 1), ("mappo", "5m_vs_6m", 1))
+        for name, area, seeds in (
+            ("mappo", "2s3z", 1),
+            ("mappo", "5m_vs_6m", 1),
+            ("qmix", "2s3z", 1),
+            ("qmix", "5m_vs_6m", 1),
+        )
     },
 }
 """Argument of the program by name of the baseline."""

@@ -218,7 +218,9 @@ def _check_requirements(config: Any, prefix: str = "", spell: Callable[[str], st
         if (unmet := unmet_requirement(field, given)) is not None:
             name, wanted = unmet
             label, other = f"{prefix}{spell(field.name)}", f"{prefix}{spell(name)}"
-            condition = wanted if isinstance(wanted, Bounds) else f"= {wanted!r}"
+            condition = f"= {wanted!r}"
+            if isinstance(wanted, Bounds):
+                condition = f"to {wanted}" if wanted.choices else str(wanted)
             raise ConfigError(
                 f"{label} = {given[field.name]!r}: has no effect with {other} = {given[name]!r}; "
                 f"set {other} {condition}, or leave {label} out"

@@ -81,8 +81,6 @@ def test_every_state_that_is_reached_is_within_its_ranges(env_id, small_core):
 
 SURVIVES = """
 import contextlib, json, sys, torch
-import warp as wp
-wp.config.optimization_level = 0  # as the tests themselves
 from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import make_core
 env_id, settings, floats = json.loads(sys.argv[1])

@@ -214,8 +214,11 @@ def test_price_curve_has_the_last_mean_price_of_every_part_of_the_episode():
         ({"tax_model": "us-federal-single-filer-2018-scaled", "bracket_spacing": "log"}, "expected 'us-federal'"),
         ({"n_agents": 30}, "n_agents"),
         ({"scenario_name": "uniform"}, "fixed_four_skill_and_loc: expected False with scenario_name='uniform'"),
-        ({"wood_clumpiness": 0.5}, "wood_clumpiness: expected 0.35 with scenario_name='layout_from_file', got 0.5"),
-        ({**UNIFORM, "resource_regen_prob": 0.5}, "it belongs to layout_from_file and split_layout"),
+        ({"wood_clumpiness": 0.5}, "wood_clumpiness = 0.5: has no effect with scenario_name = 'layout_from_file'"),
+        (
+            {**UNIFORM, "resource_regen_prob": 0.5},
+            "set scenario_name to one of 'layout_from_file', 'split_layout', or leave resource_regen_prob out",
+        ),
         ({**UNIFORM, "world_size": (9,)}, "world_size: expected 2 numbers"),
         ({**UNIFORM, "world_size": (2, 2), "n_agents": 5}, "world_size: expected a cell of land for each of 5 agents"),
         ({**UNIFORM, "starting_wood_coverage": 0.48}, "starting_wood_coverage: expected sources on less than half"),

@@ -1,6 +1,6 @@
 """Settings of the world of GatherTradeBuild-v0: its scenario, its layout, and the tables of random layouts."""
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from gpu_envs.envs.economy.gather_trade_build.layouts import LAYOUTS, MAX_SIDE, Layout, read_layout
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.settings import MAX_INT, setting
+from gpu_envs.utils.settings import MAX_INT, Bounds, setting
 from warp_kernels.economy.gather_trade_build.economy_types import MAX_UNITS, RANDOM_SCENARIOS
 
 __all__ = ["MAX_AGENTS", "SCENARIOS", "WorldSettings", "first_chances", "source_counts"]
@@ -17,20 +17,11 @@ MAX_AGENTS = 29
 """Largest number of agents; the original estimates the Gini index of more agents in another way."""
 SCENARIOS = ("layout_from_file", "split_layout", *RANDOM_SCENARIOS)
 """First parts of the names of the scenarios of the original."""
-_FILES, _RANDOM, _GRADIENTS = SCENARIOS[:2], SCENARIOS[2:], ("uniform", "quadrant")
-_SCENARIOS_OF: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("env_layout_file", "env_layout", "resource_regen_prob"), _FILES),
-    **dict.fromkeys(("water_row", "skill_rank_of_top_agents"), ("split_layout",)),
-    **dict.fromkeys(
-        ("world_size", "starting_wood_coverage", "starting_stone_coverage", "checker_source_blocks"), _RANDOM
-    ),
-    **{f"{good}_{what}": _RANDOM for good in ("wood", "stone") for what in ("regen_halfwidth", "regen_weight")},
-    **{f"{good}_{what}": _RANDOM for good in ("wood", "stone") for what in ("max_health", "clumpiness")},
-    "gradient_steepness": _GRADIENTS,
-    **dict.fromkeys(("num_partitions_row", "num_partitions_col"), ("multi_zone",)),
-    **dict.fromkeys(("num_wood_zones", "num_stone_zones", "num_wood_and_stone_zones"), ("multi_zone",)),
-}
-"""Scenarios by the settings that other scenarios do not have."""
+_GIVEN = {"scenario_name": Bounds(choices=SCENARIOS[:2])}
+_SPLIT = {"scenario_name": "split_layout"}
+_RANDOM = {"scenario_name": Bounds(choices=SCENARIOS[2:])}
+_GRADIENT = {"scenario_name": Bounds(choices=("uniform", "quadrant"))}
+_ZONES = {"scenario_name": "multi_zone"}
 
 
 @dataclass(frozen=True)
@@ -45,53 +36,53 @@ class WorldSettings:
     """Scenario of the original, without "/simple_wood_and_stone". The first two have given layouts, of which
     "split_layout" has a row of water between agents. The others have a random layout in every episode."""
     env_layout_file: str = setting(
-        "quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS), requires={"env_layout": None}
+        "quadrant_25x25_20each_30clump.txt", choices=tuple(LAYOUTS), requires={**_GIVEN, "env_layout": None}
     )
     """Layout of the original; only without ``env_layout``. It sets the size of the world."""
-    env_layout: Any = None
+    env_layout: Any = setting(None, requires=_GIVEN)
     """Layout of your own as rows of text, "W  S|  @ |S  W" or a list: W and S sources of wood and stone, @ water, space
     land."""
-    resource_regen_prob: float = setting(0.01, ge=0.0, le=1.0)
+    resource_regen_prob: float = setting(0.01, ge=0.0, le=1.0, requires=_GIVEN)
     """Probability that an empty source of a given layout grows in a step."""
-    water_row: int | None = setting(None, ge=1, le=MAX_SIDE)
+    water_row: int | None = setting(None, ge=1, le=MAX_SIDE, requires=_SPLIT)
     """Row of water of "split_layout"; None: half of the height."""
-    skill_rank_of_top_agents: tuple[int, ...] = setting((0,), ge=0, le=MAX_AGENTS - 1)
+    skill_rank_of_top_agents: tuple[int, ...] = setting((0,), ge=0, le=MAX_AGENTS - 1, requires=_SPLIT)
     """Ranks of building skill, 0 the highest, of the agents that start above the water of "split_layout"."""
-    world_size: tuple[int, ...] = setting((25, 25), ge=2, le=MAX_SIDE)
+    world_size: tuple[int, ...] = setting((25, 25), ge=2, le=MAX_SIDE, requires=_RANDOM)
     """Rows and columns of random layouts."""
-    starting_wood_coverage: float = setting(0.025, gt=0.0, le=MAX_SIDE**2)
+    starting_wood_coverage: float = setting(0.025, gt=0.0, le=MAX_SIDE**2, requires=_RANDOM)
     """Sources of wood of random layouts: below 1 as a share of the cells, otherwise their number."""
-    starting_stone_coverage: float = setting(0.025, gt=0.0, le=MAX_SIDE**2)
+    starting_stone_coverage: float = setting(0.025, gt=0.0, le=MAX_SIDE**2, requires=_RANDOM)
     """The same of stone."""
-    wood_clumpiness: float = setting(0.35, ge=0.0, le=1.0)
+    wood_clumpiness: float = setting(0.35, ge=0.0, le=1.0, requires=_RANDOM)
     """Share of the sources of wood that spread from first ones, in random layouts."""
-    stone_clumpiness: float = setting(0.5, ge=0.0, le=1.0)
+    stone_clumpiness: float = setting(0.5, ge=0.0, le=1.0, requires=_RANDOM)
     """The same of stone."""
-    gradient_steepness: float = setting(8.0, ge=1.0, le=100.0)
+    gradient_steepness: float = setting(8.0, ge=1.0, le=100.0, requires=_GRADIENT)
     """Steepness with which first sources become rare away from their side of the world."""
-    checker_source_blocks: bool = setting(False)
+    checker_source_blocks: bool = setting(False, requires=_RANDOM)
     """Place twice as many sources, and keep those on every second cell, in random layouts."""
-    wood_regen_halfwidth: int = setting(0, ge=0, le=3)
+    wood_regen_halfwidth: int = setting(0, ge=0, le=3, requires=_RANDOM)
     """Distance at which wood lets sources of wood grow, in random layouts [cells]."""
-    wood_regen_weight: float = setting(0.01, ge=0.0, le=1.0)
+    wood_regen_weight: float = setting(0.01, ge=0.0, le=1.0, requires=_RANDOM)
     """Probability that wood grows, per unit in that distance, divided by the number of cells in it."""
-    wood_max_health: int = setting(1, ge=1, le=MAX_UNITS)
+    wood_max_health: int = setting(1, ge=1, le=MAX_UNITS, requires=_RANDOM)
     """Units of wood on a source, in random layouts."""
-    stone_regen_halfwidth: int = setting(0, ge=0, le=3)
+    stone_regen_halfwidth: int = setting(0, ge=0, le=3, requires=_RANDOM)
     """Distance at which stone lets sources of stone grow, in random layouts [cells]."""
-    stone_regen_weight: float = setting(0.01, ge=0.0, le=1.0)
+    stone_regen_weight: float = setting(0.01, ge=0.0, le=1.0, requires=_RANDOM)
     """Probability that stone grows, as for wood."""
-    stone_max_health: int = setting(1, ge=1, le=MAX_UNITS)
+    stone_max_health: int = setting(1, ge=1, le=MAX_UNITS, requires=_RANDOM)
     """Units of stone on a source, in random layouts."""
-    num_partitions_row: int = setting(8, ge=1, le=MAX_SIDE)
+    num_partitions_row: int = setting(8, ge=1, le=MAX_SIDE, requires=_ZONES)
     """Zones from top to bottom of "multi_zone"."""
-    num_partitions_col: int = setting(8, ge=1, le=MAX_SIDE)
+    num_partitions_col: int = setting(8, ge=1, le=MAX_SIDE, requires=_ZONES)
     """Zones from left to right."""
-    num_wood_zones: int = setting(6, ge=0, le=MAX_SIDE**2)
+    num_wood_zones: int = setting(6, ge=0, le=MAX_SIDE**2, requires=_ZONES)
     """Zones with wood only."""
-    num_stone_zones: int = setting(6, ge=0, le=MAX_SIDE**2)
+    num_stone_zones: int = setting(6, ge=0, le=MAX_SIDE**2, requires=_ZONES)
     """Zones with stone only."""
-    num_wood_and_stone_zones: int = setting(4, ge=0, le=MAX_SIDE**2)
+    num_wood_and_stone_zones: int = setting(4, ge=0, le=MAX_SIDE**2, requires=_ZONES)
     """Zones with wood and stone."""
 
     @property
@@ -134,19 +125,11 @@ class WorldSettings:
         return tuple("".join("@" if wet else " " for wet in row) for row in water)
 
     def check_world(self) -> None:
-        """Check the layout and settings that exclude each other.
+        """Check the layout.
 
         Raises:
-            ConfigError: A setting belongs to another scenario, or leaves no room.
+            ConfigError: A setting leaves no room.
         """
-        for field in fields(WorldSettings):
-            value, default = getattr(self, field.name), field.default
-            allowed = _SCENARIOS_OF.get(field.name, SCENARIOS)
-            if default is not MISSING and value != default and self.scenario_name not in allowed:
-                raise ConfigError(
-                    f"{field.name}: expected {default!r} with scenario_name={self.scenario_name!r}, got {value!r}; it "
-                    f"belongs to {' and '.join(allowed)}"
-                )
         if self.env_layout is not None:
             object.__setattr__(self, "env_layout", read_layout(self.env_layout, self.n_agents))
         if self.is_random:
