@@ -92,6 +92,17 @@ def test_team_value_is_monotonic_in_agent_values():
     assert bool((mixer.first(states) < 0).any()), "as it is made so, not by chance"
 
 
+@pytest.mark.parametrize(("agents", "state_width", "width"), [(2, 4, 32), (3, 54, 32), (5, 150, 32), (10, 300, 64)])
+def test_team_value_starts_as_about_the_sum_of_the_values(agents, state_width, width):
+    """Larger slopes, such as 15 in SMAX, let the values grow without bound."""
+    generator = torch.Generator().manual_seed(0)
+    mixer = QMIXMixer(agents, state_width, width, generator)
+    values = torch.randn((1000, agents), generator=generator, requires_grad=True)
+    team = mixer(values, torch.randn((1000, state_width), generator=generator))
+    (slope,) = torch.autograd.grad(team.sum(), values)
+    assert 0.7 < float(slope.mean()) < 1.2
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("kind", "earned"), [("qmix", 8.0), ("vdn", 7.0)])
 def test_qmix_solves_the_two_step_game_and_vdn_does_not(kind, earned, seed):

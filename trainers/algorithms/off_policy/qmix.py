@@ -8,6 +8,7 @@ when the window was played, as in R2D2 (Kapturowski et al. 2019, section 3).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -73,6 +74,9 @@ class VDNMixer(nn.Module):
 class QMIXMixer(nn.Module):
     """Mixer of QMIX: a network of two layers whose nonnegative weights are linear functions of the state.
 
+    At the start the team value is about the sum of the agents' values, as VDN's, whatever the widths. Larger weights
+    make the values grow without bound.
+
     Source: Rashid et al. 2018, "QMIX: Monotonic Value Function Factorisation", section 4 and figure 2.
     """
 
@@ -80,9 +84,14 @@ class QMIXMixer(nn.Module):
         """Build n agents, state width S and hidden width; a CPU generator draws the weights."""
         super().__init__()
         self.agents = agents
-        self.first: torch.nn.Sequential = mlp([state_width, agents * width], "relu", 1.0, generator)
+        def weights(outputs: int) -> nn.Sequential:
+            """Build a layer whose absolute outputs are about sqrt(1 / width) for a normalized state."""
+            gain = math.sqrt(math.pi / (2 * width)) * max(1.0, math.sqrt(outputs / state_width))
+            return mlp([state_width, outputs], "relu", gain, generator)
+
+        self.first: torch.nn.Sequential = weights(agents * width)
         self.first_bias: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
-        self.second: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
+        self.second: torch.nn.Sequential = weights(width)
         self.second_bias: torch.nn.Sequential = mlp([state_width, width, 1], "relu", 1.0, generator)
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
