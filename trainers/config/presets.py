@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trainers.algorithms import registry
-from trainers.config.preset_settings import FALLBACK, PRESETS
+from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
+from trainers.config.on_policy_presets import ON_POLICY_PRESETS
 from trainers.config.train_config import TrainConfig
 
 __all__ = ["FALLBACK", "PRESETS", "preset"]
+
+PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {**ON_POLICY_PRESETS, **OFF_POLICY_PRESETS}
+FALLBACK: dict[str, dict[str, Any]] = {
+    "cpu": {"num_envs": 64, "total_steps": 500_000, "num_threads": 1},
+    "cuda": {"num_envs": 2048, "total_steps": 20_000_000, "checkpoint_interval": 100},
+}
+"""Settings of environments without a preset, by type of device."""
 
 
 def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:

@@ -1,23 +1,11 @@
-"""Tested settings by environment, type of device and algorithm, see `trainers.config.presets`."""
+"""Tested settings of algorithms without a replay, see `trainers.config.presets`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["FALLBACK", "PRESETS"]
+__all__ = ["ON_POLICY_PRESETS"]
 
-# many gradient steps per environment step
-_PENDULUM: dict[str, Any] = {
-    "hidden_sizes": (64, 64),
-    "rollout_length": 4,
-    "updates": 16,
-    "replay_size": 100_000,
-    "learning_starts": 1_000,
-    "learning_rate": 2e-3,
-    "gamma": 0.98,
-    "tau": 0.01,
-    "reward_scale": 0.1,
-}
 _MPE_PPO: dict[str, Any] = {
     "num_envs": 64,
     "total_steps": 1_000_000,
@@ -36,16 +24,6 @@ _CARTPOLE: dict[str, Any] = {
     "num_threads": 1,
     "learner": dict(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy_coef=0.005),
 }
-_SPEAKER_LISTENER: dict[str, Any] = {"num_envs": 32, "total_steps": 240_000, "num_threads": 1}
-_JOINT_CRITICS: dict[str, Any] = {
-    "hidden_sizes": (64, 64),
-    "rollout_length": 25,
-    "updates": 10,
-    "replay_size": 400_000,
-    "learning_rate": 3e-3,
-    "gamma": 0.95,
-    "tau": 0.01,
-}
 _BOTH_SIDES: dict[str, Any] = {  # games of two players, each with its own policy
     "num_envs": 64,
     "total_steps": 100_000,
@@ -53,23 +31,7 @@ _BOTH_SIDES: dict[str, Any] = {  # games of two players, each with its own polic
     "sharing": "agent",
     "learner": dict(rollout_length=16, learning_rate=3e-3, gamma=1.0, entropy_coef=0.02),
 }
-# Both sides explore much to the end, so that each meets all kinds of positions.
-_BOTH_BY_DQN: dict[str, Any] = {
-    "num_envs": 16,
-    "total_steps": 100_000,
-    "num_threads": 1,
-    "sharing": "agent",
-    "learner": dict(
-        hidden_sizes=(128, 128),
-        batch_size=256,
-        learning_rate_final=1e-5,
-        gamma=1.0,
-        epsilon_final=0.5,
-        epsilon_fraction=1.0,
-        normalize_obs=False,
-    ),
-}
-PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
+ON_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small game of tag; trains in three minutes on two CPU cores.
     ("TagContinuous-v0", "cpu", "ppo"): {
         "env": {
@@ -116,27 +78,12 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     ("SimpleTag-v0", "cpu", "ppo"): _SIMPLE_TAG,
     ("SimpleTag-v0", "cpu", "appo"): _SIMPLE_TAG,
-    ("SimpleTag-v0", "cpu", "iql"): {
-        "num_envs": 64,
-        "total_steps": 600_000,
-        "num_threads": 1,
-        "learner": dict(
-            updates=8,
-            gamma=0.95,
-            reward_scale=0.1,
-            learning_rate=1e-3,
-            hidden_sizes=(64, 64),
-            epsilon_final=0.02,
-            replay_size=200_000,
-        ),
-    },
     ("SimpleTag-v0", "cuda", "ppo"): {
         "num_envs": 4096,
         "total_steps": 50_000_000,
         "checkpoint_interval": 100,
         "learner": dict(rollout_length=25, reward_scale=0.1, gamma=0.95, hidden_sizes=(128, 128)),
     },
-    # classic control
     # Solved (475) within ten seconds; ten of ten seeds reach 500.
     ("CartPole-v1", "cpu", "ppo"): _CARTPOLE,
     # Ten of ten seeds reach 500. With eight steps per rollout and gae_lambda=1 one of three seeds fails.
@@ -157,19 +104,6 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "total_steps": 400_000,
         "num_threads": 1,
         "learner": dict(rollout_length=512, learning_rate=5e-3, gamma=0.99, reward_scale=0.05, entropy_coef=0.0),
-    },
-    ("CartPole-v1", "cpu", "dqn"): {
-        "num_envs": 16,
-        "total_steps": 50_000,
-        "num_threads": 1,
-        "learner": dict(
-            updates=16,
-            learning_rate_final=0.0,
-            reward_scale=0.02,
-            n_step=5,
-            tau=0.02,
-            hidden_sizes=(128, 128),
-        ),
     },
     # All food within 12 steps, with force_coop=True as well: a return of 1.00, in a quarter of a minute.
     ("LevelBasedForaging-v0", "cpu", "ppo"): {
@@ -274,12 +208,6 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("Goofspiel-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("OshiZumo-v0", "cpu", "ppo"): _BOTH_SIDES,
     ("MarkovSoccer-v0", "cpu", "ppo"): _BOTH_SIDES,
-    ("PhantomTicTacToe-v0", "cpu", "dqn"): {**_BOTH_BY_DQN, "total_steps": 50_000},
-    ("DarkHex-v0", "cpu", "dqn"): {
-        **_BOTH_BY_DQN,
-        "learner": {**_BOTH_BY_DQN["learner"], "hidden_sizes": (64, 64), "updates": 4, "epsilon_final": 0.8},
-    },
-    ("LiarsDice-v0", "cpu", "dqn"): _BOTH_BY_DQN,
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
@@ -311,35 +239,5 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(rollout_length=20, num_minibatches=8, learning_rate=3e-3, gamma=0.96, entropy_coef=0.01),
     },
-    # Solved (about -140; threshold -200) within a minute.
-    ("Pendulum-v1", "cpu", "sac"): {
-        "num_envs": 16,
-        "total_steps": 15_000,
-        "checkpoint_interval": 100,
-        "num_threads": 1,
-        "learner": dict(**_PENDULUM),
-    },
-    ("Pendulum-v1", "cpu", "td3"): {
-        "num_envs": 16,
-        "total_steps": 20_000,
-        "checkpoint_interval": 100,
-        "num_threads": 1,
-        "learner": dict(**_PENDULUM),
-    },
     ("SimpleSpeakerListener-v0", "cpu", "ppo"): _MPE_PPO,
-    # -10 to -14 per agent. The best return without communication is -15.4; random play has -39.
-    ("SimpleSpeakerListener-v0", "cpu", "maddpg"): {
-        **_SPEAKER_LISTENER,
-        "learner": dict(twin=False, policy_delay=1, target_noise=0.0, noise_final=0.0, **_JOINT_CRITICS),
-    },
-    ("SimpleSpeakerListener-v0", "cpu", "matd3"): {
-        **_SPEAKER_LISTENER,
-        "learner": dict(noise_final=0.0, **_JOINT_CRITICS),
-    },
-    ("SimpleSpeakerListener-v0", "cpu", "masac"): {**_SPEAKER_LISTENER, "learner": _JOINT_CRITICS},
 }
-FALLBACK: dict[str, dict[str, Any]] = {
-    "cpu": {"num_envs": 64, "total_steps": 500_000, "num_threads": 1},
-    "cuda": {"num_envs": 2048, "total_steps": 20_000_000, "checkpoint_interval": 100},
-}
-"""Settings of environments without a preset, by type of device."""
