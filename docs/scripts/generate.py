@@ -157,7 +157,7 @@ def presets() -> str:
     from trainers.config.presets import PRESETS
 
     rows = []
-    for (id, device, algorithm), given in PRESETS.items():
+    for (id, device, algorithm), given in sorted(PRESETS.items()):
         parts = [f"{key}={value}" for key, value in given.get("env", {}).items()]
         parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "learner")]
         usual = registry.find(algorithm).settings()
