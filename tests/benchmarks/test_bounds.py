@@ -54,6 +54,7 @@ def test_simple_tag():
     assert ends == 10 * 512 * 4
 
 
+@pytest.mark.optimized  # for its many steps
 def test_tag_continuous():
     """More than one episode: neighbors, tags, walls, the end of the game and its autoreset."""
     core = make_core("TagContinuous-v0", 8, "cpu", reuse_buffers=True, **CONFIG)

@@ -41,7 +41,13 @@ def test_record_has_the_kernels_of_the_rules(name):
 
 
 @pytest.mark.slow
-@EVERY_NAME
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.optimized] * name.startswith("TagContinuous"))  # for its many steps
+        for name in NAMES
+    ],
+)
 def test_recorded_bytes_are_those_of_a_step(name):
     assert measurement.bytes_moved(name) == RECORDED["environments"][name]["bytes"]
 

@@ -36,6 +36,7 @@ def test_simple_tag_by_hand():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized  # for its many steps
 def test_tag_continuous_by_hand():
     """Compare with a count by hand of 344 bytes per agent.
 

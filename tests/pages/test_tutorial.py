@@ -41,6 +41,7 @@ def test_environment_has_under_a_hundred_lines():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized  # trains, which takes many steps
 def test_commands_of_the_tutorial_run(tmp_path):
     def run(command, code=0):
         words = command.split()

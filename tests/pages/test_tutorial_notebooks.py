@@ -148,6 +148,7 @@ def test_training_commands_of_tutorials_are_valid():
 
 
 @pytest.mark.slow
+@pytest.mark.optimized  # some train, which takes many steps
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("path", RUN, ids=name)
 def test_cells_run(path, monkeypatch, tmp_path):

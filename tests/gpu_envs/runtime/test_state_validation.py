@@ -83,78 +83,83 @@ SURVIVES = """
 import contextlib, json, sys, torch
 from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import make_core
-env_id, settings, floats = json.loads(sys.argv[1])
-generator = torch.Generator().manual_seed(0)
-for schedule in ("fused", "phased"):
-    core = make_core(env_id, 3, "cpu", seed=0, schedule=schedule, **settings)
-    core.reset()
-    core.step(core.sample_actions())
-    start = core.get_state()
-    ends = {n: r for n, r in core._buffers.ranges.items() if r[0] is not None and start[n].numel()}
 
-    def survive(state):
-        core.set_state(state)
-        for _ in range(20):
-            with contextlib.suppress(ActionError):  # a full board leaves no legal action
-                core.step(core.sample_actions())
-        core.state()
-        core.render_frames((0, 1, 2), 16)
-        core.set_state(start)
+def play(env_id, settings, floats):
+    generator = torch.Generator().manual_seed(0)
+    for schedule in ("fused", "phased"):
+        core = make_core(env_id, 3, "cpu", seed=0, schedule=schedule, **settings)
+        core.reset()
+        core.step(core.sample_actions())
+        start = core.get_state()
+        ends = {n: r for n, r in core._buffers.ranges.items() if r[0] is not None and start[n].numel()}
 
-    for name, bounds in ends.items():
-        for value in bounds:
-            survive({**start, name: torch.full_like(start[name], value)})
-    for _ in range(12):  # all at once, each at one of its ends or anywhere between
-        state = dict(start)
-        for name, (low, high) in ends.items():
-            share = torch.rand(start[name].shape, generator=generator, dtype=torch.float64)
-            share = torch.where(torch.rand(share.shape, generator=generator) < 0.5, share.round(), share)
-            drawn = low + (share * (high - low)).round().clamp(0, float(high - low) * (1 - 2.0**-53)).long()
-            state[name] = torch.where(share == 1.0, high, drawn).to(start[name].dtype)
-        survive(state)
-    for value in map(float, floats):
-        names = [n for n, t in start.items() if t.is_floating_point() and n != "params" and t.numel()]
-        for name in names:
-            survive({**start, name: torch.full_like(start[name], value)})
-            one = start[name].clone()
-            one.view(-1)[-1] = value
-            survive({**start, name: one})
-        survive({**start, **{name: torch.full_like(start[name], value) for name in names}})
-print("survived", flush=True)
+        def survive(state):
+            core.set_state(state)
+            for _ in range(20):
+                with contextlib.suppress(ActionError):  # a full board leaves no legal action
+                    core.step(core.sample_actions())
+            core.state()
+            core.render_frames((0, 1, 2), 16)
+            core.set_state(start)
+
+        for name, bounds in ends.items():
+            for value in bounds:
+                survive({**start, name: torch.full_like(start[name], value)})
+        for _ in range(12):  # all at once, each at one of its ends or anywhere between
+            state = dict(start)
+            for name, (low, high) in ends.items():
+                share = torch.rand(start[name].shape, generator=generator, dtype=torch.float64)
+                share = torch.where(torch.rand(share.shape, generator=generator) < 0.5, share.round(), share)
+                drawn = low + (share * (high - low)).round().clamp(0, float(high - low) * (1 - 2.0**-53)).long()
+                state[name] = torch.where(share == 1.0, high, drawn).to(start[name].dtype)
+            survive(state)
+        for value in map(float, floats):
+            names = [n for n, t in start.items() if t.is_floating_point() and n != "params" and t.numel()]
+            for name in names:
+                survive({**start, name: torch.full_like(start[name], value)})
+                one = start[name].clone()
+                one.view(-1)[-1] = value
+                survive({**start, name: one})
+            survive({**start, **{name: torch.full_like(start[name], value) for name in names}})
+    print(env_id, flush=True)
+
+for game in json.loads(sys.argv[1]):
+    play(*game)
 """
 
 
-def survive(env_id, settings, floats):
-    """Play from odd states in another process, whose end by a signal is seen here."""
+def survive(*games):
+    """Play games, (id, settings, floats) each, from odd states in another process, whose end by a signal is seen."""
     run = subprocess.run(
-        [sys.executable, "-c", SURVIVES, json.dumps([env_id, settings, floats])],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
+        [sys.executable, "-c", SURVIVES, json.dumps(games)], check=False, capture_output=True, text=True, timeout=600
     )
-    assert (run.returncode, run.stdout.strip()) == (0, "survived"), f"{run.returncode}: {run.stderr[-2000:]}"
+    played, expected = run.stdout.split(), [env_id for env_id, _, _ in games]
+    assert played == expected, f"{expected[len(played)]}: {run.returncode}: {run.stderr[-2000:]}"
+    assert run.returncode == 0, run.stderr[-2000:]
 
 
 FLOATS = ["nan", "inf", "-inf", "1e38", "-1e38"]
 
 
-@pytest.mark.parametrize("env_id", ["TicTacToe-v0", "KuhnPoker-v0"])
-def test_states_at_the_ends_of_their_ranges_can_be_played(env_id):
-    survive(env_id, SMALL[env_id], [])
+def test_states_at_the_ends_of_their_ranges_can_be_played():
+    survive(*((env_id, SMALL[env_id], []) for env_id in ("TicTacToe-v0", "KuhnPoker-v0")))
+
+
+PARTS = 4
+"""Processes that play all environments; most of the time of a short one would go into imports."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", list_envs())
-def test_no_accepted_state_crashes(env_id):
-    survive(env_id, SMALL[env_id], FLOATS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_accepted_state_crashes(part):
+    survive(*((env_id, SMALL[env_id], FLOATS) for env_id in list_envs()[part::PARTS]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("neighbor_search", ["brute", "grid"])
-def test_no_accepted_state_crashes_the_neighbor_search(neighbor_search):
-    settings = {"num_taggers": 10, "num_runners": 70, "episode_length": 9, "neighbor_search": neighbor_search}
-    survive("TagContinuous-v0", settings, FLOATS)
+@pytest.mark.optimized  # for its many steps
+def test_no_accepted_state_crashes_the_neighbor_search():
+    settings = {"num_taggers": 10, "num_runners": 70, "episode_length": 9}
+    survive(*(("TagContinuous-v0", {**settings, "neighbor_search": how}, FLOATS) for how in ("brute", "grid")))
 
 
 # ---------------------------------------------------------------- what else a state may not hold
