@@ -40,6 +40,8 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
         (Goal("return agent", "openspiel liars_dice 1"), [run([0.75, 0.375])], False),
         (Goal("won_battle ally", "jaxmarl_smax mappo-2s3z"), [run([0.75, 0.25])], True),  # half of the battles
         (Goal("won_battle ally", "jaxmarl_smax mappo-2s3z"), [run([0.75, 0.375])], False),
+        (Goal("return ally", "jaxmarl_smax mappo-2s3z return"), [run([7.0, 0.5])], True),  # 1.25 per ally
+        (Goal("return ally", "jaxmarl_smax mappo-2s3z return"), [run([7.0, 1.0])], False),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9)], True),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9, exit=1)], False),
         (Goal("return agent", "random", below=True), [run([0.2, 0.3])], True),  # below the lower end

@@ -17,6 +17,7 @@ def test_exact_responses_lower_nash_conv_of_goofspiel(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.optimized  # for its many steps
 def test_learned_responses_lower_nash_conv_of_goofspiel(tmp_path):
     short = {**train_preset("Goofspiel-v0", "cpu"), "total_steps": 16_000, "num_envs": 64}
     own = {**psro_preset("Goofspiel-v0"), "iterations": 4, "meta_solver": "uniform", "episodes_per_matchup": 100}
