@@ -8,6 +8,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import astuple, fields
 from typing import Any, NamedTuple
 
+import warp as wp
+
 from benchmarks.hardware.provenance import THREADS
 from benchmarks.kernels import assembler
 from benchmarks.kernels.assembler import Assembler, AssemblerError, KernelUsage
@@ -73,7 +75,7 @@ def measure(
     names = list(dict.fromkeys(job.name for job in jobs if job.schedule != LEARNING))
     environments = {name: describe(name) for name in names}
     found: dict[tuple[str, str], Any] = {}
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_hide_gpus) as pool:
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_prepare) as pool:
         waiting: dict[Future[Any], tuple[str, str]] = {
             pool.submit(usages, job, ptxas): (job.name, job.schedule) for job in jobs
         }
@@ -92,8 +94,9 @@ def measure(
     return {"versions": versions(ptxas), "environments": environments, "networks": found_networks}
 
 
-def _hide_gpus() -> None:
+def _prepare() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # each process would open one
+    wp.config.optimization_level = None  # Warp's own, whatever GPU_ENVS_OPTIMIZATION_LEVEL says
 
 
 def versions(ptxas: Assembler) -> dict[str, str]:
