@@ -23,8 +23,10 @@ nox.options.error_on_missing_interpreters = False  # nox's own default is True i
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
-LIMIT = "15m"  # for the tests of a session, and for building the site
+LIMIT = "25m"  # for the tests of a session, and for building the site; two sessions may share the cores
 
+NICENESS = "RAY_worker_niceness"
+"""Variable with the priority of Ray's workers. Ray's own value, 15, would let them wait for all else on the machine."""
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
 ORACLES = ("ai_economist", "hanabi", "jaxmarl", "lbforaging", "overcooked", "rware")
@@ -86,6 +88,7 @@ def ptxas(session: nox.Session) -> None:
 @nox.session
 def ray(session: nox.Session) -> None:
     """Leagues and training on Ray."""
+    session.env[NICENESS] = "0"
     test(session)
 
 
@@ -98,6 +101,7 @@ def recipes(session: nox.Session) -> None:
 @nox.session
 def rllib(session: nox.Session) -> None:
     """RLlib, which needs an older Gymnasium."""
+    session.env[NICENESS] = "0"
     test(session)
 
 
