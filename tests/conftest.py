@@ -11,7 +11,7 @@ from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 from gpu_envs.utils.settings import build_config
-from warp_kernels import OPTIMIZATION_LEVEL
+from warp_kernels import OPTIMIZATION_VARIABLE
 
 torch.set_num_threads(1)
 wp.config.use_precompiled_headers = True  # many modules in one process
@@ -46,9 +46,12 @@ def pytest_configure(config):
 
     So do the processes that tests start. Results are the same bit for bit.
     """
-    if not config.option.optimize:
+    if config.option.optimize:
+        wp.config.optimization_level = None
+        os.environ.pop(OPTIMIZATION_VARIABLE, None)
+    else:
         wp.config.optimization_level = 0
-        os.environ[OPTIMIZATION_LEVEL] = "0"
+        os.environ[OPTIMIZATION_VARIABLE] = "0"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,7 +89,7 @@ def optimization(request, monkeypatch):
     """Compile kernels with optimization for a test marked optimized."""
     if request.node.get_closest_marker("optimized") is not None:
         monkeypatch.setattr(wp.config, "optimization_level", None)
-        monkeypatch.delenv(OPTIMIZATION_LEVEL, raising=False)
+        monkeypatch.delenv(OPTIMIZATION_VARIABLE, raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from threading import RLock
 
 import warp as wp
 
-__all__ = ["OPTIMIZATION_LEVEL", "building", "missing_gpu", "start"]
+__all__ = ["OPTIMIZATION_VARIABLE", "building", "missing_gpu", "start"]
 
 # Warp prints a banner when it starts. Print errors only, unless the user set another level before this import.
 if wp.config.log_level == wp.LOG_INFO:
@@ -32,17 +32,18 @@ wp.config.use_precompiled_headers = False
 if wp.config.cuda_output is None:
     wp.config.cuda_output = "cubin"
 
-OPTIMIZATION_LEVEL = "GPU_ENVS_OPTIMIZATION_LEVEL"
-"""Environment variable with Warp's optimization level, 0 to 3, for this process and those that it starts.
+OPTIMIZATION_VARIABLE = "GPU_ENVS_OPTIMIZATION_LEVEL"
+"""Name of the environment variable with Warp's optimization level, 0 to 3, for this process and those that it starts.
 
-0 compiles several times as fast, and the kernels run slower. Results are the same bit for bit."""
-if os.environ.get(OPTIMIZATION_LEVEL):
-    if os.environ[OPTIMIZATION_LEVEL] not in ("0", "1", "2", "3"):
+On a CPU, 0 compiles several times as fast, and the kernels run slower with the same results. On a GPU it compiles more
+slowly, and results may differ by rounding."""
+if os.environ.get(OPTIMIZATION_VARIABLE):
+    if os.environ[OPTIMIZATION_VARIABLE] not in ("0", "1", "2", "3"):
         raise ValueError(
-            f"{OPTIMIZATION_LEVEL}: expected 0, 1, 2 or 3, got {os.environ[OPTIMIZATION_LEVEL]!r}; unset it for Warp's "
-            "own level"
+            f"{OPTIMIZATION_VARIABLE}: expected 0, 1, 2 or 3, got {os.environ[OPTIMIZATION_VARIABLE]!r}; unset it for "
+            "Warp's own level"
         )
-    wp.config.optimization_level = int(os.environ[OPTIMIZATION_LEVEL])
+    wp.config.optimization_level = int(os.environ[OPTIMIZATION_VARIABLE])
 
 building = RLock()
 """Lock for importing rules and for building, compiling, loading and recording kernels.

@@ -108,7 +108,9 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
         returns = ", ".join(f"{each * result['agents']:.2f}" for each in result["returns"])
         count = len(result["win_rates"])
         about = f"{task['algorithm'].upper()} on {task['map']}, {count} seed{'s' * (count != 1)}"
-        return f"JaxMARL's win rates, {about}: {rates}; returns of all allies: {returns}; by `python {result['command']}`."
+        return (
+            f"JaxMARL's win rates, {about}: {rates}; returns of all allies: {returns}; by `python {result['command']}`."
+        )
     returns = ", ".join(f"{value:.2f}" for value in result["returns"])
     return f"JaxMARL's returns per agent, {len(result['returns'])} seeds: {returns}, by `python {result['command']}`."
 

@@ -222,7 +222,7 @@ def _check_requirements(config: Any, prefix: str = "", spell: Callable[[str], st
             if isinstance(wanted, Bounds):
                 condition = f"to {wanted}" if wanted.choices else str(wanted)
             raise ConfigError(
-                f"{label} = {given[field.name]!r}: has no effect with {other} = {given[name]!r}; "
+                f"{label} = {shown(given[field.name])}: has no effect with {other} = {shown(given[name])}; "
                 f"set {other} {condition}, or leave {label} out"
             )
 

@@ -70,13 +70,15 @@ def machine(tmp_path):
 
 
 def test_ci_calls_every_target_and_stops_at_the_first_failure(machine):
-    together = "--jobs=2 --output-sync=target --keep-going test-libraries test-pythons docs lint"
-    parts = ["test", "test-slow", together]
+    together = "--jobs=2 --output-sync=target --keep-going test-libraries test-pythons docs"
+    parts = ["test", "lint", "test-slow", together]
     done, calls = machine("run", {"chromium": "", "make": "true"})
     assert (done.returncode, calls) == (0, [f"make {part}" for part in parts])
     assert done.stdout.count("took") == len(parts)
     done, calls = machine("run", {"chromium": "", "make": "exit 2"})
     assert (done.returncode, calls) == (2, ["make test"])
+    done, calls = machine("run", {"chromium": "", "make": "[ $1 != --jobs=2 ]"})
+    assert (done.returncode, len(calls)) == (1, len(parts))
 
 
 def test_ci_stops_after_its_limit(machine):

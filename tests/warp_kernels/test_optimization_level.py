@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from warp_kernels import OPTIMIZATION_LEVEL
+from warp_kernels import OPTIMIZATION_VARIABLE
 
 SHOW = "import warp_kernels, warp; print(warp.config.optimization_level)"
 
 
 def shown(level):
     """Return what a new process prints for a value of the variable."""
-    given = {name: value for name, value in os.environ.items() if name != OPTIMIZATION_LEVEL}
-    given |= {} if level is None else {OPTIMIZATION_LEVEL: level}
+    given = {name: value for name, value in os.environ.items() if name != OPTIMIZATION_VARIABLE}
+    given |= {} if level is None else {OPTIMIZATION_VARIABLE: level}
     return subprocess.run([sys.executable, "-c", SHOW], env=given, capture_output=True, text=True, check=False)
 
 

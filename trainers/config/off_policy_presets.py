@@ -72,7 +72,7 @@ OFF_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             hidden_sizes=(128, 128),
         ),
     },
-    # Rewards are scaled as in JaxMARL; QMIX begins to win battles of 2s3z after 300,000 steps, see docs/learning.md.
+    # Rewards are scaled as in JaxMARL. QMIX wins most battles of 2s3z, see docs/learning.md.
     ("SMAX-v0", "cpu", "qmix"): {
         "num_envs": 32,
         "total_steps": 500_000,

@@ -12,6 +12,7 @@ from trainers.config.train_config import TrainConfig
 __all__ = ["FALLBACK", "PRESETS", "preset"]
 
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {**ON_POLICY_PRESETS, **OFF_POLICY_PRESETS}
+"""Settings by environment, type of device and algorithm."""
 FALLBACK: dict[str, dict[str, Any]] = {
     "cpu": {"num_envs": 64, "total_steps": 500_000, "num_threads": 1},
     "cuda": {"num_envs": 2048, "total_steps": 20_000_000, "checkpoint_interval": 100},

@@ -2,22 +2,23 @@
 
 from collections.abc import Sequence
 
+from benchmarks.training.baselines import SMAX_STEPS
 from benchmarks.training.tasks.training_task import NO_TABLE, Goal, TrainingTask
 
 __all__ = ["SMAX_TASKS"]
 
-_MORE = "All five allies together can earn 10"
+_MAXIMUM = "All five allies together can earn 10"
 _SOURCES = {
     "mappo": (
         "the win rate of JaxMARL's own MAPPO with recurrent networks, baselines/MAPPO/mappo_rnn_smax.py with its "
         "published settings, after 999,424 steps. Both sample their actions. The published settings are for 10 million "
-        f"steps, and the learning rate falls to 0 over the steps of a training. {_MORE}"
+        f"steps, and the learning rate falls to 0 over the steps of a training. {_MAXIMUM}"
     ),
     "qmix": (
         "the win rate and the return of JaxMARL's own QMIX with recurrent networks, baselines/QLearning/qmix_rnn.py "
-        "with its published settings, after as many steps, without the last ones that fill no update. Both take the "
-        "best actions. The published settings are for 10 million steps; so few show only how fast both begin to "
-        f"learn. {_MORE}"
+        "with its published settings, after as many steps, rounded down to whole updates. Both take the best actions. "
+        "The published settings are for 10 million steps; so few show only how fast both begin to learn. "
+        f"{_MAXIMUM}"
     ),
 }
 
@@ -61,6 +62,6 @@ SMAX_TASKS: Sequence[TrainingTask] = (
     _mappo("2s3z", 3, zoo=True),
     _mappo("5m_vs_6m", 1, "--num-envs 32 --learner.learning-rate 1e-3 "),
     _qmix("2s3z", 3),
-    _qmix("5m_vs_6m", 3, "--total-steps 250000 "),
+    _qmix("5m_vs_6m", 3, f"--total-steps {SMAX_STEPS['qmix', '5m_vs_6m']} "),
 )
 """All tasks of the module."""

@@ -130,11 +130,10 @@ for game in json.loads(sys.argv[1]):
 
 def survive(*games):
     """Play games, (id, settings, floats) each, from odd states in another process, whose end by a signal is seen."""
-    run = subprocess.run(
-        [sys.executable, "-c", SURVIVES, json.dumps(games)], check=False, capture_output=True, text=True, timeout=600
-    )
+    command = [sys.executable, "-c", SURVIVES, json.dumps(games)]
+    run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600 * len(games))
     played, expected = run.stdout.split(), [env_id for env_id, _, _ in games]
-    assert played == expected, f"{expected[len(played)]}: {run.returncode}: {run.stderr[-2000:]}"
+    assert played == expected, f"{run.returncode} after {played} of {expected}: {run.stderr[-2000:]}"
     assert run.returncode == 0, run.stderr[-2000:]
 
 
@@ -146,7 +145,7 @@ def test_states_at_the_ends_of_their_ranges_can_be_played():
 
 
 PARTS = 4
-"""Processes that play all environments; most of the time of a short one would go into imports."""
+"""Number of processes for all environments: imports take longer than to play one environment."""
 
 
 @pytest.mark.slow

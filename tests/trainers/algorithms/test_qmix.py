@@ -10,7 +10,8 @@ from toy_core import Corridor, Identity, RecallOfThree, TwoStep, make_toy
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.algorithms import registry
-from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig, QMIXMixer
+from trainers.algorithms.off_policy.mixers import QMIXMixer
+from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig
 from trainers.base.gradients import GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
@@ -93,14 +94,15 @@ def test_team_value_is_monotonic_in_agent_values():
 
 
 @pytest.mark.parametrize(("agents", "state_width", "width"), [(2, 4, 32), (3, 54, 32), (5, 150, 32), (10, 300, 64)])
-def test_team_value_starts_as_about_the_sum_of_the_values(agents, state_width, width):
-    """Larger slopes, such as 15 in SMAX, let the values grow without bound."""
+def test_slopes_of_the_team_value_start_near_1(agents, state_width, width):
+    """With slopes of 10 and more the values grow without bound in SMAX-v0."""
     generator = torch.Generator().manual_seed(0)
     mixer = QMIXMixer(agents, state_width, width, generator)
     values = torch.randn((1000, agents), generator=generator, requires_grad=True)
     team = mixer(values, torch.randn((1000, state_width), generator=generator))
     (slope,) = torch.autograd.grad(team.sum(), values)
-    assert 0.7 < float(slope.mean()) < 1.2
+    for mean in slope.mean(0).tolist():
+        assert 0.6 < mean < 1.2
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -8,7 +8,6 @@ when the window was played, as in R2D2 (Kapturowski et al. 2019, section 3).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.mixers import QMIXMixer, VDNMixer
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
 from trainers.base.captured_updates import CapturedUpdates
@@ -32,11 +32,11 @@ from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import GreedyHead, greedy_spec
-from trainers.models.networks import Network, actor_width, mlp, polyak_update, target_copy, with_ids
+from trainers.models.networks import Network, actor_width, polyak_update, target_copy, with_ids
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
 
-__all__ = ["QMIX", "QMIXConfig", "QMIXMixer", "VDNMixer"]
+__all__ = ["QMIX", "QMIXConfig"]
 
 
 @dataclass(frozen=True)
@@ -61,45 +61,6 @@ class QMIXConfig(QConfig):
     def central_input(self) -> CentralInput:
         """Global input, see `Learner.central_input`; VDN needs none."""
         return "state" if self.mixer == "qmix" else None
-
-
-class VDNMixer(nn.Module):
-    """Mixer of VDN: a sum."""
-
-    def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """Sum (..., n) over agents."""
-        return values.sum(-1)
-
-
-class QMIXMixer(nn.Module):
-    """Mixer of QMIX: a network of two layers whose nonnegative weights are linear functions of the state.
-
-    At the start the team value is about the sum of the agents' values, as VDN's, whatever the widths. Larger weights
-    make the values grow without bound.
-
-    Source: Rashid et al. 2018, "QMIX: Monotonic Value Function Factorisation", section 4 and figure 2.
-    """
-
-    def __init__(self, agents: int, state_width: int, width: int, generator: torch.Generator) -> None:
-        """Build n agents, state width S and hidden width; a CPU generator draws the weights."""
-        super().__init__()
-        self.agents = agents
-        def weights(outputs: int) -> nn.Sequential:
-            """Build a layer whose absolute outputs are about sqrt(1 / width) for a normalized state."""
-            gain = math.sqrt(math.pi / (2 * width)) * max(1.0, math.sqrt(outputs / state_width))
-            return mlp([state_width, outputs], "relu", gain, generator)
-
-        self.first: torch.nn.Sequential = weights(agents * width)
-        self.first_bias: torch.nn.Sequential = mlp([state_width, width], "relu", 1.0, generator)
-        self.second: torch.nn.Sequential = weights(width)
-        self.second_bias: torch.nn.Sequential = mlp([state_width, width, 1], "relu", 1.0, generator)
-
-    def forward(self, values: Tensor, state: Tensor) -> Tensor:
-        """Map values (..., n) and states (..., S) to team values (...)."""
-        weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
-        hidden = nn.functional.elu((values.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
-        team = (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
-        return team.to(state.dtype)  # autocast returns bfloat16
 
 
 class QMIX:

@@ -17,9 +17,10 @@ MAX_AGENTS = 29
 """Largest number of agents; the original estimates the Gini index of more agents in another way."""
 SCENARIOS = ("layout_from_file", "split_layout", *RANDOM_SCENARIOS)
 """First parts of the names of the scenarios of the original."""
-_GIVEN = {"scenario_name": Bounds(choices=SCENARIOS[:2])}
+# Scenarios that obey a setting.
+_GIVEN = {"scenario_name": Bounds(choices=("layout_from_file", "split_layout"))}
 _SPLIT = {"scenario_name": "split_layout"}
-_RANDOM = {"scenario_name": Bounds(choices=SCENARIOS[2:])}
+_RANDOM = {"scenario_name": Bounds(choices=RANDOM_SCENARIOS)}
 _GRADIENT = {"scenario_name": Bounds(choices=("uniform", "quadrant"))}
 _ZONES = {"scenario_name": "multi_zone"}
 
