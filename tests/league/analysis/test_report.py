@@ -1,77 +1,27 @@
 """Tests of reports: measures equal their functions, inapplicable ones are left out, and the page is self-contained."""
 
 import json
-import math
-import re
-import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from reported_runs import KUHN, RPS, league, psro, run, runs  # noqa: F401
 
 from gpu_envs.errors import ConfigError
-from league import report as building
 from league import solvers
-from league.analysis import population_metrics, ratings, report_tables
-from league.analysis.compare import compare_runs
+from league.analysis import population_metrics, ratings
 from league.analysis.report_tables import format_report
 from league.analysis.run_tables import RunTables
 from league.evaluation.nash_conv import UNKNOWN
 from league.exact import GameTree
-from league.exact.tabulation import table_policy
 from league.game import Game
-from league.leagues.league import League, LeagueConfig
-from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.policies.random import RandomPolicy
-from league.psro.config import PSROConfig
-from league.psro.psro import PSRO
 from league.report import build_report
-from league.storage.open_run import open_run
 from league.storage.run_config import table_of
 from league.storage.run_store import RunStore
-
-RPS, KUHN, TAG = (
-    Game.of("RockPaperScissors-v0", {"num_repetitions": 1}),
-    Game.of("KuhnPoker-v0"),
-    Game.of("SimpleTag-v0"),
-)
-
-
-def psro(path: Path, game: Game, **settings) -> Path:
-    config = PSROConfig(**{"oracle": "exact", "meta_solver": "nash", "episodes_per_matchup": 60, **settings})
-    with open_run(path, game, "psro", config) as store:
-        PSRO(store, config).run()
-    return path
-
-
-def league(path: Path, game: Game, iterations: int, **settings) -> Path:
-    train = {"num_envs": 8, "learner.rollout_length": 4, "learner.hidden_sizes": (8,), **settings}
-    config = LeagueConfig(iterations=iterations, steps=32, episodes_per_matchup=20, train_overrides=train)
-    builder = SelfPlayBuilder(SelfPlayConfig("pfsp", freeze_every=32))
-    with open_run(path, game, "pfsp", config) as store:
-        League(store, config, builder).run()
-    return path
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("runs")
-    return {
-        "rps": psro(folder / "rps", RPS, iterations=4),
-        "kuhn": psro(folder / "kuhn", KUHN, iterations=4, payoff_estimation="exact"),
-        "sampled": psro(folder / "sampled", KUHN, iterations=3),
-        "league": league(folder / "league", RPS, 2),
-    }
-
-
-@pytest.fixture
-def run(runs, tmp_path, request) -> Path:
-    """Return a copy of one of the runs."""
-    return Path(shutil.copytree(runs[request.param], tmp_path / request.param))
 
 
 def column(made, role: str, name: str) -> list[float]:
@@ -208,136 +158,6 @@ def test_ratings_of_two_equally_large_populations_stay_separate(runs, tmp_path):
     assert (elo - expected).abs().max() < 1.0  # one more policy shares in the prior
 
 
-class ReportParser(HTMLParser):
-    """Reads a report as a browser without JavaScript does: tables, addresses of loaded files, and the embedded data."""
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.title, self.tables, self.addresses, self.elements = "", [], [], set()
-        self._text, self._script = "", False
-        self.answers: dict = {}
-        self.feed(page.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.add(tag)
-        self.addresses += [value for name, value in attrs if name in ("src", "href")]
-        self._text, self._script = "", dict(attrs).get("id") == "recorded"
-        if tag == "tr":
-            self.tables[-1][1].append([])
-
-    def handle_data(self, data):
-        self._text += data
-
-    def handle_endtag(self, tag):
-        if tag == "title":
-            self.title = self._text
-        elif tag == "h2":
-            self.tables.append((self._text, []))
-        elif tag in ("th", "td"):
-            self.tables[-1][1][-1].append(self._text)
-        elif tag == "script" and self._script:
-            self.answers = json.loads(self._text, parse_constant=pytest.fail)
-
-
-@pytest.mark.parametrize("run", ["rps", "league", "kuhn"], indirect=True)
-def test_html_report_is_self_contained_and_names_every_policy(run):
-    made = build_report(run)
-    folder = run / "report"
-    page = ReportParser(folder / "report.html")
-    assert page.addresses
-    assert all(address.startswith("data:") for address in page.addresses)
-    text = (folder / "report.html").read_text()
-    assert "default-src 'none'; script-src 'unsafe-inline'" in text  # the browser loads nothing else
-    assert not re.search(r"url\((?!data:)|@import|[^.]import\(", text)
-    assert "prefers-color-scheme:dark" in text
-    assert page.title == run.name
-    cells = {cell for _, rows in page.tables for row in rows for cell in row}
-    for role, entries in made.policies.items():
-        assert f"Policies of {role}" in dict(page.tables)
-        assert cells >= {entry["name"] for entry in entries}
-    assert cells >= {*made.left_out, *made.left_out.values()}
-    pictures = {path.name for path in folder.glob("*.png")}
-    assert {"payoffs.png", "exploitability.png", "meta_strategy.png"} <= pictures
-    assert sorted(made.files) == sorted(map(str, folder.iterdir()))
-    read = json.loads((folder / "report.json").read_text(), parse_constant=pytest.fail)  # NaN is not valid JSON
-    assert read["measures"] == made.measures
-
-
-@pytest.mark.parametrize("run", ["league", "sampled"], indirect=True)
-def test_html_report_has_all_tables_without_javascript(run):
-    made = build_report(run)
-    page = ReportParser(run / "report" / "report.html")
-    expected = report_tables.page_tables(made)
-    assert page.tables == [(title, [head, *rows] if any(head) else rows) for title, head, rows in expected]
-    titles = [title for title, _ in page.tables]
-    assert titles[:2] == ["Summary", "Iterations"]
-    assert titles[1 : len(report_tables.tables(made))] == [title for title, *_ in report_tables.tables(made)[1:]]
-    assert ("Left out" in titles) == bool(made.left_out)
-    assert ("Training episodes by pair" in titles) == bool(made.matches["by_pair"])
-
-
-def test_page_lists_the_pairs_with_most_episodes(runs, tmp_path, monkeypatch):
-    made = build_report(runs["league"], tmp_path)
-    pairs = sorted(made.matches["by_pair"], key=lambda pair: -pair[2])
-    assert len(pairs) > 1
-    title, head, rows = report_tables.page_tables(made)[-1]
-    assert (title, head) == ("Training episodes by pair", ["learner", "opponent", "episodes"])
-    assert rows == [[learner, opponent, f"{count:,}"] for learner, opponent, count in pairs]
-    monkeypatch.setattr(report_tables, "MAX_PAIRS", 1)
-    title, _, few = report_tables.page_tables(made)[-1]
-    assert few == rows[:1]
-    assert title.endswith(f"the 1 of {len(pairs)} pairs with most episodes, see report.json")
-
-
-def test_html_report_has_the_data_of_all_figures(runs, tmp_path):
-    with RunStore.open(runs["sampled"], write=False) as store:
-        store.config["train_overrides"] = {"num_envs": 32, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}
-        made = build_report(store, tmp_path, exploit_steps=100)
-    answers = ReportParser(tmp_path / "report.html").answers
-    league, curves = answers["api/league"], answers["api/metrics"]
-    assert {each["version"] for each in answers.values()} == {1}
-    assert league["payoff"]["mean"] == np.array(made.payoffs["mean"]).reshape(2, -1).tolist()
-    assert league["payoff"]["half"] == np.array(made.payoffs["half_width"]).reshape(2, -1).tolist()
-    for name in ("nash_conv", "best_nash_conv", "population_gain"):
-        at = curves["columns"].index(name)
-        assert [row[at] for row in curves["rows"]] == [row[name] for row in made.iterations]
-    learned = {"iteration": made.strategy["iteration"], **{n: made.exploit[n] for n in ("nash_conv", "half_width")}}
-    assert league["learned_responses"] == learned
-    entries = [entry for each in made.policies.values() for entry in each]
-    assert [(each["iteration"], each["elo"]) for each in league["ratings"]] == [
-        (e["iteration"], e["elo"]) for e in entries
-    ]
-    assert [each["weight"] for each in league["lineage"]] == [entry["weight"] for entry in entries]
-    for seat, role in enumerate(("player_0", "player_1")):
-        assert [each[role] for each in league["strategies"]] == [row["strategy"][seat] for row in made.iterations]
-
-
-@pytest.mark.parametrize("run", ["league"], indirect=True)
-def test_html_report_has_no_rollouts_and_executes_no_environment(run, monkeypatch):
-    with RunStore.open(run, write=False) as store:
-        report = building.read_report(store)
-    shutil.rmtree(run / "policies")  # the viewer could not record rollouts
-    monkeypatch.setattr(building, "read_report", lambda *_: report)
-    monkeypatch.setattr(Game, "core", lambda *_, **__: pytest.fail("the environment was made"))
-    page = ReportParser(Path(build_report(run).files[0]))
-    assert set(page.answers) == {"api/run", "api/metrics", "api/league"}
-    assert page.answers["api/run"]["policies"] == {"player": [entry["name"] for entry in report.policies["player"]]}
-
-
-@pytest.mark.parametrize("run", ["league"], indirect=True)
-def test_html_report_escapes_names(run):
-    name = "</script></section><img src=x onerror='alert(1)'>&amp;\""
-    with RunStore.open(run) as store:
-        with store.step("3/more"):
-            store.add_policy("player", RandomPolicy.of(RPS, "player"), "random", name, iteration=3)
-            store.put_iteration(3, {})
-        build_report(store, run / "<b>")
-    page = ReportParser(run / "<b>" / "report.html")
-    assert name in [row[0] for row in dict(page.tables)["Policies of player"]]
-    assert page.answers["api/run"]["policies"]["player"][-1] == name
-    assert "img" not in page.elements
-
-
 @pytest.mark.parametrize("run", ["league"], indirect=True)
 def test_matches_are_counted_by_role_kind_and_pair(run):
     made = build_report(run)
@@ -436,22 +256,6 @@ def test_folder_without_run_gives_one_line(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-@pytest.mark.parametrize("run", ["kuhn"], indirect=True)
-def test_tables_are_formatted_with_and_without_rich(run, monkeypatch):
-    made = build_report(run)
-    rich = format_report(made)
-    monkeypatch.setitem(sys.modules, "rich", None)
-    plain = format_report(made)
-    for text in (rich, plain):
-        assert "NashConv" in text
-        assert "player_1-4" in text
-        assert f"{made.best['nash_conv']:.4f}" in text
-        assert "\x1b" not in text
-    assert [line.split() for line in rich.splitlines() if "player_1-4" in line] == [
-        line.split() for line in plain.splitlines() if "player_1-4" in line
-    ]
-
-
 def test_interval_of_population_gain_follows_from_payoffs(runs, tmp_path):
     """Against a pure strategy the gain is the difference of two cells for each seat."""
     made = build_report(runs["sampled"], tmp_path)
@@ -466,27 +270,6 @@ def test_interval_of_population_gain_follows_from_payoffs(runs, tmp_path):
     assert f"± {spread:.4f}" in format_report(made, 200)
     exact = build_report(runs["kuhn"], tmp_path / "kuhn")
     assert exact.iterations[0]["population_gain_half_width"] == 0
-
-
-def test_numbers_are_short_and_empty_if_missing():
-    assert [report_tables.format_number(each) for each in (None, math.nan, -0.0, 0.25, 1e-16)] == [
-        "",
-        "",
-        "0.0000",
-        "0.2500",
-        "1.0e-16",
-    ]
-    assert report_tables.format_number(-0.25, 0) == "0"
-
-
-@pytest.mark.parametrize("run", ["kuhn"], indirect=True)
-def test_headers_are_whole_in_a_narrow_terminal(run):
-    text = format_report(build_report(run), 80).partition("\n")[2]  # the first line has the path of the run
-    assert max(map(len, text.splitlines())) <= 80
-    for word in ("exploitability", "gain by own", "alpha-rank"):
-        assert word in text
-    for column in ("initialized from", "CE gap"):
-        assert column not in text, "a column without values"
 
 
 def test_learned_responses_are_reported_as_a_lower_bound(runs, tmp_path):
@@ -525,34 +308,3 @@ def test_three_seats_leave_out_measures_of_two(tmp_path):
     assert set(made.policies) == {"player_0", "player_1", "player_2"}
     for entries in made.policies.values():
         assert all({"weight", "alpharank"} <= entry.keys() for entry in entries)
-
-
-def test_two_runs_are_compared_by_all_matchups_between_them(tmp_path):
-    """The first run has rock and scissors, the second all three moves and thus always an answer."""
-    tree = GameTree.of(RPS)
-    stores = []
-    for name, actions in (("first", (0, 2)), ("second", (0, 1, 2))):
-        store = RunStore.create(tmp_path / name, RPS, {})
-        stores.append(store)
-        with store.step("begin"):
-            for action in actions:
-                table = torch.eye(3, dtype=torch.float64)[[action]]
-                store.add_policy("player", table_policy(tree, table, 0), "table")
-    found = compare_runs(*stores, episodes=20)
-    # against (rock, paper, scissors): rock earns (0, -1, 1), scissors (-1, 1, 0); the equilibrium gives -1/3
-    assert found.performance == pytest.approx(-1 / 3, abs=1e-6)
-    assert found.half_width == 0
-    assert compare_runs(*stores[::-1], episodes=20).performance == pytest.approx(1 / 3, abs=1e-6)
-    with RunStore.create(tmp_path / "kuhn", KUHN, {}) as other, pytest.raises(ConfigError, match="same game"):
-        compare_runs(stores[0], other)
-    for store in stores:
-        store.close()
-
-
-def test_runs_with_a_population_per_seat_are_compared_in_both_seats(runs):
-    with RunStore.open(runs["kuhn"], write=False) as one, RunStore.open(runs["sampled"], write=False) as other:
-        found, back = compare_runs(one, other, episodes=300), compare_runs(other, one, episodes=300)
-    assert found.performance == pytest.approx(sum(found.seats.values()) / 2)
-    assert abs(found.performance + back.performance) < 2 * (found.half_width + back.half_width)
-    assert found.episodes == 300 * (5 * 4 + 4 * 5)
-    assert found.half_width > 0

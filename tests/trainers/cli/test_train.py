@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoints import assert_equal_checkpoints, iterations_of
-from small_commands import SMALL
+from small_commands import SMALL, run  # noqa: F401
 from toy import announce
 
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, UnknownEnvironmentError
@@ -23,6 +23,8 @@ from trainers.cli.evaluate import eval_command
 from trainers.cli.options import parse_train
 from trainers.cli.train import train_command
 from trainers.cluster import connect, ray_train
+from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
+from trainers.config.on_policy_presets import ON_POLICY_PRESETS
 from trainers.config.presets import PRESETS, preset
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
@@ -30,14 +32,6 @@ from trainers.storage import checkpoint
 from trainers.storage.learning_curves import read_rows
 
 ROOT = Path(__file__).parents[3]
-WITHOUT_VIDEO = [option for option in SMALL if option != "--no-video"]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("run")
-    assert train_command([*SMALL, "--run-dir", str(out)]) == 0
-    return out
 
 
 def test_train_writes_all_files(run, capsys):
@@ -51,31 +45,6 @@ def test_train_writes_all_files(run, capsys):
         [16],
     )
     assert len(json.loads((run / "cross_play.json").read_text())["matchups"]) == 4
-
-
-def test_eval_prints_the_table(run, capsys, tmp_path):
-    assert (
-        eval_command([str(run), "--episodes", "4", "--opponents", str(run), "--output", str(tmp_path / "t.json")]) == 0
-    )
-    text = capsys.readouterr().out
-    assert "adversary return" in text
-    assert text.count("trained ") >= 4
-    assert len(json.loads((tmp_path / "t.json").read_text())["matchups"]) == 7
-
-
-def test_eval_engines_agree_within_their_intervals(run, tmp_path, capsys):
-    found = {}
-    for engine in ("auto", "torch", "kernel"):
-        output = tmp_path / f"{engine}.json"
-        assert eval_command([str(run), "--episodes", "60", "--engine", engine, "--output", str(output)]) == 0
-        found[engine] = json.loads(output.read_text())["matchups"]
-    assert found["auto"] == found["torch"]  # so few episodes are not worth the compilation
-    assert found["kernel"] != found["torch"]
-    for one, other in zip(found["kernel"], found["torch"], strict=True):
-        assert one["policies"] == other["policies"]
-        for group, estimate in one["returns"].items():
-            wanted = other["returns"][group]
-            assert abs(estimate["mean"] - wanted["mean"]) <= 2 * (estimate["half"] + wanted["half"]), group
 
 
 def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
@@ -143,111 +112,6 @@ def test_errors_print_one_line(run, tmp_path, monkeypatch):
             train_command(argv)
         assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture(scope="module")
-def seeds(tmp_path_factory):
-    out = tmp_path_factory.mktemp("seeds")
-    options = ["--num-seeds", "2", "--seed", "5", "--total-steps", "320", "--run-dir", str(out)]
-    assert train_command([*WITHOUT_VIDEO, *options]) == 0
-    return out
-
-
-def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
-    for file in ("seeds.json", "summary.json", "mean_metrics.csv", "curves.png"):
-        assert (seeds / file).stat().st_size > 0, file
-    assert sorted(path.name for path in seeds.glob("seed-*")) == ["seed-5", "seed-6"]
-    assert json.loads((seeds / "seed-6" / "config.json").read_text())["seed"] == 6
-    assert eval_command([str(seeds / "seed-6"), "--episodes", "4"]) == 0
-    capsys.readouterr()
-    shutil.copytree(seeds, tmp_path / "copy")
-    argv = ["--resume", str(tmp_path / "copy"), "--total-steps", "480"]
-    assert train_command(argv) == 0  # the id and the number of seeds are recorded
-    said = capsys.readouterr().out
-    assert said.startswith("training 2 seeds on SimpleTag-v0: 16 worlds each on cpu, engine torch, ")
-    assert "  seed-6: 480 steps" in said
-    assert [iterations_of(tmp_path / "copy" / name) for name in ("seed-5", "seed-6")] == [[1, 2, 3]] * 2
-    single = ["--resume", str(tmp_path / "copy" / "seed-5"), "--total-steps", "640", "--no-video"]
-    assert train_command([*single, "--eval-episodes", "0"]) == 0
-    assert iterations_of(tmp_path / "copy" / "seed-5") == [1, 2, 3, 4]
-
-
-def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, monkeypatch):
-    iterate = Trainer.iterate
-    monkeypatch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGTERM)))
-    argv = [*WITHOUT_VIDEO, "--num-seeds", "2", "--eval-episodes", "0", "--run-dir", str(tmp_path)]
-    assert train_command(argv) == 128 + signal.SIGTERM
-    said = capsys.readouterr().out
-    assert f"SIGTERM: saved 2 runs; continue with:\n  gpu-envs train --resume {tmp_path}\n" in said
-
-
-@pytest.mark.parametrize(("goal", "code"), [("-1e9", 0), ("1e9", 1)])
-def test_exit_code_says_whether_all_seeds_reached_the_goal(tmp_path, capsys, goal, code):
-    argv = ["CartPole-v1", "--device", "cpu", "--num-envs", "64", "--total-steps", "12800", "--num-seeds", "2"]
-    argv += [f"--until-return={goal}", "--eval-episodes", "0", "--engine", "torch", "--run-dir", str(tmp_path)]
-    assert train_command(argv) == code
-    said = capsys.readouterr().out
-    assert f"{2 * (1 - code)} of 2 runs reached {float(goal):g}, " in said
-    assert said.count("goal not reached") == 2 * code
-    assert not (tmp_path / "curves.png").exists()
-
-
-def test_errors_about_several_seeds_are_one_line(run, seeds, tmp_path):
-    for error, message, argv in [
-        (ConfigError, "--num-seeds: expected an int >= 1, or None, got 0", ["SimpleTag-v0", "--num-seeds", "0"]),
-        (
-            ConfigError,
-            "--num-seeds: expected the folder of several seeds after --resume, got the single run .*; leave",
-            ["--resume", str(run), "--num-seeds", "2"],
-        ),
-        (
-            ConfigError,
-            "--num-workers: expected a training with one seed, got several; train in this process",
-            ["SimpleTag-v0", "--num-seeds", "2", "--num-workers", "2"],
-        ),
-        (
-            ConfigError,
-            "--video: expected a training with one seed, got several; use gpu-envs render",
-            ["SimpleTag-v0", "--num-seeds", "2", "--video"],
-        ),
-        (
-            ConfigError,
-            "--run-dir: expected none, because several seeds continue in their folder",
-            ["--resume", str(seeds), "--run-dir", str(tmp_path / "other")],
-        ),
-        (ConfigError, "num_seeds: expected at least the 2 runs", ["--resume", str(seeds), "--num-seeds", "1"]),
-        (ConfigError, "total_steps: expected more than the 320 of all runs", ["--resume", str(seeds)]),
-        (
-            CheckpointError,
-            "seeds.json: env_id: expected TagContinuous-v0, got SimpleTag-v0",
-            ["TagContinuous-v0", "--resume", str(seeds)],
-        ),
-        (
-            ConfigError,
-            r"seed: expected an int in \[0, 2\*\*63\), got 9223372036854775808",
-            ["SimpleTag-v0", "--seed", str(2**63 - 1), "--num-seeds", "2", "--run-dir", str(tmp_path / "other")],
-        ),
-    ]:
-        with pytest.raises(error, match=message) as caught:
-            train_command(argv)
-        assert "\n" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
-
-
-def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    for error, message, argv in [
-        (ConfigError, "--episodes: expected an int >= 2, got 1", ["--episodes", "1"]),
-        (ConfigError, r"--seed: expected an int in \[0, 2\*\*63\), got 9{20}", ["--seed", "9" * 20]),
-        (ConfigError, f"--output {tmp_path}: expected a file, got a folder", ["--output", str(tmp_path)]),
-        (ConfigError, "can be made, got the file .*/file$", ["--output", str(tmp_path / "file" / "x" / "t.json")]),
-        (CheckpointError, "env_id: expected TagContinuous-v0, got SimpleTag-v0", ["--env-id", "TagContinuous-v0"]),
-    ]:
-        with pytest.raises(error, match=message) as caught:
-            eval_command([str(run), *argv])
-        assert "\n" not in str(caught.value)
-    said = capsys.readouterr()
-    assert said.out + said.err == ""
 
 
 def test_train_against_a_checkpoint(run, tmp_path):
@@ -421,26 +285,8 @@ def test_long_parts_show_progress(tmp_path, capsys):
     assert "episodes  " not in said.out
 
 
-def test_policies_of_another_size_are_refused(run):
-    with pytest.raises(CheckpointError, match=r"policy-adversary.json: obs_width: expected 16 .* got 20"):
-        eval_command([str(run), "--episodes", "4", "--env-arg", "num_good=1"])
-
-
-def test_policies_with_other_actions_are_refused(run, tmp_path):
-    """Observations are as wide as before."""
-    continuous = ["--env-arg", "continuous_actions=true"]
-    message = r"policy-adversary.json: action: expected {0} as in this SimpleTag-v0, got {1}"
-    kinds = ("{'kind': 'continuous', .*}", "{'kind': 'discrete', 'sizes': .5.}")
-    with pytest.raises(CheckpointError, match=message.format(*kinds)):
-        eval_command([str(run), "--episodes", "4", *continuous])
-    options = [*SMALL, *continuous, "--total-steps", "160", "--eval-episodes", "0", "--learner.init-log-std", "-1"]
-    assert train_command([*options, "--run-dir", str(tmp_path / "b")]) == 0
-    with pytest.raises(CheckpointError, match="b/checkpoints/.*" + message.format(*reversed(kinds))):
-        eval_command([str(run), "--episodes", "4", "--opponents", str(tmp_path / "b")])
-    assert eval_command([str(tmp_path / "b"), "--episodes", "4"]) == 0
-
-
 def test_presets_are_valid():
+    assert not ON_POLICY_PRESETS.keys() & OFF_POLICY_PRESETS.keys()
     for env_id, kind, algorithm in PRESETS:
         config = preset(env_id, f"{kind}:0" if kind == "cuda" else kind, algorithm)
         assert (config.env_id, config.algorithm) == (env_id, algorithm)

@@ -1,0 +1,85 @@
+"""Tables of a report on a terminal, and two runs compared."""
+
+import math
+import sys
+
+import pytest
+import torch
+from reported_runs import KUHN, RPS, run, runs  # noqa: F401
+
+from gpu_envs.errors import ConfigError
+from league.analysis import report_tables
+from league.analysis.compare import compare_runs
+from league.analysis.report_tables import format_report
+from league.exact import GameTree
+from league.exact.tabulation import table_policy
+from league.report import build_report
+from league.storage.run_store import RunStore
+
+
+@pytest.mark.parametrize("run", ["kuhn"], indirect=True)
+def test_tables_are_formatted_with_and_without_rich(run, monkeypatch):
+    made = build_report(run)
+    rich = format_report(made)
+    monkeypatch.setitem(sys.modules, "rich", None)
+    plain = format_report(made)
+    for text in (rich, plain):
+        assert "NashConv" in text
+        assert "player_1-4" in text
+        assert f"{made.best['nash_conv']:.4f}" in text
+        assert "\x1b" not in text
+    assert [line.split() for line in rich.splitlines() if "player_1-4" in line] == [
+        line.split() for line in plain.splitlines() if "player_1-4" in line
+    ]
+
+
+def test_numbers_are_short_and_empty_if_missing():
+    assert [report_tables.format_number(each) for each in (None, math.nan, -0.0, 0.25, 1e-16)] == [
+        "",
+        "",
+        "0.0000",
+        "0.2500",
+        "1.0e-16",
+    ]
+    assert report_tables.format_number(-0.25, 0) == "0"
+
+
+@pytest.mark.parametrize("run", ["kuhn"], indirect=True)
+def test_headers_are_whole_in_a_narrow_terminal(run):
+    text = format_report(build_report(run), 80).partition("\n")[2]  # the first line has the path of the run
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("exploitability", "gain by own", "alpha-rank"):
+        assert word in text
+    for column in ("initialized from", "CE gap"):
+        assert column not in text, "a column without values"
+
+
+def test_two_runs_are_compared_by_all_matchups_between_them(tmp_path):
+    """The first run has rock and scissors, the second all three moves and thus always an answer."""
+    tree = GameTree.of(RPS)
+    stores = []
+    for name, actions in (("first", (0, 2)), ("second", (0, 1, 2))):
+        store = RunStore.create(tmp_path / name, RPS, {})
+        stores.append(store)
+        with store.step("begin"):
+            for action in actions:
+                table = torch.eye(3, dtype=torch.float64)[[action]]
+                store.add_policy("player", table_policy(tree, table, 0), "table")
+    found = compare_runs(*stores, episodes=20)
+    # against (rock, paper, scissors): rock earns (0, -1, 1), scissors (-1, 1, 0); the equilibrium gives -1/3
+    assert found.performance == pytest.approx(-1 / 3, abs=1e-6)
+    assert found.half_width == 0
+    assert compare_runs(*stores[::-1], episodes=20).performance == pytest.approx(1 / 3, abs=1e-6)
+    with RunStore.create(tmp_path / "kuhn", KUHN, {}) as other, pytest.raises(ConfigError, match="same game"):
+        compare_runs(stores[0], other)
+    for store in stores:
+        store.close()
+
+
+def test_runs_with_a_population_per_seat_are_compared_in_both_seats(runs):
+    with RunStore.open(runs["kuhn"], write=False) as one, RunStore.open(runs["sampled"], write=False) as other:
+        found, back = compare_runs(one, other, episodes=300), compare_runs(other, one, episodes=300)
+    assert found.performance == pytest.approx(sum(found.seats.values()) / 2)
+    assert abs(found.performance + back.performance) < 2 * (found.half_width + back.half_width)
+    assert found.episodes == 300 * (5 * 4 + 4 * 5)
+    assert found.half_width > 0

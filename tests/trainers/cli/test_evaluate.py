@@ -1,0 +1,70 @@
+"""`gpu-envs eval`: the table, engines, errors in one line."""
+
+import json
+
+import pytest
+from small_commands import SMALL, run  # noqa: F401
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.cli.evaluate import eval_command
+from trainers.cli.train import train_command
+
+
+def test_eval_prints_the_table(run, capsys, tmp_path):
+    assert (
+        eval_command([str(run), "--episodes", "4", "--opponents", str(run), "--output", str(tmp_path / "t.json")]) == 0
+    )
+    text = capsys.readouterr().out
+    assert "adversary return" in text
+    assert text.count("trained ") >= 4
+    assert len(json.loads((tmp_path / "t.json").read_text())["matchups"]) == 7
+
+
+def test_eval_engines_agree_within_their_intervals(run, tmp_path, capsys):
+    found = {}
+    for engine in ("auto", "torch", "kernel"):
+        output = tmp_path / f"{engine}.json"
+        assert eval_command([str(run), "--episodes", "60", "--engine", engine, "--output", str(output)]) == 0
+        found[engine] = json.loads(output.read_text())["matchups"]
+    assert found["auto"] == found["torch"]  # so few episodes are not worth the compilation
+    assert found["kernel"] != found["torch"]
+    for one, other in zip(found["kernel"], found["torch"], strict=True):
+        assert one["policies"] == other["policies"]
+        for group, estimate in one["returns"].items():
+            wanted = other["returns"][group]
+            assert abs(estimate["mean"] - wanted["mean"]) <= 2 * (estimate["half"] + wanted["half"]), group
+
+
+def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for error, message, argv in [
+        (ConfigError, "--episodes: expected an int >= 2, got 1", ["--episodes", "1"]),
+        (ConfigError, r"--seed: expected an int in \[0, 2\*\*63\), got 9{20}", ["--seed", "9" * 20]),
+        (ConfigError, f"--output {tmp_path}: expected a file, got a folder", ["--output", str(tmp_path)]),
+        (ConfigError, "can be made, got the file .*/file$", ["--output", str(tmp_path / "file" / "x" / "t.json")]),
+        (CheckpointError, "env_id: expected TagContinuous-v0, got SimpleTag-v0", ["--env-id", "TagContinuous-v0"]),
+    ]:
+        with pytest.raises(error, match=message) as caught:
+            eval_command([str(run), *argv])
+        assert "\n" not in str(caught.value)
+    said = capsys.readouterr()
+    assert said.out + said.err == ""
+
+
+def test_policies_of_another_size_are_refused(run):
+    with pytest.raises(CheckpointError, match=r"policy-adversary.json: obs_width: expected 16 .* got 20"):
+        eval_command([str(run), "--episodes", "4", "--env-arg", "num_good=1"])
+
+
+def test_policies_with_other_actions_are_refused(run, tmp_path):
+    """Observations are as wide as before."""
+    continuous = ["--env-arg", "continuous_actions=true"]
+    message = r"policy-adversary.json: action: expected {0} as in this SimpleTag-v0, got {1}"
+    kinds = ("{'kind': 'continuous', .*}", "{'kind': 'discrete', 'sizes': .5.}")
+    with pytest.raises(CheckpointError, match=message.format(*kinds)):
+        eval_command([str(run), "--episodes", "4", *continuous])
+    options = [*SMALL, *continuous, "--total-steps", "160", "--eval-episodes", "0", "--learner.init-log-std", "-1"]
+    assert train_command([*options, "--run-dir", str(tmp_path / "b")]) == 0
+    with pytest.raises(CheckpointError, match="b/checkpoints/.*" + message.format(*reversed(kinds))):
+        eval_command([str(run), "--episodes", "4", "--opponents", str(tmp_path / "b")])
+    assert eval_command([str(tmp_path / "b"), "--episodes", "4"]) == 0
