@@ -11,10 +11,12 @@ from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 from gpu_envs.utils.settings import build_config
-from warp_kernels import OPTIMIZATION_VARIABLE
+from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
 
 torch.set_num_threads(1)
-wp.config.use_precompiled_headers = True  # many modules in one process
+# Many modules in one process. Processes that tests start do the same, and so find what the tests compiled.
+wp.config.use_precompiled_headers = True
+os.environ[HEADERS_VARIABLE] = "1"
 if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 

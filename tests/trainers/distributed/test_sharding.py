@@ -60,16 +60,15 @@ def outs(request, run):
 
 
 def played(tmp_path_factory, of_two, of_three):
-    """Return folders by number of processes; the single process runs here meanwhile."""
-    outs, started = {}, []
+    """Return folders by number of processes; the single process runs first, so that the others find its kernels."""
+    outs, started = {1: tmp_path_factory.mktemp("ranks1")}, []
+    play(outs[1], Shard.split(0, 1, WORLDS), of_two)
     where = {**os.environ, "PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
     for ranks, runs in ((2, of_two), (3, of_three)):
         outs[ranks] = out = tmp_path_factory.mktemp(f"ranks{ranks}")
         for rank in range(ranks):
             command = [sys.executable, str(HERE / "shard_run.py"), str(out), str(rank), str(ranks), *runs]
             started.append(subprocess.Popen(command, env=where, stderr=subprocess.PIPE, text=True))
-    outs[1] = tmp_path_factory.mktemp("ranks1")
-    play(outs[1], Shard.split(0, 1, WORLDS), of_two)
     said = [process.communicate(timeout=900)[1] for process in started]
     for process, error in zip(started, said, strict=True):
         assert process.returncode == 0, error[-3000:]

@@ -1,0 +1,54 @@
+"""Environment variables set how Warp compiles, for a process and those that it starts."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
+
+SHOW = "import warp_kernels, warp; print(warp.config.optimization_level, warp.config.use_precompiled_headers)"
+
+
+def shown(variable, value):
+    """Return what a new process prints for a value of the variable."""
+    given = {name: each for name, each in os.environ.items() if name not in (HEADERS_VARIABLE, OPTIMIZATION_VARIABLE)}
+    given |= {} if value is None else {variable: value}
+    return subprocess.run([sys.executable, "-c", SHOW], env=given, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        (OPTIMIZATION_VARIABLE, None, "None False"),
+        (OPTIMIZATION_VARIABLE, "", "None False"),
+        (OPTIMIZATION_VARIABLE, "0", "0 False"),
+        (OPTIMIZATION_VARIABLE, "3", "3 False"),
+        (HEADERS_VARIABLE, "0", "None False"),
+        (HEADERS_VARIABLE, "1", "None True"),
+    ],
+)
+def test_variables_hold_for_a_process(variable, value, expected):
+    assert shown(variable, value).stdout.strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (OPTIMIZATION_VARIABLE, "expected 0, 1, 2 or 3, got 'fast'; unset it for Warp's own level"),
+        (HEADERS_VARIABLE, "expected 0 or 1, got 'fast'; unset it for none"),
+    ],
+)
+def test_other_values_are_errors_of_one_line(variable, message):
+    assert shown(variable, "fast").stderr.splitlines()[-1] == f"ValueError: {variable}: {message}"
+
+
+def test_processes_find_what_the_tests_compiled():
+    """Whatever decides on the module's name in Warp's cache is equal here and in a process that tests start."""
+    there = "import warp_kernels, warp; c = warp.config; print(c.optimization_level, c.use_precompiled_headers, c.mode)"
+    said = subprocess.run([sys.executable, "-c", there], capture_output=True, text=True, check=True).stdout
+    import warp
+
+    here = warp.config
+    assert said.split() == [str(each) for each in (here.optimization_level, here.use_precompiled_headers, here.mode)]
