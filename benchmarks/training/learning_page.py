@@ -83,6 +83,12 @@ def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
     for family in dict.fromkeys(map(family_of, shown)):
         own = {task: results[task.name] for task in shown if family_of(task) == family}
         _draw(own, folder / f"{family}_curves.png", columns=3)
+    PAGE.write_text(text_of(results, tasks), encoding="utf-8")
+
+
+def text_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> str:
+    """Return the text of the page."""
+    shown = [task for task in tasks if task.name in results]
     lines = [HEAD, f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     for task in shown:
         lines += rows_of(task, results[task.name])
@@ -90,7 +96,7 @@ def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
     for task in shown:
         lines += _about(task, results[task.name], results)
     lines += tag_cross_play_section.section(tag_cross_play_section.recorded())
-    PAGE.write_text("\n".join(lines), encoding="utf-8")
+    return "\n".join(lines)
 
 
 def _digits(reached: Iterable[dict[str, Any]]) -> int:

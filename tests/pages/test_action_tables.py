@@ -104,7 +104,8 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_action_tables(name):
+@pytest.mark.representative
+@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
+def test_action_tables(name, env_id):  # decides whether the test is quick
     """A new environment needs a check of its action table in ACTIONS."""
     ACTIONS[name]()

@@ -117,9 +117,10 @@ def test_tables_are_fresh(path):
     assert generate.filled(path) == path.read_text(encoding="utf-8"), "run: python docs/scripts/generate.py"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_pictures_are_fresh_and_small(name):
-    assert pictures.fresh(name, NAMES[name]), f"{name}.gif is stale; run: python -m docs.scripts.pictures {name}"
+@pytest.mark.representative
+@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
+def test_pictures_are_fresh_and_small(name, env_id):
+    assert pictures.fresh(name, env_id), f"{name}.gif is stale; run: python -m docs.scripts.pictures {name}"
     assert (pictures.PAGES / f"{name}.gif").stat().st_size <= 300_000
 
 
@@ -166,11 +167,12 @@ def check_blocks(core, blocks_of, rows, steps=25):
     return compared
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_observation_columns(name):
-    words, id = tables.description(name), NAMES[name]
+@pytest.mark.representative
+@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
+def test_observation_columns(name, env_id):
+    words = tables.description(name)
     for agent, settings in words.OBSERVATIONS.values():
-        core = make_core(id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[id] | settings)
+        core = make_core(env_id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[env_id] | settings)
         group = next(rows for rows in core.groups.values() if core.possible_agents.index(agent) in rows)
         assert check_blocks(core, words.observation_blocks, group) > 100
 

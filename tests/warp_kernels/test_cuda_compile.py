@@ -84,7 +84,12 @@ def test_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path
 @pytest.mark.parametrize(
     ("env_id", "kind"),
     [
-        ("KuhnPoker-v0", PolicyKind(Mlp(7, (32,), 3, extra=1), "values", (2,), explores=True)),
+        pytest.param(
+            "KuhnPoker-v0",
+            PolicyKind(Mlp(7, (32,), 3, extra=1), "values", (2,), explores=True),
+            marks=pytest.mark.slow,
+            id="KuhnPoker-v0",
+        ),
         ("Pendulum-v1", PolicyKind(Mlp(3, (32,), 1, extra=2), "tanh", (1,), True, explores=True)),
     ],
 )
@@ -100,7 +105,9 @@ def learning_kernels(network, tile_rows):
     return [gradient, build_tile_forward(network.mlp, tile_rows, True)]
 
 
-@pytest.mark.parametrize(("name", "tile_rows"), [("categorical", 64), ("tanh_gaussian", 32)])
+@pytest.mark.parametrize(
+    ("name", "tile_rows"), [pytest.param("categorical", 64, marks=pytest.mark.slow), ("tanh_gaussian", 32)]
+)
 def test_gradients_compile_for_cuda_with_the_expected_shared_memory(name, tile_rows, tmp_path):
     """Warp adds up the tiles while it generates code."""
     network = NETWORKS[name]

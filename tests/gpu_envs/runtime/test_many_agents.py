@@ -49,10 +49,18 @@ def assert_same(left, right):
     ("settings", "num_envs", "steps"),
     [
         (many_agents(11, 1, taggers=5, episode_length=20), 60, 60),
-        (many_agents(17, 16, episode_length=20), 40, 60),
-        (many_agents(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70),
+        pytest.param(many_agents(17, 16, episode_length=20), 40, 60, marks=pytest.mark.slow, id="17 agents"),
+        pytest.param(
+            many_agents(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70, marks=pytest.mark.slow, id="60 agents"
+        ),
         (many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
-        (many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3), 6, 60),
+        pytest.param(
+            many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3),
+            6,
+            60,
+            marks=pytest.mark.slow,
+            id="200 agents",
+        ),
         (many_agents(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
         pytest.param(
             many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40, marks=pytest.mark.slow, id="500 agents"
@@ -102,7 +110,7 @@ PLACES = {
 
 @pytest.mark.parametrize(
     "alive",
-    [1.0, pytest.param(0.5, marks=pytest.mark.slow), 0.02, pytest.param(0.0, marks=pytest.mark.slow)],
+    [1.0, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.5, 0.02, 0.0))],
     ids=lambda share: f"{share:.0%} alive",
 )
 @pytest.mark.parametrize("place", PLACES)

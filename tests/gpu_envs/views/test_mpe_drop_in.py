@@ -45,7 +45,9 @@ env.close()
 """
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (at > 3)) for at, name in enumerate(NAMES)]
+)
 def test_mpe2_script_runs_unchanged(name):
     """Deterministic results of a script are equal for both packages."""
     record = []

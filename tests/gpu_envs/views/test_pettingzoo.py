@@ -14,10 +14,12 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, ren
 from pettingzoo.utils import parallel_to_aec
 
 import gpu_envs
+from gpu_envs.definition.registry import list_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, UnknownEnvironmentError
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 
 pytestmark = pytest.mark.representative
+RENDERED = ("CartPole-v1", "Hanabi-v0", "SimpleTag-v0")
 
 
 @pytest.fixture
@@ -129,6 +131,10 @@ def test_pettingzoo_test_with_masks_passes(toys):
         parallel_api_test(gpu_envs.parallel_env("Toy-v0"), num_cycles=100)
 
 
+@pytest.mark.parametrize(
+    "env_id",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each not in RENDERED)) for each in list_envs()],
+)
 def test_pettingzoo_render_test_passes(small, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")

@@ -74,13 +74,13 @@ class Watched(LeagueBuilder):
     ("game", "which"),
     [
         (RPS, "alphastar"),
-        (KUHN, "alphastar"),
-        (TAG, "pbt"),
+        pytest.param(KUHN, "alphastar", marks=pytest.mark.slow),
+        pytest.param(TAG, "pbt", marks=pytest.mark.slow),
         (KUHN, "uniform"),
-        (THREE, "alphastar"),
+        pytest.param(THREE, "alphastar", marks=pytest.mark.slow),
         (FREE_FOR_ALL, "uniform"),
         (HUNT, "pfsp"),
-        (TEAMS, "latest"),
+        pytest.param(TEAMS, "latest", marks=pytest.mark.slow),
     ],
 )
 def test_order_of_completion_keeps_counts_and_pairings(game, which, tmp_path):

@@ -25,10 +25,16 @@ TAG = Game.of("SimpleTag-v0", {"max_cycles": 10})
 # ---------------------------------------------------------------- matches
 
 
-@pytest.mark.parametrize("game", [RPS, pytest.param(KUHN, marks=pytest.mark.slow)])
-def test_sampled_matches_follow_the_rules_in_both_seats(game, tmp_path):
-    """Sample 100,000 matches of every player and iteration."""
-    worlds = 12_500
+@pytest.mark.parametrize(
+    ("game", "worlds"),
+    [
+        (RPS, 2_500),
+        pytest.param(RPS, 12_500, marks=pytest.mark.slow),
+        pytest.param(KUHN, 12_500, marks=pytest.mark.slow),
+    ],
+)
+def test_sampled_matches_follow_the_rules_in_both_seats(game, worlds, tmp_path):
+    """Sample 100,000 matches of every player and iteration, 20,000 in the quick suite."""
     running = league(
         tmp_path, game=game, iterations=3, steps=8 * worlds, num_envs=worlds, **{"learner.rollout_length": 8}
     )
@@ -50,7 +56,7 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, tmp_path):
             found = trained(tmp_path)[f"{number}/train/{name}"]["matches"]
             begun = {who: count for who, _, _, count in found if count}
             total = sum(begun.values())
-            assert total >= (100_000 if game is RPS else 20_000)  # pairs share their worlds
+            assert total >= (8 if game is RPS else 1.6) * worlds  # pairs share their worlds
             assert begun.keys() == {who for who, share in expected.items() if share}
             shares = [total * expected[who] for who in begun]
             assert len(begun) == 1 or stats.chisquare(list(begun.values()), shares).pvalue > 1e-4

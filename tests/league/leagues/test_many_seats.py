@@ -70,7 +70,9 @@ def test_draw_margin_of_three_seats_is_refused(tmp_path):
 
 
 @GAMES
-@pytest.mark.parametrize("which", ["alphastar", "pbt", "pfsp", "latest"])
+@pytest.mark.parametrize(
+    "which", ["alphastar", *(pytest.param(each, marks=pytest.mark.slow) for each in ("pbt", "pfsp", "latest"))]
+)
 def test_league_completes_and_its_report_names_what_is_left_out(game, which, tmp_path):
     running = league(tmp_path, which, game=game, iterations=2, num_envs=16)
     rows = running.run()
@@ -197,7 +199,11 @@ def test_limited_payoff_table_keeps_policies_at_equal_distances(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("game", "which"), [(THREE, "pfsp"), (SHARED, "pfsp")], ids=["a role per seat", "free for all"]
+    ("game", "which"),
+    [
+        pytest.param(THREE, "pfsp", marks=pytest.mark.slow, id="a role per seat"),
+        pytest.param(SHARED, "pfsp", id="free for all"),
+    ],
 )
 def test_exploitability_of_three_player_kuhn_poker_falls(game, which, tmp_path):
     running = league(

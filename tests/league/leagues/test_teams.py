@@ -147,6 +147,7 @@ def trained_teams(count):
     return {role: [*random[role], *bound.responses[role]] for role in GAME.roles}
 
 
+@pytest.mark.slow
 def test_teams_in_kernels_earn_what_they_earn_between_steps():
     pools, every = trained_teams(2), [(0, 1), (1, 0), (1, 1), (2, 1), (2, 2)]
     game = Game.of("SimpleWorldComm-v0")

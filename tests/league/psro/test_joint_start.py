@@ -18,7 +18,10 @@ KUHN = Game.of("KuhnPoker-v0")
 SMALL = {"train_overrides": TINY, "episodes_per_matchup": 10, "joint_steps": 1024, "joint_snapshots": 3}
 
 
-@pytest.mark.parametrize("start", ["scratch", "warm_start", "resume"])
+@pytest.mark.parametrize(
+    "start",
+    [pytest.param("scratch", marks=pytest.mark.slow), "warm_start", pytest.param("resume", marks=pytest.mark.slow)],
+)
 def test_snapshots_of_joint_training_precede_the_responses(start, tmp_path):
     rows = play(tmp_path, iterations=2, response_init=start, **SMALL)
     assert [row["policies"]["player_0"] for row in rows] == [4, 5, 6]

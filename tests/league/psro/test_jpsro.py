@@ -63,7 +63,9 @@ def spiel_gap(tables, joint, recommended):
     return total
 
 
-@pytest.mark.parametrize(("solver", "most", "last"), [("ce", None, 10), ("ce", 1, 13), ("cce", 3, 10)])
+@pytest.mark.parametrize(
+    ("solver", "most", "last"), [pytest.param("ce", None, 10, marks=pytest.mark.slow), ("ce", 1, 13), ("cce", 3, 10)]
+)
 def test_jpsro_with_exact_responses_solves_kuhn_of_three(solver, most, last, tmp_path):
     more = {"max_recommendations": most} if solver == "ce" else {}
     rows = play(tmp_path, KUHN_3, iterations=last + 2, meta_solver=solver, **more, **WELFARE, **EXACT)

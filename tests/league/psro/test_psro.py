@@ -164,7 +164,10 @@ def test_summary_has_all_fields_of_every_iteration(tmp_path):
     assert [row["episodes"] for row in summary["iterations"]] == [20, 80, 180]
 
 
-@pytest.mark.parametrize("variant", ["standard", "self_play", "anytime", "pipeline"])
+@pytest.mark.parametrize(
+    "variant",
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in ("standard", "self_play", "anytime")), "pipeline"],
+)
 def test_extended_run_equals_long_run(variant, tmp_path):
     settings = KINDS["pipeline"] if variant == "pipeline" else {**QUICK, "variant": variant}
     play(tmp_path / "a", iterations=2, **settings)

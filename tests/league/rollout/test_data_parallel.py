@@ -18,17 +18,42 @@ from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.shard import Shard
 
 HERE = Path(__file__).parent
+QUICK = ("group_torch", "response_kernels", "segment")
+SLOW = tuple(case for case in CASES if case not in QUICK)
 OF_THREE = ("group_torch",)
 """Cases that three processes play, too: with 3, 2 and 2 worlds."""
+CASES_OF_RANKS = [
+    *((2, case) for case in QUICK),
+    *((3, case) for case in OF_THREE),
+    *(pytest.param(2, case, marks=pytest.mark.slow) for case in SLOW),
+]
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def quick(tmp_path_factory):
     """Return folders of results by number of processes."""
+    return played_by(tmp_path_factory, QUICK, OF_THREE)
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """Return folders of the slow cases."""
+    return played_by(tmp_path_factory, SLOW, ())
+
+
+@pytest.fixture
+def played(request, case):
+    """Return the folders that have the results of a case."""
+    return request.getfixturevalue("slow" if case in SLOW else "quick")
+
+
+def played_by(tmp_path_factory, of_two, of_three):
+    """Return folders by number of processes; one process plays first, so that the others find compiled kernels."""
     outs = {ranks: tmp_path_factory.mktemp(f"ranks{ranks}") for ranks in (1, 2, 3)}
-    play(outs[1], list(CASES), 0, sharded=False)  # first, so that the others find compiled kernels
-    finish(start(outs[2], 2, CASES))
-    finish(start(outs[3], 3, OF_THREE))
+    play(outs[1], list(of_two), 0, sharded=False)
+    finish(start(outs[2], 2, of_two))
+    if of_three:
+        finish(start(outs[3], 3, of_three))
     return outs
 
 
@@ -74,7 +99,7 @@ def assert_equal_results(case, *outs):
                 assert value.is_floating_point() or torch.equal(value, found), name
 
 
-@pytest.mark.parametrize(("ranks", "case"), [*((2, case) for case in CASES), *((3, case) for case in OF_THREE)])
+@pytest.mark.parametrize(("ranks", "case"), CASES_OF_RANKS)
 def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
     assert_equal_results(case, played[1], played[ranks])
 
@@ -90,7 +115,7 @@ def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
         assert_equal_results(case, *outs.values())
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*QUICK, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
 def test_cases_learn_from_opponents_that_were_sampled(played, case):
     """So that equal results are not those of trainings without opponents, or without gradients."""
     first, second = torch.load(played[1] / f"{case}.pt", weights_only=True)

@@ -108,8 +108,11 @@ def test_replay_learners_solve_corridor_with_agents_that_die_one_by_one(algorith
     [
         *((name, "continuous", False, True) for name in OWN + JOINT),
         *(pytest.param(name, "continuous", False, False, marks=pytest.mark.slow) for name in OWN + JOINT),
-        *((name, "discrete", True, False) for name in ["sac", *JOINT]),
-        *((name, "multi_discrete", False, False) for name in ["sac", *JOINT]),
+        *(
+            pytest.param(name, kind, kind == "discrete", False, marks=[pytest.mark.slow] * (name in JOINT[1:]))
+            for name in ["sac", *JOINT]
+            for kind in ("discrete", "multi_discrete")
+        ),
     ],
 )
 def test_resume_equals_an_uninterrupted_run(algorithm, kind, masked, normalize, tmp_path):
