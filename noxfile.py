@@ -60,6 +60,7 @@ USE_OF_WHEEL = (
 @nox.session
 def together(session: nox.Session) -> None:
     """Stable-Baselines3, TorchRL, skrl, SuperSuit, Lightning."""
+    session.env["SB3_LOGDIR"] = str(Path(session.virtualenv.location) / "sb3_logs")  # else a new folder in /tmp each
     test(session)
 
 

@@ -38,8 +38,8 @@ def newest():
 
 @pytest.fixture
 def architectures(newest):
-    """Return A100, H100 and the newest architecture."""
-    return [80, H100, newest]
+    """Return A100 and the newest architecture; `nox -s ptxas` compiles all kernels of environments for H100."""
+    return [80, newest]
 
 
 def assert_compiles(module, folder, architectures):

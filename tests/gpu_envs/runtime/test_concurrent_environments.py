@@ -1,12 +1,15 @@
 """Several threads make and play environments at once, from a cold cache of kernels."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
@@ -47,9 +50,10 @@ print(json.dumps([found, [play(id) for id in ids]]))
 
 def played(ids, folder):
     """Return hashes of the results of threads with one environment each, and of one thread afterwards."""
+    compiling = {name: os.environ[name] for name in (HEADERS_VARIABLE, OPTIMIZATION_VARIABLE) if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(ids)],
-        env={"PATH": "", "PYTHONPATH": str(ROOT), "WARP_CACHE_PATH": str(folder), "OMP_NUM_THREADS": "1"},
+        env={"PYTHONPATH": str(ROOT), "WARP_CACHE_PATH": str(folder), "OMP_NUM_THREADS": "1", **compiling},
         capture_output=True,
         check=False,
         text=True,
