@@ -33,8 +33,9 @@ def commit() -> str:
 
 @cache
 def machine() -> dict[str, Any]:
-    """Return hardware and versions on which figures depend."""
+    """Return hardware, versions, and the variables that change how kernels compile, as figures depend on them."""
     from benchmarks.hardware.bounds.build import FLAGS, compiler_version
+    from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
 
     packages = ("torch", "warp-lang", "numpy", "gymnasium", "pettingzoo")
     return {
@@ -44,6 +45,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in packages},
         "gcc": f"{compiler_version()} {' '.join(FLAGS)}",
+        **{name: os.environ[name] for name in (HEADERS_VARIABLE, OPTIMIZATION_VARIABLE) if os.environ.get(name)},
     }
 
 
