@@ -2,7 +2,7 @@
 
 import pytest
 
-from pretended_gpu.runs import DEVICES, assert_equal_runs, assert_equal_states, configuration, on_host, train
+from pretended_gpu.runs import DEVICES, SECOND, assert_equal_runs, assert_equal_states, configuration, on_host, train
 from trainers.algorithms.registry import ALGORITHMS
 from trainers.runner.trainer import Trainer
 
@@ -60,7 +60,7 @@ def test_training_equals_the_cpu(case, gpu, tmp_path):
     env_id, algorithm, learner = case
     expected = train(configuration(env_id, algorithm, "cpu", learner), tmp_path / "cpu")
     assert not gpu.synchronizations
-    for device in DEVICES:
+    for device in DEVICES if case == QUICK else SECOND:
         with gpu.observe() as seen:
             found = train(configuration(env_id, algorithm, device, learner), tmp_path / device)
         assert_equal_runs(expected, found)
@@ -79,7 +79,7 @@ def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(name, gpu, tmp
     env_id, learner = next((env_id, learner) for env_id, algorithm, learner in CASES if algorithm == name)
     trainers = [
         Trainer(configuration(env_id, name, device, learner, cuda_graph=False), tmp_path / device)
-        for device in ("cpu", *DEVICES)
+        for device in ("cpu", *(DEVICES if name == "ppo" else SECOND))
     ]
     for _ in range(3):
         for trainer in trainers:
