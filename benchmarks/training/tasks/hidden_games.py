@@ -25,7 +25,7 @@ _GAMES: Sequence[tuple[str, str, str, dict[str, str]]] = (
 """Names of tasks, environments, OpenSpiel's games, and returns by policy in the order of seats."""
 _BY_DQN = ("liars-dice", "phantom-tic-tac-toe", "dark-hex")
 """Games that DQN learns, too."""
-_EPISODES = {"liars-dice-dqn": 32_768}
+_EPISODES = {"liars-dice-dqn": 131_072}
 """Evaluation episodes by name of the task where the interval of 4,096 is wider than the distance to the bar."""
 
 

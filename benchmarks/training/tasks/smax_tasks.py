@@ -21,6 +21,8 @@ _SOURCES = {
         f"{_MAXIMUM}"
     ),
 }
+_EPISODES = {"smax-qmix-5m-vs-6m": 16_384}
+"""Evaluation episodes by name of the task where victories are rare, so that 1,024 have too few of them."""
 
 
 def _task(
@@ -37,6 +39,7 @@ def _task(
         seeds=seeds,
         zoo=zoo,
         variant=f"on {area}",
+        episodes=_EPISODES.get(name, 1024),
     )
 
 
