@@ -1,4 +1,7 @@
-"""Tutorials run as in a notebook kernel, have the required parts, and each is run by a test."""
+"""Tutorials run as in a notebook kernel, have the required parts, and something runs each.
+
+`make docs` runs the cells of those that the site executes, and fails with them.
+"""
 
 import re
 import shlex
@@ -117,8 +120,11 @@ def test_tutorials_show_commands_as_users_type_them():
             assert hidden not in text, f"{path.name}: {hidden}"
 
 
-def test_every_tutorial_is_run_by_a_test():
-    """It runs here or with the tests of its library, and no test names a missing page."""
+def test_every_tutorial_is_run():
+    """It runs with the site, which stops at errors, or with the tests of its library; no test names a missing page."""
+    site = (TESTS.parent / "docs" / "conf.py").read_text()
+    assert 'nb_execution_mode = "force"' in site
+    assert "nb_execution_raise_on_error = True" in site
     tests = [path.read_text() for path in sorted((TESTS / "libraries").glob("test_*.py"))]
     named = set(re.findall(r'"(\w+)\.md"', "".join(text for text in tests if "notebook.run(" in text)))
     assert {path.stem for path in OTHERS} == {stem for stem in named if stem != "libraries"}
@@ -145,12 +151,3 @@ def test_training_commands_of_tutorials_are_valid():
     for line in shown:
         args, _ = parse_train(shlex.split(line)[2:])
         assert args.env_id
-
-
-@pytest.mark.slow
-@pytest.mark.optimized  # some train, which takes many steps
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("path", RUN, ids=name)
-def test_cells_run(path, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    notebook.run(path)

@@ -3,7 +3,7 @@
 import pytest
 
 from gpu_envs.runtime import cuda_graph
-from pretended_gpu.runs import DEVICES, assert_equal_runs, configuration, train
+from pretended_gpu.runs import DEVICES, SECOND, assert_equal_runs, configuration, train
 from trainers.algorithms.registry import ALGORITHMS
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.runner.trainer import Trainer
@@ -38,7 +38,7 @@ def test_captured_update_equals_the_plain_one(case, gpu, tmp_path, monkeypatch):
     env_id, algorithm, learner = case
     found = [
         train(configuration(env_id, algorithm, device, learner, eval_episodes=0), tmp_path / device)
-        for device in DEVICES
+        for device in (DEVICES if case in QUICK else SECOND)
     ]
     monkeypatch.setattr(CapturedUpdates, "captured", lambda self, name, update: update)
     plain = train(configuration(env_id, algorithm, "cuda:0", learner, eval_episodes=0), tmp_path / "plain")

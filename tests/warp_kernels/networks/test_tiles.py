@@ -115,7 +115,7 @@ def test_normalized_inputs_are_clipped():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block_dim", [1, 64])
-@settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=12, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(network=networks(), batch=BATCHES, tile_rows=st.sampled_from(TILE_ROWS), normalize=st.booleans())
 def test_any_network_has_the_gradients_and_outputs_of_pytorch(block_dim, network, batch, tile_rows, normalize):
     minibatch = Minibatch(network, **batch)
