@@ -21,6 +21,24 @@ if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 
 
+def memory_folder():
+    """Return a folder in memory for temporary files, None if there is none that is large and may hold programs.
+
+    Tests write many small files that are forced to the disk, and would wait for it half of their time.
+    """
+    folder = "/dev/shm"
+    try:
+        about = os.statvfs(folder)
+    except OSError:
+        return None
+    free = about.f_bavail * about.f_frsize
+    return folder if free >= 4 << 30 and not about.f_flag & (os.ST_NOEXEC | os.ST_RDONLY) else None
+
+
+if "PYTEST_DEBUG_TEMPROOT" not in os.environ and (folder := memory_folder()):  # pytest's variable for its own folder
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+
+
 INSTALLERS = ("apt", "apt-get", "brew", "dnf", "dpkg", "npm", "pip", "pip3", "snap", "yum")
 
 

@@ -1,9 +1,7 @@
 """Tests of killed, interrupted and reopened leagues: results are bit for bit those of an undisturbed run."""
 
-import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,18 +21,16 @@ WIDE = {"num_envs": 6, "learner.rollout_length": 5}
 
 def killed(which: str, points: int, tmp_path: Path) -> dict:
     """Kill runs at random points, check that all end with the records of an undisturbed run, and return these."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
-        command = [sys.executable, str(SCRIPT), which, folder, str(points)]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
-        assert run.returncode == 0, run.stderr
-        assert int(run.stdout.split()[1]) >= points, run.stdout
-        whole = records(Path(folder) / "whole")
-        for point in range(points):
-            found = records(Path(folder) / str(point))
-            for name, rows in whole.items():
-                assert found[name] == rows, (point, name)
-        return whole
+    command = [sys.executable, str(SCRIPT), which, str(tmp_path), str(points)]
+    run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout.split()[1]) >= points, run.stdout
+    whole = records(tmp_path / "whole")
+    for point in range(points):
+        found = records(tmp_path / str(point))
+        for name, rows in whole.items():
+            assert found[name] == rows, (point, name)
+    return whole
 
 
 @pytest.mark.parametrize("points", [3, pytest.param(20, marks=pytest.mark.slow)])

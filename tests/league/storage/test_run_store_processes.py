@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -112,21 +111,19 @@ def test_interrupted_commit_leaves_no_writes(more, tmp_path):
 
 @pytest.mark.slow
 def test_killed_run_resumes_with_equal_results(tmp_path):
-    memory = Path("/dev/shm")  # avoids slow flushes to a busy disk; a kill loses no written data
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
-        command = [sys.executable, str(SCRIPT), "kill", folder, "20"]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
-        assert run.returncode == 0, run.stderr
-        killed = int(run.stdout.split()[1])
-        assert killed >= 20, run.stdout
-        whole = dump(Path(folder) / "whole")
-        assert len(whole["tasks"]) == 7
-        assert len(whole["policies"]) == 6
-        assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" is the last of 12 updates of two states
-        named = {name for row in whole["policies"] for name in json.loads(row[-1])}
-        assert whole["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
-        for point in range(20):
-            assert dump(Path(folder) / str(point)) == whole
+    command = [sys.executable, str(SCRIPT), "kill", str(tmp_path), "20"]
+    run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
+    assert run.returncode == 0, run.stderr
+    killed = int(run.stdout.split()[1])
+    assert killed >= 20, run.stdout
+    whole = dump(tmp_path / "whole")
+    assert len(whole["tasks"]) == 7
+    assert len(whole["policies"]) == 6
+    assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" is the last of 12 updates of two states
+    named = {name for row in whole["policies"] for name in json.loads(row[-1])}
+    assert whole["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
+    for point in range(20):
+        assert dump(tmp_path / str(point)) == whole
 
 
 def test_resumed_run_repeats_random_draws(tmp_path):
