@@ -52,7 +52,7 @@ test-wheel: $(READY)  ## the wheel with its dependencies in new environments of 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu --optimize $(ARGS)
 
-docs: $(READY)  ## build the site in out/docs and check its links and examples
+docs: $(READY)  ## build the site in out/docs, with the cells of its tutorials run, and check its links
 	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)
 
 lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright, share of typed public names
