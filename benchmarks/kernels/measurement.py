@@ -22,7 +22,7 @@ from gpu_envs.runtime.factory import make_core
 FIGURES = tuple(field.name for field in fields(KernelUsage))
 """Order of the figures of a kernel."""
 ESSENTIAL = "sm_90"
-"""Architecture for which ``essential_jobs`` compile all kernels."""
+"""Architecture for which ``essential_jobs`` compile the kernels of environments."""
 Record = dict[str, Any]
 """Versions; by environment, agents, schedule on a GPU, bytes of a step, and kernels by schedule; kernels by network."""
 Usages = dict[str, dict[str, list[int]]]
@@ -47,14 +47,9 @@ def all_jobs(names: Iterable[str]) -> list[KernelJob]:
 
 
 def essential_jobs(names: Iterable[str]) -> list[KernelJob]:
-    """Return all kernels for one architecture, and for the others those that a GPU uses by default."""
+    """Return the kernels of environments for one architecture, and those of networks for all, as their tiles differ."""
     one = tuple(each for each in ARCHITECTURES if each.name == ESSENTIAL)
-    jobs = all_jobs(names)
-    return [job if _used_by_default(job) else job._replace(architectures=one) for job in jobs]
-
-
-def _used_by_default(job: KernelJob) -> bool:
-    return job.schedule == LEARNING or describe(job.name)["schedule"] == job.schedule
+    return [job if job.schedule == LEARNING else job._replace(architectures=one) for job in all_jobs(names)]
 
 
 def measure(

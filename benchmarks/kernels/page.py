@@ -26,9 +26,9 @@ This page lists the resources of the GPU kernels of every environment with its d
 [learning](#learning). Warp {warp} compiles the kernels to PTX, and ptxas {ptxas} assembles them for {names}.
 Neither needs a GPU. Cells with several values are in this order of architectures; a single value holds for all.
 
-The figures are also budgets. `make test-libraries ARGS="-s ptxas"` compiles the kernels again: all for {essential}, and
-those of the schedule that a GPU uses for all architectures. It fails if a kernel spills, or needs more registers, stack
-or shared memory than recorded. After an intended change, `{command}` records the figures again.
+The figures are also budgets. `make test-libraries ARGS="-s ptxas"` compiles the kernels again: those of environments
+for {essential}, those of learning for all architectures. It fails if a kernel spills, or needs more registers, stack or
+shared memory than recorded. After a change of kernels, `{command}` records the figures of all architectures again.
 
 ## Columns
 
