@@ -92,6 +92,7 @@ gpu-report:  ## tests and measurements on a GPU (8 minutes); PYTHON= chooses the
 build: $(READY)  ## sdist and wheel under dist/
 	$(BIN)/python -m build
 
-clean:  ## remove .venv, caches and build results; out/ stays
+clean:  ## remove .venv, caches, build results and temporary files of tests; out/ stays
 	rm -rf .venv .nox build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf /dev/shm/pytest-of-"$$(id -un)"
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

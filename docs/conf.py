@@ -22,6 +22,7 @@ extensions = [
     "docs.site.keywords",
     "docs.site.listings",
     "docs.site.mathml",
+    "docs.site.notebooks",
     "docs.site.reference",
 ]
 

@@ -6,6 +6,7 @@ import os
 import pytest
 import torch
 import warp as wp
+from temporary_files import memory_folder
 
 from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import find, list_envs
@@ -21,22 +22,9 @@ if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 
 
-def memory_folder():
-    """Return a folder in memory for temporary files, None if there is none that is large and may hold programs.
-
-    Tests write many small files that are forced to the disk, and would wait for it half of their time.
-    """
-    folder = "/dev/shm"
-    try:
-        about = os.statvfs(folder)
-    except OSError:
-        return None
-    free = about.f_bavail * about.f_frsize
-    return folder if free >= 4 << 30 and not about.f_flag & (os.ST_NOEXEC | os.ST_RDONLY) else None
-
-
-if "PYTEST_DEBUG_TEMPROOT" not in os.environ and (folder := memory_folder()):  # pytest's variable for its own folder
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+folder = memory_folder()
+if folder is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # pytest makes its temporary folder there
 
 
 INSTALLERS = ("apt", "apt-get", "brew", "dnf", "dpkg", "npm", "pip", "pip3", "snap", "yum")

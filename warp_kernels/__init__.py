@@ -54,7 +54,7 @@ _level = _from_environment(OPTIMIZATION_VARIABLE, ("0", "1", "2", "3"), "Warp's 
 if _level is not None:
     wp.config.optimization_level = _level
 # A process that uses one environment mostly needs one module.
-wp.config.use_precompiled_headers = bool(_from_environment(HEADERS_VARIABLE, ("0", "1"), "none"))
+wp.config.use_precompiled_headers = bool(_from_environment(HEADERS_VARIABLE, ("0", "1"), "no precompiled headers"))
 
 building = RLock()
 """Lock for importing rules and for building, compiling, loading and recording kernels.

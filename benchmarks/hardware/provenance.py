@@ -33,7 +33,7 @@ def commit() -> str:
 
 @cache
 def machine() -> dict[str, Any]:
-    """Return hardware, versions, and the variables that change how kernels compile, as figures depend on them."""
+    """Return what figures depend on: hardware, versions, and the variables that change how kernels compile."""
     from benchmarks.hardware.bounds.build import FLAGS, compiler_version
     from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
 

@@ -87,7 +87,7 @@ def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
 
 
 def text_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> str:
-    """Return the text of the page."""
+    """Return the text of the page, without the curves."""
     shown = [task for task in tasks if task.name in results]
     lines = [HEAD, f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     for task in shown:
@@ -131,6 +131,8 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
     seeds = ", ".join(str(run["seed"]) for run in runs)
     seconds = ", ".join(f"{run['wall']:.1f}" for run in runs)
     digits = _digits(result["goals"])
+    evaluated = result.get("evaluated")
+    later = f" Evaluated with commit {evaluated['commit']}, {evaluated['date']}." if evaluated else ""
     measured = [
         f"{name} {mean:.{digits}f} ± {half:.{digits}f}"
         for name, (mean, half) in runs[0]["others"]["random"].items()
@@ -149,7 +151,7 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
         f"Random policies: {chance}. Seeds: {seeds}. "
         f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
         f"{greedy} actions. Commit {result['commit']}, {result['date']}, "
-        f"{machine['cpu'].split(' (')[0]}, {cores}, torch {machine['torch']}.",
+        f"{machine['cpu'].split(' (')[0]}, {cores}, torch {machine['torch']}.{later}",
         "",
     ]
     if task.zoo:

@@ -31,7 +31,9 @@ RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
 FINISHED = "finished.json"
-"""File in the folder of a finished run: its options, exit status and seconds."""
+"""File in the folder of a finished run: its options, exit status, seconds and `OF_TRAINING`."""
+OF_TRAINING = ("commit", "date", "machine")
+"""Entries that tell where a training ran. It may be evaluated later, and elsewhere."""
 
 
 def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True) -> dict[str, Any]:
@@ -50,10 +52,11 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
         commit, begin = provenance.commit(), time.perf_counter()
         code, text = run_training(task, options, out, threads)
         about = {"options": options, "exit": code, "wall": time.perf_counter() - begin, "commit": commit}
+        about |= {"date": date.today().isoformat(), "machine": provenance.machine()}
         (out / "output.txt").write_text(text)
         (out / FINISHED).write_text(json.dumps(about))
     about = json.loads((out / FINISHED).read_text())
-    result: dict[str, Any] = {"seed": seed, "exit": about["exit"], "wall": about["wall"], "commit": about["commit"]}
+    result: dict[str, Any] = {"seed": seed} | {name: about[name] for name in ("exit", "wall", *OF_TRAINING)}
     result |= progress_of(task, out) | {"checkpoint": str(checkpoint.find(policies_in(task, out)))}
     return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES, task.judged_with)
 
@@ -144,10 +147,13 @@ def main(argv: Sequence[str]) -> None:
         goals = [verdict(goal, index, runs, peers) for index, goal in enumerate(task.goals)]
         for goal in goals:
             print(task.name, json.dumps(goal), flush=True)
-        about = {"options": task.options, "commit": runs[0]["commit"], "date": date.today().isoformat()}
+        about = {"options": task.options, **{name: runs[0][name] for name in OF_TRAINING}}
+        if args.evaluate:
+            about["evaluated"] = {"commit": provenance.commit(), "date": date.today().isoformat()}
         for run in runs:
-            del run["checkpoint"], run["commit"]
-        RESULTS.write(task.name, {"runs": runs, "goals": goals, **about, "machine": provenance.machine()})
+            for name in ("checkpoint", *OF_TRAINING):
+                del run[name]
+        RESULTS.write(task.name, {"runs": runs, "goals": goals, **about})
     write(recorded(), TASKS)
 
 

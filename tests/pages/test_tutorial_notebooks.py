@@ -125,6 +125,7 @@ def test_every_tutorial_is_run():
     site = (TESTS.parent / "docs" / "conf.py").read_text()
     assert 'nb_execution_mode = "force"' in site
     assert "nb_execution_raise_on_error = True" in site
+    assert "nb_execution_excludepatterns" not in site
     tests = [path.read_text() for path in sorted((TESTS / "libraries").glob("test_*.py"))]
     named = set(re.findall(r'"(\w+)\.md"', "".join(text for text in tests if "notebook.run(" in text)))
     assert {path.stem for path in OTHERS} == {stem for stem in named if stem != "libraries"}

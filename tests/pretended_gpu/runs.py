@@ -28,7 +28,7 @@ __all__ = [
 
 DEVICES = ("cuda:0", "cuda:1")
 SECOND = DEVICES[1:]
-"""The slow tests play on this GPU only: there a use of the default GPU would show."""
+"""The slow tests play on this one only. It is not the default GPU, so that a use of that would show."""
 ON_POLICY = {"rollout_length": 8, "hidden_sizes": (8,)}
 REPLAY = {"rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 16, "replay_size": 256}
 ENV_SETTINGS: dict[str, dict[str, Any]] = {

@@ -38,7 +38,7 @@ def newest():
 
 @pytest.fixture
 def architectures(newest):
-    """Return A100 and the newest architecture; `nox -s ptxas` compiles all kernels of environments for H100."""
+    """Return A100 and the newest architecture, the ends of the range; the quick tests compile for H100."""
     return [80, newest]
 
 

@@ -53,7 +53,7 @@ def played(ids, folder):
     compiling = {name: os.environ[name] for name in (HEADERS_VARIABLE, OPTIMIZATION_VARIABLE) if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(ids)],
-        env={"PYTHONPATH": str(ROOT), "WARP_CACHE_PATH": str(folder), "OMP_NUM_THREADS": "1", **compiling},
+        env={"PATH": "", "PYTHONPATH": str(ROOT), "WARP_CACHE_PATH": str(folder), "OMP_NUM_THREADS": "1", **compiling},
         capture_output=True,
         check=False,
         text=True,

@@ -64,8 +64,9 @@ def test_summary_equals_that_of_one_process(tmp_path):
         psro(tmp_path / "processes", processes)
     finally:
         processes.close()
-    psro(tmp_path / "shuffled", Shuffled(seed=0))
-    for name in ("processes", "shuffled"):
+    for seed in range(2):
+        psro(tmp_path / str(seed), Shuffled(seed=seed))
+    for name in ("processes", "0", "1"):
         assert summary(tmp_path / name) == summary(tmp_path / "local")
         assert psro_runs.contents(tmp_path / name) == psro_runs.contents(tmp_path / "local")
 

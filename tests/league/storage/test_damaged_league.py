@@ -155,7 +155,7 @@ def try_cases(path: Path, folder: Path, chosen, more: int | None) -> None:
 
 @pytest.mark.parametrize("kind", ["psro", "league"])
 def test_some_damaged_values_give_one_line(runs, tmp_path, kind):
-    """Sample of the exhaustive test below."""
+    """A few of those of the slow test below."""
     try_cases(runs[kind], tmp_path, random.Random(0).sample(list(cases(runs[kind])), 8), None)
 
 
@@ -170,6 +170,7 @@ def test_run_without_a_recorded_device_continues(runs, tmp_path):
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.parametrize("kind", ["psro", "league"])
 def test_any_damaged_value_gives_one_line(runs, tmp_path, kind, part):
+    """200 of all damages that are tried on every column and every place in its JSON."""
     chosen = list(cases(runs[kind]))
     random.Random(1).shuffle(chosen)
     try_cases(runs[kind], tmp_path, chosen[part:200:2], 2 + (kind == "league"))

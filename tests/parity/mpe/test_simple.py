@@ -9,9 +9,7 @@ from parity.mpe import beside
 TOLERANCE = 1e-5
 
 
-@pytest.mark.parametrize(
-    "continuous", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["discrete", "continuous"]
-)
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core = make_core("Simple-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
 

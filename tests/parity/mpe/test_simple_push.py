@@ -27,9 +27,7 @@ def count_cases(world, tally, rewards):
     tally["farther"] += rewards["adversary_0"] < 0
 
 
-@pytest.mark.parametrize(
-    "continuous", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["discrete", "continuous"]
-)
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core = make_core("SimplePush-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
     theirs = simple_push_v3.parallel_env(continuous_actions=continuous)

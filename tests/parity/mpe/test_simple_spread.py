@@ -28,9 +28,7 @@ def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **setti
     return beside.compare(core, theirs, steps, prepare=prepare, begin=begin, count_cases=count_cases)
 
 
-@pytest.mark.parametrize(
-    "continuous", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["discrete", "continuous"]
-)
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)
     assert worst < TOLERANCE

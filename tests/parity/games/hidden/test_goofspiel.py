@@ -66,7 +66,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("settings", some(LARGE, 2))
+@pytest.mark.parametrize("settings", some(LARGE, 3))
 def test_random_games_equal_the_reference(settings):
     games = 10_000 // len(LARGE) + 1
     found = spiel_games.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
