@@ -131,7 +131,11 @@ LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.optimized] * (name in LARGE_GAMES))
+        pytest.param(
+            name,
+            marks=[pytest.mark.slow] * (name in (*LARGE_GAMES, "warehouse-ippo"))
+            + [pytest.mark.optimized] * (name in LARGE_GAMES),
+        )
         for name in zoo_entries.names()
     ],
 )

@@ -12,6 +12,7 @@ from docs.scripts import notebook
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
+    "README.md": "tests/pages/test_readme.py",
     "docs/guides/libraries.md": "tests/libraries/test_libraries_page.py",
     "docs/tutorials/write_an_environment.md": "tests/pages/test_tutorial.py",
 }

@@ -128,9 +128,10 @@ def test_networks_compile_for_cuda(name, architectures, tmp_path):
     ("env_id", "hidden", "tile_rows", "shared"),
     [
         pytest.param("SimpleTag-v0", (64, 64), 64, True, id="shared"),
-        pytest.param("TicTacToe-v0", (128, 128), 32, False, marks=pytest.mark.slow, id="matchups"),
+        pytest.param("TicTacToe-v0", (128, 128), 32, False, id="matchups"),
     ],
 )
+@pytest.mark.slow
 def test_acting_in_tiles_compiles_for_cuda(env_id, hidden, tile_rows, shared, architectures, tmp_path):
     """Tiles and the phases around them; the block fits the memory that the choice of tiles assumes."""
     rules = rules_of(env_id, {})

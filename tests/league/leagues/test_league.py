@@ -233,8 +233,15 @@ def test_balanced_draw_margin_gives_both_seats_equal_wins(difference, least, mos
     assert least <= balanced_draw_margin(torch.tensor(difference)) <= most
 
 
-@pytest.mark.parametrize("which", ["alphastar", "pbt", "pfsp"])
-@pytest.mark.parametrize("game", [KUHN, TAG])
+@pytest.mark.parametrize(
+    ("game", "which"),
+    [
+        (TAG, "alphastar"),
+        (KUHN, "pbt"),
+        (KUHN, "pfsp"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(KUHN, "alphastar"), (TAG, "pbt"), (TAG, "pfsp")]),
+    ],
+)
 def test_league_of_two_roles_completes(game, which, tmp_path):
     running = league(tmp_path, which, game=game, iterations=2)
     rows = running.run()

@@ -32,7 +32,7 @@ WIDE = {"num_envs": 6, "learner.rollout_length": 5, "steps": 60}  # episodes con
 CASES = [
     (RPS, "alphastar", {}),
     (KUHN, "alphastar", {**WIDE, "learner.network": "gru"}),
-    (TAG, "pbt", WIDE),
+    pytest.param(TAG, "pbt", WIDE, marks=pytest.mark.slow),
     (KUHN, "latest", {}),
 ]
 

@@ -93,7 +93,7 @@ def test_league_completes_and_its_report_names_what_is_left_out(game, which, tmp
     running.store.close()
 
 
-@pytest.mark.parametrize("which", ["alphastar", "pfsp"])
+@pytest.mark.parametrize("which", [pytest.param("alphastar", marks=pytest.mark.slow), "pfsp"])
 def test_resumed_league_of_three_seats_is_equal(which, tmp_path):
     whole = league(tmp_path / "whole", which, game=THREE, iterations=3)
     whole.run()

@@ -74,8 +74,10 @@ def check(path, game, iterations):
     ("game", "seed", "iterations"),
     [
         (RPS, 1, 2),
-        (TEAMS, 3, 1),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in [(KUHN, 0, 1), (RPS, 2, 2), (FREE_FOR_ALL, 4, 1)]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [(TEAMS, 3, 1), (KUHN, 0, 1), (RPS, 2, 2), (FREE_FOR_ALL, 4, 1)]
+        ),
     ],
 )
 def test_order_of_completion_keeps_the_rules(game, seed, iterations, tmp_path):
@@ -113,7 +115,10 @@ def place_of(key):
     return int(parts[2]) if parts[0] == "segment" else int(parts[4]) if parts[1] == "part" else None
 
 
-@pytest.mark.parametrize("lengths", [(20.0, 8.0, 1.0), (1.0, 1.0, 1.0), (1.0, 5.0, 10.0)])
+@pytest.mark.parametrize(
+    "lengths",
+    [(20.0, 8.0, 1.0), *(pytest.param(each, marks=pytest.mark.slow) for each in [(1.0, 1.0, 1.0), (1.0, 5.0, 10.0)])],
+)
 def test_levels_respond_to_all_levels_below(lengths, tmp_path):
     """Also where levels have very different speeds; and no role trains levels without limit."""
 

@@ -29,7 +29,7 @@ def as_on_a_gpu(core: Core):
     ("env_id", "algorithm", "settings", "sharing"),
     [
         ("SimpleSpread-v0", "mappo", {"network": "gru", "rollout_length": 30}, "group"),
-        ("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent"),
+        pytest.param("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent", marks=pytest.mark.slow),
         ("SimpleSpread-v0", "ppo", {"network": "gru", "rollout_length": 30}, "agent"),
         ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}, "group"),
         (
@@ -38,7 +38,7 @@ def as_on_a_gpu(core: Core):
             {"learning_starts": 16, "network": "gru", "rollout_length": 30, "batch_size": 8},
             "group",
         ),
-        ("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}, "group"),
+        pytest.param("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}, "group", marks=pytest.mark.slow),
         ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 16, "batch_size": 16}, "group"),
     ],
 )
