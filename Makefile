@@ -25,7 +25,7 @@ train: $(READY)  ## train Tag, then print the cross-play table; ARGS="--seed 1" 
 test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --benchmark-disable $(ARGS)
 
-# Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
+# Exit 5 (no test selected) is no failure here.
 test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "representative and slow and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not representative and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]
@@ -36,14 +36,17 @@ test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU
 test-libraries: $(READY)  ## the tests with other RL libraries, in separate environments
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
 
-# pyenv starts only the versions that PYENV_VERSION lists, here and in bench-peers.
+# pyenv starts only the versions that PYENV_VERSION lists, below and in bench-peers.
 test-parity: $(READY)  ## environments against their originals, installed and in separate environments
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow --optimize tests/parity
 	JOBS=$(JOBS) $(BIN)/python -m nox -t parity $(ARGS)
 
-test-pythons: $(READY)  ## part of the quick tests, and the wheel, in newer installed versions of Python
+test-pythons: session-pythons  ## part of the quick tests, and the wheel, in newer installed versions of Python
+
+# A session of noxfile.py.
+session-%: $(READY)
 	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
-	JOBS=$(JOBS) $(BIN)/python -m nox -s pythons $(ARGS)
+	JOBS=$(JOBS) $(BIN)/python -m nox -s $* $(ARGS)
 
 test-wheel: $(READY)  ## the wheel with its dependencies in new environments of all installed versions of Python
 	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
@@ -52,8 +55,7 @@ test-wheel: $(READY)  ## the wheel with its dependencies in new environments of 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu --optimize $(ARGS)
 
-docs: $(READY)  ## build the site in out/docs, with the cells of its tutorials run, and check its links
-	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)
+docs: session-docs  ## build the site in out/docs, with the cells of its tutorials run, and check its links
 
 lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright, share of typed public names
 	$(BIN)/ruff check .

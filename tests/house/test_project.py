@@ -70,7 +70,8 @@ def machine(tmp_path):
 
 
 def test_ci_calls_every_target_and_stops_at_the_first_failure(machine):
-    together = "--jobs=2 --output-sync=target --keep-going test-libraries test-pythons docs"
+    names = "ray ptxas pythons docs together rllib browser recipes benchmarl".split()
+    together = " ".join(["--jobs=2 --output-sync=target --keep-going", *(f"session-{name}" for name in names)])
     parts = ["test", "lint", "test-slow", together]
     done, calls = machine("run", {"chromium": "", "make": "true"})
     assert (done.returncode, calls) == (0, [f"make {part}" for part in parts])
@@ -79,6 +80,13 @@ def test_ci_calls_every_target_and_stops_at_the_first_failure(machine):
     assert (done.returncode, calls) == (2, ["make test"])
     done, calls = machine("run", {"chromium": "", "make": "[ $1 != --jobs=2 ]"})
     assert (done.returncode, len(calls)) == (1, len(parts))
+
+
+def test_ci_runs_every_session_that_is_not_of_an_original():
+    nox = noxfile()
+    sessions = {name for name, found in vars(nox).items() if hasattr(found, "tags") and "parity" not in found.tags}
+    listed = re.search(r"sessions=\((.*)\)", (ROOT / ".ci" / "run").read_text())
+    assert {*listed[1].split(), "wheel"} == sessions  # the session of a release
 
 
 def test_ci_stops_after_its_limit(machine):
