@@ -70,7 +70,7 @@ def machine(tmp_path):
 
 
 def test_ci_calls_every_target_and_stops_at_the_first_failure(machine):
-    names = "ray ptxas pythons docs together rllib browser recipes benchmarl".split()
+    names = ["ray", "ptxas", "pythons", "docs", "together", "rllib", "browser", "recipes", "benchmarl"]
     together = " ".join(["--jobs=2 --output-sync=target --keep-going", *(f"session-{name}" for name in names)])
     parts = ["test", "lint", "test-slow", together]
     done, calls = machine("run", {"chromium": "", "make": "true"})

@@ -24,36 +24,37 @@ OF_THREE = ("group_torch",)
 """Cases that three processes play, too: with 3, 2 and 2 worlds."""
 CASES_OF_RANKS = [
     *((2, case) for case in QUICK),
-    *((3, case) for case in OF_THREE),
     *(pytest.param(2, case, marks=pytest.mark.slow) for case in SLOW),
+    *(pytest.param(3, case, marks=pytest.mark.slow) for case in OF_THREE),
 ]
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     """Return folders of results by number of processes."""
-    return played_by(tmp_path_factory, QUICK, OF_THREE)
+    return played_by(tmp_path_factory, QUICK)
 
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
     """Return folders of the slow cases."""
-    return played_by(tmp_path_factory, SLOW, ())
+    return played_by(tmp_path_factory, SLOW, OF_THREE)
 
 
 @pytest.fixture
 def played(request, case):
     """Return the folders that have the results of a case."""
-    return request.getfixturevalue("slow" if case in SLOW else "quick")
+    slow = case in SLOW or request.node.callspec.params.get("ranks") == 3
+    return request.getfixturevalue("slow" if slow else "quick")
 
 
-def played_by(tmp_path_factory, of_two, of_three):
+def played_by(tmp_path_factory, of_two, of_three=()):
     """Return folders by number of processes; one process plays first, so that the others find compiled kernels."""
     outs = {ranks: tmp_path_factory.mktemp(f"ranks{ranks}") for ranks in (1, 2, 3)}
-    play(outs[1], list(of_two), 0, sharded=False)
-    finish(start(outs[2], 2, of_two))
-    if of_three:
-        finish(start(outs[3], 3, of_three))
+    play(outs[1], [*of_two, *of_three], 0, sharded=False)
+    for ranks, cases in ((2, of_two), (3, of_three)):
+        if cases:
+            finish(start(outs[ranks], ranks, cases))
     return outs
 
 
