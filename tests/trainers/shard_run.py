@@ -37,10 +37,10 @@ RUNS = {
     "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "num_epochs": 3}),
     "recurrent_tag": ("TagContinuous-v0", TAG, "ppo", PPO | {"network": "gru"}),
     "dqn": ("CartPole-v1", {}, "dqn", RARE),
-    "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
-    "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
 }
 SLOW = {
+    "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
+    "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
     "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some agents leave early: valid rows differ between ranks
     "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
     "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),

@@ -53,7 +53,13 @@ def assert_same(left, right):
         pytest.param(
             many_agents(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70, marks=pytest.mark.slow, id="60 agents"
         ),
-        (many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
+        pytest.param(
+            many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25),
+            6,
+            60,
+            marks=pytest.mark.slow,
+            id="120 agents",
+        ),
         pytest.param(
             many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3),
             6,
@@ -113,7 +119,10 @@ PLACES = {
     [1.0, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.5, 0.02, 0.0))],
     ids=lambda share: f"{share:.0%} alive",
 )
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(PLACES)],
+)
 def test_cell_search_equals_brute_force_at_all_positions(place, alive):
     """Agents at rest on a point, along a wall, with exact ties; all runners alive, half of them, few, one."""
     count, taggers, seen, generator = 300, 18, 20, torch.Generator().manual_seed(3)

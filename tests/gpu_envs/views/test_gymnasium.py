@@ -44,7 +44,7 @@ def test_import_registers_ids(env_id):
     assert gymnasium.make(f"gpu_envs:gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **SMALL[env_id])
 
 
-@pytest.mark.parametrize("render_mode", [None, "rgb_array"])
+@pytest.mark.parametrize("render_mode", [None, pytest.param("rgb_array", marks=pytest.mark.slow)])
 def test_gymnasium_check_env_passes(one, env_id, render_mode, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")

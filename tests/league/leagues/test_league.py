@@ -197,6 +197,7 @@ def test_draw_margin_of_asymmetric_game_is_measured_once_at_start(tmp_path):
         other.store.close()
 
 
+@pytest.mark.slow
 def test_draw_margin_is_measured_again_in_every_iteration(tmp_path):
     running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
     running.begin()

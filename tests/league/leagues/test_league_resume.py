@@ -52,9 +52,9 @@ def test_killed_alphastar_league_resumes_with_equal_results(points, tmp_path):
         assert sum(row["matches_by_role"].values()) == sum(row["episodes"].values()) == 4 * 32
 
 
-@pytest.mark.parametrize("points", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_killed_population_based_training_resumes_with_equal_results(points, tmp_path):
-    whole = killed("pbt", points, tmp_path)
+@pytest.mark.slow
+def test_killed_population_based_training_resumes_with_equal_results(tmp_path):
+    whole = killed("pbt", 8, tmp_path)
     assert any(change.startswith("copy") for _, row in whole["iterations"] for change in row["changes"])
 
 

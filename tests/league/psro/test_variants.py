@@ -196,6 +196,7 @@ def test_least_exploitable_mixture_allows_for_the_tolerance_of_the_linear_progra
     assert nash_convs(play(tmp_path / "b", iterations=2, variant="anytime", **EXACT)) == pytest.approx(wanted, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_learned_anytime_samples_beaten_opponents_less_often(tmp_path):
     train = {**TINY, "total_steps": 4096, "learner.learning_rate": 0.01}
     run = psro(tmp_path, RPS, iterations=1, variant="anytime", train_overrides=train, episodes_per_matchup=10)

@@ -46,7 +46,13 @@ def trained(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ppo", "dqn", "qmix", "masac")))
+        for name in ALGORITHMS
+    ],
+)
 def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, trained, tmp_path, capsys):
     run = trained(name)
     assert eval_command([str(run), "--episodes", "4", "--opponents", str(run)]) == 0

@@ -168,13 +168,13 @@ def test_one_process_resumes_a_sharded_run(many, tmp_path):
             assert_near(net[name], tensor, name)
 
 
-@pytest.mark.parametrize("run", ACROSS)
-def test_replay_is_resumed_with_any_number_of_processes(many, run, tmp_path):
+@pytest.mark.parametrize("run", [pytest.param(run, marks=[pytest.mark.slow] * (run in SLOW)) for run in ACROSS])
+def test_replay_is_resumed_with_any_number_of_processes(outs, run, tmp_path):
     """From one process to two and back to one, with hidden states and pending decisions in between."""
-    across = checkpoint.load(many[2] / f"{run}-across")
-    assert (across.iteration, checkpoint.load(many[2] / f"{run}-alone").iteration) == (4, 2)
+    across = checkpoint.load(outs[2] / f"{run}-across")
+    assert (across.iteration, checkpoint.load(outs[2] / f"{run}-alone").iteration) == (4, 2)
     train(run, tmp_path / "on", Shard.split(0, 1, WORLDS), across)
-    one, other = (checkpoint.load(out).state for out in (many[1] / run, tmp_path / "on"))
+    one, other = (checkpoint.load(out).state for out in (outs[1] / run, tmp_path / "on"))
     assert any(".replay." in name for name in one)
     for name, value in one.items():
         if isinstance(value, torch.Tensor):
