@@ -50,6 +50,7 @@ def alphastar(run_dir, *options):
         return list(store.iterations().values())
 
 
+@pytest.mark.slow
 def test_alphastar_league_of_the_configuration_file_trains(tmp_path):
     rows = alphastar(tmp_path / "run", "--iterations", "2", "--steps", "2000", "--episodes-per-matchup", "8")
     assert len(rows) == 3

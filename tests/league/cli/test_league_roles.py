@@ -16,6 +16,7 @@ def seats_of(run):
         return {seat.name: seat.members for seat in store.game.seats}
 
 
+@pytest.mark.slow
 def test_roles_are_those_of_the_command_line_and_of_its_file(tmp_path, capsys):
     wanted = {"even": ("agent_0", "agent_2"), "odd": ("agent_1", "agent_3")}
     roles = ["--roles", "even=agent_0,agent_2", "--roles", "odd=agent_1,agent_3"]

@@ -202,7 +202,7 @@ def test_limited_payoff_table_keeps_policies_at_equal_distances(tmp_path):
     ("game", "which"),
     [
         pytest.param(THREE, "pfsp", marks=pytest.mark.slow, id="a role per seat"),
-        pytest.param(SHARED, "pfsp", id="free for all"),
+        pytest.param(SHARED, "pfsp", marks=pytest.mark.slow, id="free for all"),
     ],
 )
 def test_exploitability_of_three_player_kuhn_poker_falls(game, which, tmp_path):

@@ -180,6 +180,7 @@ def test_learned_responses_are_to_the_most_probable_recommendations():
     assert len(tasks(joint)) == 3 + 3 + 2  # the default is 3
 
 
+@pytest.mark.slow
 def test_learned_responses_train_against_their_conditional_opponents(tmp_path):
     rows = play(tmp_path, KUHN_3, iterations=3, meta_solver="ce", max_recommendations=2, **SMALL)
     assert all(row["ce_gap"] >= row["nash_conv"] - 1e-9 for row in rows)

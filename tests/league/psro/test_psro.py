@@ -40,6 +40,7 @@ def test_uniform_on_kuhn_equals_the_reference(tmp_path):
     assert [found[at] for at in (8, 10, 15, 20)] == pytest.approx([0.2037, 0.1667, 0.1302, 0.0992], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_projected_replicator_dynamics_on_kuhn_equals_the_reference(tmp_path):
     found = nash_convs(play(tmp_path, iterations=6, meta_solver="prd", **EXACT))
     assert found == pytest.approx([0.9167, 0.8168, 0.3356, 0.2013, 0.1400, 0.1037, 0.0384], abs=1e-4)

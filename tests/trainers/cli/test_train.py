@@ -328,6 +328,7 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     assert learned(whole) == learned(killed)
 
 
+@pytest.mark.slow
 def test_command_without_gpu_trains_on_gpus_of_a_cluster(run, tmp_path, monkeypatch, capsys):
     """The evaluation at the end runs on this machine."""
     asked = []

@@ -113,6 +113,7 @@ def test_two_threads_take_turns_with_the_runs(tmp_path):
     assert seeds[:3] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_cores_are_shared_by_the_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(multi_seed, "available_cores", lambda: 6)
     for count, threads, workers, cores in (
