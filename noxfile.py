@@ -60,9 +60,8 @@ USE_OF_WHEEL = (
 @nox.session
 def together(session: nox.Session) -> None:
     """Stable-Baselines3, TorchRL, skrl, SuperSuit, Lightning."""
-    session.env["SB3_LOGDIR"] = str(
-        Path(session.virtualenv.location) / "sb3_logs"
-    )  # SB3 otherwise makes one in /tmp per run
+    # Stable-Baselines3 otherwise makes a folder in /tmp per run.
+    session.env["SB3_LOGDIR"] = str(Path(session.virtualenv.location) / "sb3_logs")
     test(session)
 
 

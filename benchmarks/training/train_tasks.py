@@ -64,7 +64,8 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
 def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | None:
     """Return the latest finished run of a seed with these options; None if there is none."""
     for file in sorted((OUT / task.name).glob(f"{seed}-*/{FINISHED}"), reverse=True):
-        if json.loads(file.read_text())["options"] == list(options):
+        about = json.loads(file.read_text())
+        if about["options"] == list(options) and all(name in about for name in OF_TRAINING):
             return file.parent
     return None
 

@@ -53,6 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         if _out_of_memory(error):
             message = str(error).partition("\n")[0] or type(error).__name__
             return _fail(f"not enough memory ({message}); try fewer worlds, or a smaller picture")
+        if isinstance(error, ValueError) and str(error).startswith("GPU_ENVS_"):  # a wrong variable, no defect
+            return _fail(str(error))
         return _fail(_place(error))
 
 

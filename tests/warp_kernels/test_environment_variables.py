@@ -45,6 +45,15 @@ def test_other_values_are_errors_of_one_line(variable, message):
     assert shown(variable, "fast").stderr.splitlines()[-1] == f"ValueError: {variable}: {message}"
 
 
+def test_command_says_no_more_than_that():
+    command = [sys.executable, "-m", "gpu_envs", "check", "TicTacToe-v0"]
+    done = subprocess.run(
+        command, env=os.environ | {HEADERS_VARIABLE: "fast"}, capture_output=True, text=True, check=False
+    )
+    expected = f"{HEADERS_VARIABLE}: expected 0 or 1, got 'fast'; unset it for no precompiled headers"
+    assert (done.returncode, done.stderr.strip()) == (2, f"gpu-envs: error: {expected}")
+
+
 def test_processes_find_what_the_tests_compiled():
     """Both options are part of a module's name in Warp's cache."""
     said = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True).stdout
