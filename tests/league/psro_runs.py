@@ -18,11 +18,15 @@ from typing import Any
 
 import torch
 
+from league.evaluation.tabular_game import TabularGame
+from league.exact import table_policy
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
+
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
 
 SCRIPT = Path(__file__)
 EXACT = {"oracle": "exact", "payoff_estimation": "exact"}
@@ -112,3 +116,11 @@ def kill(folder: Path, points: int) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     kill(Path(sys.argv[1]), int(sys.argv[2]))
+
+
+def pure(action: int):
+    """Return a pure policy of one-step rock-paper-scissors."""
+    small = TabularGame.of(RPS)
+    assert small is not None
+    table = torch.nn.functional.one_hot(torch.full((1,), action), 3).double()
+    return table_policy(small.tree, table, 0)

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from psro_runs import EXACT, QUICK, TINY, contents, play, psro
+from psro_runs import EXACT, QUICK, RPS, TINY, contents, play, psro, pure
 
-from gpu_envs.errors import CheckpointError, ConfigError
 from league import solvers
 from league.evaluation.nash_conv import strategy_from_summary
 from league.evaluation.tabular_game import TabularGame
-from league.exact import table_policy
 from league.game import Game
 from league.policies.mixture import MixturePolicy
-from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
 from league.psro.variants import extensive_form, least_exploitable
 from league.psro.variants.extensive_form import ExtensiveFormVariant
@@ -23,108 +20,14 @@ from league.psro.variants.rectified import RectifiedVariant
 from league.psro.variants.self_play import SelfPlayVariant
 from league.rollout import best_response
 from league.rollout.best_response import BestResponseTraining
-from league.rollout.matchups import simulate_matchups
 from league.solvers import MetaStrategy
 from league.solvers.nash import minimax
 from league.storage.run_store import RunStore
-from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
-from trainers.base.learner_spec import LearnerSpec
-
-RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
+from trainers.algorithms.on_policy.ppo import PPO
 
 
 def nash_convs(rows):
     return [row["nash_conv"] for row in rows]
-
-
-def pure(action):
-    """Return a pure policy of one-step rock-paper-scissors."""
-    small = TabularGame.of(RPS)
-    assert small is not None
-    table = torch.nn.functional.one_hot(torch.full((1,), action), 3).double()
-    return table_policy(small.tree, table, 0)
-
-
-# ---------------------------------------------------------------- mixtures
-
-
-def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
-    mixture = MixturePolicy([pure(0), pure(1), pure(2)], torch.tensor([0.5, 0.25, 0.25]))
-    obs, hidden_state = torch.zeros(4000, 2, pure(0).width), mixture.initial_hidden_state(4000, 2)
-    first = mixture.act(obs, hidden_state=hidden_state)
-    assert torch.equal(first[:, 0], first[:, 1])
-    shares = torch.bincount(first[:, 0], minlength=3) / 4000
-    assert shares.tolist() == pytest.approx([0.5, 0.25, 0.25], abs=0.03)
-    for _ in range(3):
-        assert torch.equal(mixture.act(obs, hidden_state=hidden_state), first)
-    assert all(member.generator is mixture.generator for member in mixture.members)  # one stream to keep
-    hidden_state[:2000] = 0.0  # another episode
-    again = mixture.act(obs, hidden_state=hidden_state, greedy=True)
-    assert torch.equal(again[2000:], first[2000:])
-    assert 0.5 < (again[:2000] != first[:2000]).any(1).float().mean() < 0.75
-
-
-def test_members_of_a_mixture_have_their_own_hidden_states():
-    nets = [
-        PPO(
-            PPOConfig(network="gru", hidden_sizes=(4,)),
-            LearnerSpec(3, RPS.core(1).action_spaces["player_0"], 2, 1, 10, seed=seed),
-        )
-        for seed in (1, 2)
-    ]
-    members = [net.policy() for net in nets]
-    alone = MixturePolicy(members, torch.tensor([0.0, 1.0]))
-    hidden_state, own = alone.initial_hidden_state(5, 1), members[1].initial_hidden_state(5, 1)
-    for step in range(4):
-        obs = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(step))
-        expected = members[1].act(obs, greedy=True, hidden_state=own)
-        assert torch.equal(alone.act(obs, greedy=True, hidden_state=hidden_state), expected)
-        assert torch.equal(hidden_state[..., 1:], own)
-    assert (hidden_state[..., 0] == 2).all()
-
-
-def test_mixture_return_is_mean_of_its_members():
-    pools = {"player": [MixturePolicy([pure(0), pure(2)]), pure(1)]}  # paper against rock or scissors
-    results = simulate_matchups(pools, game=RPS, matchups=[[0, 1]], episodes=4000, seed=3)
-    assert results.mean[0].tolist() == pytest.approx([0.0, 0.0], abs=0.06)
-    assert float(results.square[0, 0]) == 4000  # never a draw, as a member is drawn whole
-
-
-def test_mixture_is_saved_with_its_members(tmp_path):
-    with RunStore.create(tmp_path, RPS, {}) as store:
-        with store.step("add"):
-            members = [pure(1), RandomPolicy.of(RPS, "player")]
-            store.add_policy("player", MixturePolicy(members, torch.tensor([3.0, 1.0])), "mixture")
-            store.add_policy("player", MixturePolicy(members), "mixture")
-        assert len(store.populations["player"].entries[0].sha256) == 4
-    with RunStore.open(tmp_path) as store:
-        found = store.populations["player"][0]
-        assert isinstance(found, MixturePolicy)
-        assert found.weights.tolist() == [0.75, 0.25]
-        obs = torch.zeros(9, 1, pure(0).width)
-        hidden_state = found.initial_hidden_state(9, 1)
-        found.seed(5)
-        before = found.act(obs, hidden_state=hidden_state.clone())
-        found.seed(5)
-        assert torch.equal(found.act(obs, hidden_state=hidden_state), before)
-        small = TabularGame.of(RPS)
-        assert small is not None
-        assert small.tabulate_all(store.populations)[0][0][0].tolist() == pytest.approx([1 / 12, 10 / 12, 1 / 12])
-    file = next((tmp_path / "policies").glob("00001-*.0.safetensors"))
-    file.unlink()
-    with RunStore.open(tmp_path) as store, pytest.raises(CheckpointError, match=file.name):
-        store.populations["player"].policy(1)
-
-
-def test_invalid_mixtures_raise_config_error():
-    for members in ([], [MixturePolicy([pure(0)])]):
-        with pytest.raises(ConfigError, match="expected at least one policy, none of them a mixture"):
-            MixturePolicy(members)
-    for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [float("nan"), 1.0]):
-        with pytest.raises(ConfigError, match="expected 2 finite weights"):
-            MixturePolicy([pure(0), pure(1)], torch.tensor(weights))
-    with pytest.raises(ConfigError, match="got no hidden state"):
-        MixturePolicy([pure(0)]).act(torch.zeros(1, pure(0).width))
 
 
 # ---------------------------------------------------------------- rectified
