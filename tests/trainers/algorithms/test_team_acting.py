@@ -1,0 +1,114 @@
+"""How QMIX's agents act: with hidden states, agent indices, and in several groups."""
+
+import pytest
+import torch
+from team_learners import drive, gru, learner_for, one_thread  # noqa: F401
+from toy_core import Identity, RecallOfThree, TwoStep
+
+from gpu_envs.errors import ConfigError
+from trainers.base.transition import Transition
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.models.networks import with_ids
+from trainers.models.policy import Policy
+from trainers.storage.policy_export import export_policy
+
+
+def test_windows_start_with_the_hidden_state_of_acting():
+    core = RecallOfThree(4)
+    learner = gru(core, learning_starts=10**9, normalize_obs=False, epsilon=0.0, epsilon_final=0.0)
+    core.reset()
+    acted = []
+    for _ in range(2):
+        for _ in range(8):
+            core.step(learner.act(core.obs, None, None, core.state()))
+            acted.append(learner.hidden_state.clone())
+            again, state = core.elapsed_steps == 0, core.state()
+            learner.observe(
+                Transition(
+                    core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
+                    restarted=again, next_state=state,
+                )
+            )  # fmt: skip
+        learner.update()
+    acted = torch.stack(acted)
+    for start in (0, 1, 2):  # an episode starts at 0: 1 and 2 are in the middle of it
+        learner.burn_in = 0
+        window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
+        past = window["hidden_state"][0], learner._inputs(window["obs"]), window["episode_starts"]
+        torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start:])
+        assert window["episode_starts"][:, 0].nonzero().flatten().tolist() == [
+            t - start for t in range(start, 16) if t % 3 == 0
+        ]
+        learner.burn_in = 5
+        torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start + 5 :])
+    stale = torch.full_like(past[0], 7.0), *past[1:]  # no hidden state crosses episodes
+    torch.testing.assert_close(learner._remember(learner.actor, *stale), acted[7:])
+    assert not learner.replay.buffers["hidden_state"][learner.replay.buffers["episode_starts"]].any()
+
+
+@pytest.mark.parametrize("burn_in", [0, 2])
+def test_gradients_depend_on_the_stored_hidden_state(burn_in):
+    """The same window gives different gradients after different past steps."""
+    losses = []
+    for shift in (0.0, 1.0):
+        core = RecallOfThree(4)
+        learner = gru(core, learning_starts=10**9, burn_in=burn_in)
+        drive(core, learner, 4)
+        learner.replay.buffers["hidden_state"] += shift
+        learner.replay.buffers["episode_starts"].zero_()
+        losses.append(float(learner._gradient_step()["q_loss"]))
+    assert losses[0] != losses[1]
+
+
+def test_recurrent_policy_solves_recall_and_is_restored_from_disk(tmp_path):
+    core = RecallOfThree(16)
+    learner = gru(
+        core,
+        kind="vdn",
+        burn_in=1,
+        learning_rate=1e-2,
+        batch_size=32,
+        epsilon_fraction=0.3,
+        updates=4,
+        gamma=0.9,
+        tau=0.2,
+    )
+    drive(core, learner, 40)
+    policy = learner.policy()
+    policy.save(tmp_path / "policy")
+    for each in (policy, Policy.load(tmp_path / "policy")):
+        assert evaluate_policies(core, {"player": each}, seed=1).returns["player"].mean == 2.0
+
+
+def test_agents_get_one_hot_indices():
+    x = torch.zeros((4, 3, 2))
+    assert torch.equal(with_ids(x, 3)[2, :, 2:], torch.eye(3))
+    assert with_ids(x, 0) is x
+    learner = learner_for(TwoStep(2))
+    policy = learner.policy()
+    assert policy.act(torch.zeros(5, 2, 3)).shape == (5, 2)
+    with pytest.raises(
+        ConfigError, match=r"policy with indices of 2 agents: expected observations \(..., 2, D\), got \(5, 3\)"
+    ):
+        policy.act(torch.zeros(5, 3))
+
+
+@pytest.mark.parametrize("body", ["mlp", "gru"])
+def test_exported_policy_plays_a_team(body, tmp_path):
+    policy = learner_for(TwoStep(2), network=body, hidden_sizes=(8,)).policy()
+    said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares the exported program with the policy
+    takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", hidden_state (N, 2, 8)" if body == "gru" else "")
+    assert said == f"{takes} -> action (N, 2) int64, parameters{', hidden_state' if body == 'gru' else ''}"
+
+
+def test_agents_of_several_groups_act_as_one_team():
+    core = Identity(4)  # two groups, rows (0, 2) and (1,)
+    learner = learner_for(core, "vdn")
+    policy = learner.policy()
+    core.reset()
+    cast = PolicyRunner(core, {"even": policy, "odd": policy})
+    rows = [0, 2, 1]
+    wanted = policy.act(core.obs[:, rows])
+    assert torch.equal(cast.act(core.obs, core.info)[:, rows], wanted)
+    assert evaluate_policies(core, {"even": policy, "odd": policy}, seed=1).episodes == 4
