@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from libraries import gather_trade_build_oracle as oracle
+from libraries.gather_trade_build_settings import random_settings, random_world
 from parity.economy.gather_trade_build_replay import LAYOUTS, compare_layouts
 
 from gpu_envs.envs.economy.gather_trade_build import Config, ranked_payments, ranked_places
@@ -19,7 +20,7 @@ MODELS = ("model_wrapper", "saez", "us-federal-single-filer-2018-scaled", "fixed
 def test_steps_with_random_settings_equal_the_original(model):
     total = Counter()
     for index in range(5):
-        settings = oracle.random_settings(np.random.default_rng([index, MODELS.index(model)]), model)
+        settings = random_settings(np.random.default_rng([index, MODELS.index(model)]), model)
         total += oracle.play(settings, 2, 3, index)
     assert total["steps"] > 3000, total
     if model == "free":
@@ -36,10 +37,10 @@ def test_steps_of_scenarios_equal_the_original(scenario):
     total = Counter()
     for index in range(4):
         rng = np.random.default_rng([index, SCENARIOS.index(scenario), 7])
-        settings = oracle.random_settings(rng, MODELS[index])
+        settings = random_settings(rng, MODELS[index])
         for name in ("env_layout", "resource_regen_prob") if scenario in SCENARIOS[2:] else ():
             del settings[name]
-        settings |= oracle.random_world(rng, scenario) | {"multi_action_mode_agents": index % 2 == 1}
+        settings |= random_world(rng, scenario) | {"multi_action_mode_agents": index % 2 == 1}
         total += oracle.play(settings, 2, 2, index)
     assert total["steps"] > 1500, total
     names = ["houses", "trades", "resources collected", "agents with several actions", "ends"]
@@ -50,7 +51,7 @@ def test_steps_of_scenarios_equal_the_original(scenario):
 def test_steps_with_an_action_of_every_component_equal_the_original():
     total = Counter()
     for index, model in enumerate(MODELS):
-        settings = oracle.random_settings(np.random.default_rng([index, 11]), model)
+        settings = random_settings(np.random.default_rng([index, 11]), model)
         total += oracle.play(settings | {"multi_action_mode_agents": True}, 2, 2, index)
     assert total["steps"] > 1500, total
     names = ("houses", "trades", "steps with several trades", "second units", "tax days", "agents with several actions")
