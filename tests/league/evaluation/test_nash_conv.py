@@ -56,6 +56,7 @@ def test_nash_conv_equals_that_of_the_policies_of_the_iteration(tmp_path):
             assert store.result(f"{number}/evaluation") == {"nash_conv": found[-1]}
 
 
+@pytest.mark.slow
 def test_summary_equals_that_of_one_process(tmp_path):
     torch.set_num_threads(1)
     psro(tmp_path / "local")

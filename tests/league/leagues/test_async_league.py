@@ -103,6 +103,7 @@ def test_order_of_completion_keeps_counts_and_pairings(game, which, tmp_path):
     assert len(watched.asked) == 4 * groups
 
 
+@pytest.mark.slow
 def test_players_do_not_wait_for_a_slow_one(tmp_path):
     """With responses of 1 to 8 times the length on 8 devices, utilization is at least 90 %; with a barrier, 56 %."""
     found = {}

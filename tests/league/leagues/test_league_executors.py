@@ -89,7 +89,8 @@ def test_league_results_do_not_depend_on_workers(game, which, settings, tmp_path
     assert learned != written or len(learned) < 8
 
 
-@pytest.mark.parametrize("which", [pytest.param("alphastar", marks=pytest.mark.slow), "pbt"])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["alphastar", "pbt"])
 def test_league_that_loses_its_store_resumes_to_equal_results(which, tmp_path):
     settings = {"game": KUHN, "which": which, "max_envs": 100, **WIDE}
     run(tmp_path / "whole", **settings)

@@ -33,7 +33,8 @@ def killed(which: str, points: int, tmp_path: Path) -> dict:
     return whole
 
 
-@pytest.mark.parametrize("points", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("points", [20])
 def test_killed_alphastar_league_resumes_with_equal_results(points, tmp_path):
     """Compare tasks, matches, win rates, policies and learners by sha256, payoffs, iterations and transitions."""
     whole = killed("alphastar", points, tmp_path)

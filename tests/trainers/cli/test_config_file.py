@@ -185,6 +185,7 @@ def test_printed_settings_of_every_environment_can_be_read(env_id, tmp_path, cap
     assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
 
 
+@pytest.mark.slow
 def test_config_of_a_run_repeats_it_bit_for_bit(file, tmp_path, capsys):
     first, second = tmp_path / "first", tmp_path / "second"
     assert train_command(["--config", str(file), "--run-dir", str(first), "--seed", "3"]) == 0

@@ -273,6 +273,7 @@ def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatc
     assert "curves.png" not in text
 
 
+@pytest.mark.slow
 def test_long_parts_show_progress(tmp_path, capsys):
     options = [option for option in SMALL if option != "--no-video"]
     assert train_command([*options, "--total-steps", "300", "--run-dir", str(tmp_path)]) == 0  # whole rollouts of 160
