@@ -2,7 +2,7 @@
 
 import math
 
-# As SMALL in conftest.py, with so many taggers that runners look for them in cells too.
+# As SMALL in small_environments.py, with so many taggers that runners look for them in cells too.
 SMALL = {
     "num_taggers": 4,
     "num_runners": 9,

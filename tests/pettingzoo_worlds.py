@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import toy
-from conftest import SMALL
+from small_environments import SMALL
 
 import gpu_envs
 

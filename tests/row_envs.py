@@ -1,7 +1,7 @@
 """Small vector environments of agent rows for tests."""
 
 import gymnasium
-from conftest import GROUP, SMALL, lenient
+from small_environments import GROUP, SMALL, lenient
 
 from gpu_envs.runtime.factory import LIMIT_NAMES
 

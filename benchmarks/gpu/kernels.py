@@ -38,9 +38,9 @@ def tested() -> list[Job]:
         return []
     sys.path.insert(0, str(TESTS))
     try:
-        from conftest import SMALL  # type: ignore[import-not-found]
         from many_agents import SMALL as CELLS  # type: ignore[import-not-found]
         from many_agents import many_agents  # type: ignore[import-not-found]
+        from small_environments import SMALL  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(TESTS))
     ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]

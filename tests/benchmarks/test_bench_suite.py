@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 from benchmarks import conftest
 from benchmarks.hardware import hotspots

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 from benchmarks.training.tasks.economy_measures import EconomyMeasures, correlation
 from gpu_envs.runtime.factory import make_core

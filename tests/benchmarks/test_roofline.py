@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 from benchmarks.throughput.roofline import COUNTED, copy_bandwidth, share, traffic
 from gpu_envs.runtime.factory import make_core

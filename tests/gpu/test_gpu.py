@@ -3,7 +3,7 @@
 import pytest
 import torch
 import turns
-from conftest import SMALL
+from small_environments import SMALL
 from toy import announce
 
 from gpu_envs import errors

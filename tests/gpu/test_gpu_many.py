@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 import warp as wp
-from conftest import SMALL
 from many_agents import SMALL as CELLS
 from many_agents import many_agents
+from small_environments import SMALL
 from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
 
 from gpu_envs.runtime.factory import make_core

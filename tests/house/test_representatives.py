@@ -1,6 +1,6 @@
 """The environments of `REPRESENTATIVES` have every trait that the code around the rules handles differently."""
 
-from conftest import REPRESENTATIVES, SMALL
+from small_environments import REPRESENTATIVES, SMALL
 
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.utils.settings import build_config

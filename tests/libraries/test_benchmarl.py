@@ -9,7 +9,7 @@ import torch
 from benchmarl.algorithms import IppoConfig, MaddpgConfig, MappoConfig, QmixConfig
 from benchmarl.experiment import Experiment, ExperimentConfig
 from benchmarl.models.mlp import MlpConfig
-from conftest import SMALL
+from small_environments import SMALL
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs
 
 from docs.scripts import notebook

@@ -5,7 +5,6 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
-from conftest import GROUP, SMALL
 from gymnasium import wrappers as gym_wrappers
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
@@ -21,6 +20,7 @@ from pettingzoo.utils.wrappers import (
     OrderEnforcingWrapper,
     RecordVideoParallel,
 )
+from small_environments import GROUP, SMALL
 from stable_baselines3.common.vec_env import VecVideoRecorder
 
 import gpu_envs

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import ray
 from chance import passes_with_one
-from conftest import SMALL
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 from ray.tune.registry import register_env
+from small_environments import SMALL
 
 import gpu_envs
 from docs.scripts import notebook

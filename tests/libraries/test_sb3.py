@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import toy
-from conftest import GROUP, SMALL
+from small_environments import GROUP, SMALL
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import is_wrapped

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import toy
-from conftest import GROUP, SMALL
+from small_environments import GROUP, SMALL
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize

@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from conftest import SMALL
 from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
 from skrl.multi_agents.torch.ippo import IPPO, IPPO_CFG
@@ -17,6 +16,7 @@ from skrl.utils.model_instantiators.torch import (
     gaussian_model,
     multicategorical_model,
 )
+from small_environments import SMALL
 
 from docs.scripts import notebook
 from examples import skrl_simple_spread

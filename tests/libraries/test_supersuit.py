@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import supersuit
-from conftest import SMALL
 from gymnasium import spaces
 from pettingzoo.test import api_test, parallel_api_test
 from pettingzoo.utils import parallel_to_aec
+from small_environments import SMALL
 from stable_baselines3 import PPO
 
 import gpu_envs

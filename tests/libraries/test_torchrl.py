@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs, step_mdp
 from torchrl_worlds import make
 

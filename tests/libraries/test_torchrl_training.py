@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 from torchrl.envs import ActionMask, Compose, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import check_env_specs
 from torchrl_worlds import make

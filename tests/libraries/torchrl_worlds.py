@@ -1,6 +1,6 @@
 """Small worlds as environments of TorchRL, for several test files."""
 
-from conftest import SMALL
+from small_environments import SMALL
 
 from gpu_envs.views.torchrl import TorchRLEnv
 

@@ -1,7 +1,7 @@
 """One step of a small world, for checks of action tables."""
 
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 from docs.scripts import tables
 from gpu_envs.runtime.factory import make_core

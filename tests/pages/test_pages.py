@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL, SPECIAL
+from small_environments import SMALL, SPECIAL
 
 from docs.scripts import commands, generate, pictures, tables
 from gpu_envs.definition.registry import list_envs

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 import gpu_envs
 from gpu_envs.runtime.factory import make_core

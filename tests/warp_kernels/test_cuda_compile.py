@@ -7,8 +7,8 @@ import torch
 import toy
 import turns
 import warp as wp
-from conftest import SMALL, SPECIAL
 from network_cases import NETWORKS
+from small_environments import SMALL, SPECIAL
 
 import warp_kernels
 from gpu_envs.definition.registry import find

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
-from conftest import SMALL
 from many_agents import SMALL as CELLS
 from many_agents import many_agents
 from played import assert_same, play
+from small_environments import SMALL
 
 import warp_kernels
 from gpu_envs.definition.registry import find

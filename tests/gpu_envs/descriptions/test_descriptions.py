@@ -5,8 +5,8 @@ from types import ModuleType
 
 import pytest
 import toy
-from conftest import SMALL
 from gymnasium import spaces
+from small_environments import SMALL
 
 from docs.scripts import tables
 from gpu_envs.descriptions import base as descriptions

@@ -5,7 +5,7 @@ import torch
 
 from gpu_envs.rendering.scene import RED, Scene, circles
 from gpu_envs.runtime.factory import make_core
-from tests.conftest import SMALL
+from tests.small_environments import SMALL
 
 NOWHERE = {
     "ClimbingGame-v0",

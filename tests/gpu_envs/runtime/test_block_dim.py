@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import warp as wp
-from conftest import SMALL
+from small_environments import SMALL
 
 from gpu_envs import errors
 from gpu_envs.definition.registry import find

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import configured_definition, make_core, takes_turns

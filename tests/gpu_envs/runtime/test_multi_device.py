@@ -14,7 +14,7 @@ pytestmark = pytest.mark.representative
 
 @pytest.fixture
 def pair(env_id):
-    from conftest import SMALL
+    from small_environments import SMALL
 
     settings = {"seed": 3, **SMALL[env_id]}
     whole = gpu_envs.make(env_id, 11, "cpu", **settings)

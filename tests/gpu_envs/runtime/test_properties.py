@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parity.references import tag_continuous as reference
+from small_environments import SMALL
 
 from gpu_envs.runtime.factory import make_core
 

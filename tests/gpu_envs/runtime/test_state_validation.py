@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 import toy
-from conftest import SMALL
+from small_environments import SMALL
 
 import gpu_envs
 from gpu_envs import errors

@@ -7,8 +7,8 @@ import torch
 import toy
 import turns
 import warp as wp
-from conftest import SMALL, SPECIAL
 from many_agents import SMALL as CELLS
+from small_environments import SMALL, SPECIAL
 
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConformanceError

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import toy
-from conftest import SMALL
 from gymnasium import spaces
+from small_environments import SMALL
 
 import gpu_envs
 from gpu_envs.definition.environment import box

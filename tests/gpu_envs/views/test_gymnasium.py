@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 import toy
-from conftest import GROUP, SMALL, lenient
 from gymnasium.utils.env_checker import check_env
+from small_environments import GROUP, SMALL, lenient
 
 import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError

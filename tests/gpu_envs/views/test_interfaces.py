@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from conftest import GROUP, SMALL
 from gymnasium.vector import AutoresetMode
+from small_environments import GROUP, SMALL
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError

@@ -7,10 +7,10 @@ import warnings
 import numpy as np
 import pettingzoo
 import pytest
-from conftest import BRIEF, SMALL
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test, seed_test
 from pettingzoo.utils import parallel_to_aec
 from pettingzoo_worlds import assert_equal, sample, small, toys  # noqa: F401
+from small_environments import BRIEF, SMALL
 
 import gpu_envs
 from gpu_envs.definition.registry import list_envs

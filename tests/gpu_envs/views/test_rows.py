@@ -9,10 +9,10 @@ import pytest
 import torch
 import toy
 import turns
-from conftest import BRIEF, GROUP, SMALL
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 from row_envs import small_rows
+from small_environments import BRIEF, GROUP, SMALL
 
 from gpu_envs import wrappers
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError

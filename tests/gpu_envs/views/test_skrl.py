@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import SMALL
+from small_environments import SMALL
 
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.factory import make_core

@@ -8,9 +8,9 @@ import gymnasium
 import pytest
 import torch
 import toy
-from conftest import GROUP, SMALL
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeAwareObservation
+from small_environments import GROUP, SMALL
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core

@@ -3,8 +3,8 @@
 import gymnasium
 import numpy as np
 import torch
-from conftest import GROUP, SMALL
 from gymnasium.vector import AutoresetMode
+from small_environments import GROUP, SMALL
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 MODES = [NEXT_STEP, SAME_STEP, DISABLED]

@@ -1,114 +1,26 @@
-"""Calls done elsewhere: the same results, each committed once and in order, whatever dies meanwhile."""
+"""Worker processes: the same results as this process, whatever dies meanwhile."""
 
-import functools
 import importlib.util
 import os
-import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from pathlib import Path
 
 import calls_made
-import numpy as np
 import pytest
-import torch
 import toy_league
-from calls_made import RPS, SPACE, gathered, network, plain
-from exact_games import random_table, tree_of
+from calls_made import gathered, plain
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
-from league.exact import TablePolicy, table_policy
 from league.executors import (
     Coordinator,
-    LazyValue,
     LocalExecutor,
     ProcessExecutor,
     RemoteTask,
-    pack,
-    packed,
-    transport,
-    unpacked,
 )
-from league.policies.mixture import MixturePolicy
-from league.policies.random import RandomPolicy
-from league.storage import database
-from league.storage.run_store import RunStore
-from trainers.models.action_heads import action_spec
-
-# ---------------------------------------------------------------- what travels
-
-
-def table() -> TablePolicy:
-    tree = tree_of("kuhn")
-    return table_policy(tree, random_table(tree, 0, torch.Generator().manual_seed(5)), 0)
-
-
-KINDS = {
-    "mlp": lambda: network(1),
-    "gru": lambda: network(2, "gru"),
-    "random": lambda: RandomPolicy(action_spec(SPACE)),
-    "mixture": lambda: MixturePolicy([network(1), RandomPolicy(action_spec(SPACE)), network(2, "gru")]),
-    "table": table,
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_transported_policy_acts_bit_for_bit_equally(kind):
-    policy = KINDS[kind]()
-    parcel = pack(policy)
-    assert pack(policy) is parcel
-    transport._LOADED.clear()
-    again = unpacked(packed({"who": [policy]}), "cpu")["who"][0]
-    assert again is not policy
-    assert type(again) is type(policy)
-    width = tree_of("kuhn").observations[0].shape[1] if kind == "table" else RPS.core(1).obs.shape[-1]
-    played = []
-    for each in (policy, again):
-        each.seed(3)
-        hidden_state = each.initial_hidden_state(64, 1)
-        obs = torch.rand((64, 1, width), generator=torch.Generator().manual_seed(1)).round()
-        if kind == "table":
-            obs = tree_of("kuhn").observations[0][:1].expand(64, 1, -1).float()
-        played.append([plain(each.act(obs, hidden_state=hidden_state)) for _ in range(5)])
-    assert played[0] == played[1]
-
-
-def test_equal_policies_share_one_payload():
-    one, other, third = network(1), network(1), network(2)
-    assert pack(one).digest == pack(other).digest != pack(third).digest
-    assert unpacked(pack(one), "cpu") is unpacked(pack(other), "cpu")
-
-
-def test_policy_of_unknown_type_raises_config_error():
-    class Unregistered(RandomPolicy):
-        pass
-
-    with pytest.raises(ConfigError, match=r"^Unregistered: expected a type with a loader.*KINDS.*$"):
-        packed([Unregistered(action_spec(SPACE))])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
-def test_tensor_views_are_packed_without_the_rest_of_their_storage(dtype):
-    whole = torch.arange(600).reshape(20, 30).to(dtype)
-    for tensor in (whole, whole[3], whole[:, 4], whole.T, whole[2, 2], whole[:0]):
-        parcel = packed((tensor,))[0]
-        assert parcel.untyped_storage().nbytes() == tensor.nbytes
-        assert plain(unpacked(parcel, "cpu")) == plain(tensor)
-    assert packed({"whole": whole})["whole"] is whole
-
-
-def test_lazy_value_is_read_at_transport():
-    read = []
-    later = LazyValue(lambda: read.append(1) or {"weights": torch.ones(2)})
-    assert not read
-    assert plain(unpacked(packed({"state": later}), "cpu")) == plain({"state": {"weights": torch.ones(2)}})
-
-
-# ---------------------------------------------------------------- processes
 
 
 @pytest.fixture(scope="module")
@@ -264,129 +176,3 @@ def test_without_ray_the_extra_is_named():
 
     with pytest.raises(MissingExtraError, match=r"^RayExecutor needs ray: pip install 'gpu-envs\[ray\]'$"):
         RayExecutor()
-
-
-# ---------------------------------------------------------------- the coordinator
-
-
-class Shuffled:
-    """Ends calls in any order, some of them twice, and gives back what was cancelled, too."""
-
-    def __init__(self, seed: int) -> None:
-        self.random, self.given, self.ended = random.Random(seed), [], []
-        self.calls: list[RemoteTask] = []
-        self.cancelled = 0
-
-    @property
-    def pending(self) -> int:
-        return len(self.calls)
-
-    def submit(self, task: RemoteTask) -> None:
-        self.given.append(task.key)
-        self.calls.append(task)
-
-    def soon(self) -> bool:
-        return bool(self.calls) and self.random.random() < 0.6
-
-    def next(self, within=None):
-        if within is not None and not self.soon():
-            return None
-        if self.ended and self.random.random() < 0.3:
-            return self.random.choice(self.ended)
-        call = self.calls.pop(self.random.randrange(len(self.calls)))
-        self.ended.append((call.key, calls_made.run(call)))
-        return self.ended[-1]
-
-    def cancel(self) -> None:
-        self.calls.clear()
-        self.cancelled += 1
-
-    def close(self) -> None:
-        pass
-
-
-def league(store: RunStore, executor, stop_after: int | None = None) -> list[str]:
-    """Run chains of dependent calls in three lanes and return the commits in order."""
-    coordinator, written = Coordinator(store, executor), []
-
-    def commit(key: str, result: int) -> None:
-        if len(written) == stop_after:
-            raise KeyboardInterrupt
-        with store.step(key) as kept:
-            kept["result"] = result
-            store.add_results([[0, 0]], toy_league.results(np.zeros((1, 2)), result))
-        written.append(key)
-
-    def give(lane: str, number: int) -> None:
-        if number >= 6:
-            return
-        for each in (number, number + 1):  # two at a time
-            call = RemoteTask(f"{lane}/{each}", calls_made.add, arguments={"a": each, "b": 10 * ord(lane)})
-            follows = None if each == number else lambda: give(lane, number + 2)
-            coordinator.submit(call, functools.partial(commit, call.key), follows, lane)
-            coordinator.submit(call, functools.partial(commit, call.key), None, lane)  # twice: it counts once
-
-    for lane in "abc":
-        give(lane, 0)
-    coordinator.wait("b")
-    assert all(store.done(f"b/{n}") for n in range(6))
-    coordinator.wait()
-    return written
-
-
-def test_each_call_is_committed_once_and_in_the_order_of_its_lane(tmp_path):
-    with toy_league.start(tmp_path / "local") as store:
-        league(store, LocalExecutor())
-        expected = {task: store.result(task) for task in store.tasks() if "/" in task}
-        cells = store.cells()
-    assert len(expected) == 18
-    for seed in range(20):
-        with toy_league.start(tmp_path / str(seed)) as store:
-            executor = Shuffled(seed)
-            written = league(store, executor)
-            for lane in "abc":
-                assert [key for key in written if key[0] == lane] == [f"{lane}/{n}" for n in range(6)]
-            assert sorted(executor.given) == sorted(expected)
-            assert {task: store.result(task) for task in store.tasks() if "/" in task} == expected
-            assert store.cells().count.tolist() == cells.count.tolist()
-
-
-def test_interrupted_run_repeats_only_missing_tasks(tmp_path):
-    for seed in range(10):
-        with toy_league.start(tmp_path / str(seed)) as store:
-            first, then = Shuffled(seed), Shuffled(100 + seed)
-            with pytest.raises(KeyboardInterrupt):
-                league(store, first, stop_after=seed)
-            assert first.cancelled == 1
-            assert first.pending == 0
-            done = {task for task in store.tasks() if "/" in task}
-            assert len(done) == seed
-            for key in league(store, then):
-                assert key not in done
-            for lane in "abc":
-                assert [key for key in store.tasks() if key[0] == lane and "/" in key] == [
-                    f"{lane}/{n}" for n in range(6)
-                ]
-            assert not done & set(then.given)
-            assert len(store.tasks()) == 19
-            assert len(done) + len(then.given) == 18
-
-
-def test_simultaneous_results_are_committed_together(tmp_path, monkeypatch):
-    written = []
-    monkeypatch.setattr(Shuffled, "soon", lambda executor: bool(executor.calls))
-    with toy_league.start(tmp_path / "run") as store:
-        transaction = database.transaction
-        monkeypatch.setattr(database, "transaction", lambda db: written.append(1) or transaction(db))
-        league(store, Shuffled(1))
-        assert len(store.tasks()) == 19
-    assert len(written) < 9  # of 18 steps
-
-
-def test_completed_task_still_triggers_its_follow_up(tmp_path):
-    with toy_league.start(tmp_path / "run") as store:
-        followed, coordinator = deque(), Coordinator(store, LocalExecutor())
-        coordinator.submit(RemoteTask("start", calls_made.die), print, lambda: followed.append(1))
-        assert not followed  # it has its turn
-        coordinator.wait()
-        assert followed
