@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from part_processes import Clock, child, gone
 
 from benchmarks.gpu import kernels, outcomes, peers, plan, process, report, results
 from benchmarks.gpu.parts import PARTS, TINY, Scale
@@ -23,22 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 GPU = {"name": "A GPU", "arch": 90, "torch": "2", "gpus_of_torch": 1, "warp-lang": "1", "gpus_of_warp": 1}
 MACHINE = f"print('ROW ' + json.dumps({{'machine': {GPU}}}))"
 ROW = "print('ROW ' + json.dumps({'env': 'CartPole-v1', 'worlds': 1, 'agents': 1, 'value': 2.0}), flush=True)"
-
-
-def child(code):
-    return [sys.executable, "-c", code]
-
-
-def run(tmp_path, code, seconds=20.0):
-    """Run a process and return its outcome, its rows and its lines."""
-    rows, lines = [], []
-    outcome = process.run(child(code), seconds, tmp_path / "log", rows.append, lines.append)
-    return outcome, rows, lines
-
-
-def alive(pid):
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
 @pytest.fixture
@@ -61,83 +46,6 @@ def stand_ins(tmp_path, monkeypatch):
         return code, json.loads(kept.read_text()) if kept.exists() else None
 
     return main
-
-
-# ---------------------------------------------------------------- processes
-
-
-def test_all_lines_and_rows_of_a_part_are_read(tmp_path):
-    outcome, rows, lines = run(tmp_path, "print('one'); print('ROW {\"a\": 1}'); print('ROW {\"a'); print('two')")
-    assert (outcome.status, outcome.output) == ("done", ())
-    assert (rows, lines) == ([{"a": 1}], ["one", 'ROW {"a', "two"])  # a row that was cut off is a line
-
-
-def test_failed_part_returns_its_error(tmp_path):
-    outcome, _, lines = run(tmp_path, "import sys; print('one', flush=True); sys.exit('no such library')")
-    assert outcome.status == "failed (1): no such library"
-    assert set(outcome.output) == {"one", "no such library"}  # two streams have no common order
-    assert lines == ["one"]
-    assert run(tmp_path, "import sys; sys.exit(3)")[0] == process.Outcome("failed (3): no output")
-
-
-def test_crashed_part_returns_the_signal_and_the_place(tmp_path):
-    outcome, *_ = run(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
-    assert outcome.status == "crashed: SIGSEGV"
-    assert "Fatal Python error: Segmentation fault" in outcome.output
-    assert '  File "<string>", line 2 in <module>' in outcome.output
-
-
-class Clock:
-    """A clock that is past all limits as soon as a line is in the log: how fast a process starts does not matter."""
-
-    def __init__(self, log, line):
-        self.log, self.line, self.sleep = log, line, time.sleep
-
-    def monotonic(self):
-        late = self.log.exists() and self.line in self.log.read_text().splitlines()
-        return time.monotonic() + (10_000.0 if late else 0.0)
-
-
-def gone(pid):
-    """Wait until a killed process has ended."""
-    deadline = time.monotonic() + 50.0  # less than the processes sleep
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not alive(pid)
-
-
-SLEEPS = "import os, time; print(os.getpid()); print('sleeps', flush=True); time.sleep(60)"
-
-
-def test_hanging_part_is_killed_with_its_children(tmp_path, monkeypatch):
-    """Lines printed before the limit are kept, no process survives, and the place of the hang is known."""
-    monkeypatch.setattr(process, "GRACE", 20.0)  # they end at once
-    monkeypatch.setattr(process, "time", Clock(tmp_path / "log", "sleeps"))
-    outcome, _, lines = run(
-        tmp_path, f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEPS!r}]).wait()", 50.0
-    )
-    assert outcome.status == "cut after 50 s"
-    assert any("subprocess.py" in line and "wait" in line for line in outcome.output)
-    assert gone(lines[0])
-
-
-def test_part_that_ignores_signals_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "GRACE", 0.3)
-    monkeypatch.setattr(process, "time", Clock(tmp_path / "log", "ignores"))
-    code = "import os, signal, time; signal.signal(signal.SIGABRT, signal.SIG_IGN)"
-    outcome, _, lines = run(tmp_path, f"{code}; print(os.getpid()); print('ignores', flush=True); time.sleep(60)", 50.0)
-    assert outcome.status == "cut after 50 s"
-    assert gone(lines[0])
-
-
-def test_ended_part_whose_child_keeps_the_output_open_is_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "GRACE", 0.3)
-    begun = time.monotonic()
-    sleeper = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
-    outcome, _, lines = run(tmp_path, f"import subprocess, sys; print({sleeper}.pid, flush=True)", 500.0)
-    assert outcome.status == "done"
-    assert time.monotonic() - begun < 300.0  # the child sleeps for 600
-    assert gone(lines[0])
 
 
 # ---------------------------------------------------------------- report

@@ -5,33 +5,15 @@ import itertools
 import pytest
 import torch
 from always import PURE
+from sampled_training import config, gru, rps, uniform
 from scipy.stats import chisquare
 
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.errors import ConfigError
 from league.game import Game
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.rollout.opponent_sampler import OpponentSampler
-from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
-from trainers.base.learner_spec import LearnerSpec
-from trainers.config.train_config import TrainConfig
-from trainers.models.policy import Policy
-
-RPS = "RockPaperScissors-v0"
-
-
-def rps(steps: int = 6) -> Game:
-    return Game.of(RPS, {"num_repetitions": steps})
-
-
-def config(**changes) -> TrainConfig:
-    ppo = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1, hidden_sizes=(8,))
-    return TrainConfig(**{"env_id": RPS, "num_envs": 16, "total_steps": 10_000, "learner": ppo, "seed": 5, **changes})
-
-
-def uniform(game: Game) -> MatchupDistribution:
-    return MatchupDistribution.against(game, "player", [torch.ones(3) / 3] * 2)
 
 
 def test_best_response_takes_every_seat_of_its_role_against_product_of_others():
@@ -183,136 +165,6 @@ def test_many_policies_fit_into_one_sampler():
     opponents.observe(core, core.reset(seed=0)[1], torch.ones(4, dtype=torch.bool))
     assert int(opponents.assigned[:, 1].max()) > 0
     assert int(opponents.read().begun.sum()) == 8
-
-
-def gru(seed: int) -> Policy:
-    """Return a recurrent policy."""
-    shape = Game.of(RPS).core(1)
-    space = shape.action_spaces["player_0"]
-    return PPO(
-        PPOConfig(network="gru", hidden_sizes=(8,)), LearnerSpec(shape.obs_width, space, 1, 1, 100, seed=seed)
-    ).policy()
-
-
-def rollouts(training: BestResponseTraining, count: int) -> list[torch.Tensor]:
-    seen = []
-    for _ in range(count):
-        training.collector.collect()
-        rollout = training.learner("player").rollout
-        seen += [
-            rollout.obs.clone(),
-            rollout.action.clone(),
-            rollout.valid.clone(),
-            training.opponents.assigned.clone(),
-        ]
-        training.learners.update(1, str)
-    return seen
-
-
-def test_policies_keep_hidden_states_when_pools_grow():
-    game, policies, seen = rps(6), [gru(1), gru(2)], []
-    for more in ([], [PURE[1]]):
-        training = BestResponseTraining(
-            game, MatchupDistribution.against(game, "player", [torch.ones(2) / 2] * 2), {"player": policies}, config()
-        )
-        found = rollouts(training, 2)  # 8 steps: the second episode is under way
-        only = torch.tensor([0.5, 0.5, *[0.0] * len(more)])
-        training.opponents.replace(
-            MatchupDistribution.against(game, "player", [only] * 2), {"player": [*policies, *more]}
-        )
-        found += rollouts(training, 3)
-        seen.append(found)
-    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
-
-
-def test_updated_pools_act_with_their_new_policies():
-    game, pool = rps(100), [PURE[0], PURE[1]]
-    training = BestResponseTraining(
-        game, MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": pool}, config()
-    )
-    training.iterate()
-    for others, plays in ((pool, 1), ([PURE[0], PURE[2]], 2)):
-        training.opponents.replace(
-            MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": others}
-        )
-        training.iterate()
-        sits = training.opponents.assigned == 1
-        assert training.collector.action[sits].unique().tolist() == [plays]
-
-
-def test_return_difference_of_a_draw_scores_one_half():
-    game, draw = rps(1), MatchupDistribution(torch.tensor([[0, 1], [1, 1]]))
-    core = game.core(100)
-    opponents, info = OpponentSampler(core, game, draw, {"player": PURE}, draw_margin=-2.0), core.reset(seed=0)[1]
-    action = torch.zeros_like(core.action_buffer)
-    opponents.act(core, info, action)
-    info = core.step(action)[4]
-    opponents.observe(core, info, core.elapsed_steps == 0)
-    tally = opponents.read()
-    assert (tally.score / tally.count.unsqueeze(1)).tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    held = opponents.draw_margin
-    opponents.replace(draw, draw_margin=0.0)
-    assert opponents.draw_margin is held, "a graph that was captured reads where it stood"
-    assert held == 0.0
-
-
-def test_training_resumes_within_episodes():
-    game, policies = rps(6), [gru(1), gru(2), PURE[1]]
-    whole = BestResponseTraining(game, uniform(game), {"player": policies}, config())
-    rollouts(whole, 2)
-    whole.opponents.replace(MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
-    state = {
-        name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in whole.state_dict().items()
-    }
-    expected, counted = rollouts(whole, 4), whole.opponents.read()
-    part = BestResponseTraining(
-        game, MatchupDistribution.self_play(game), {"player": [*policies, PURE[2]]}, config(seed=77)
-    )
-    part.load_state_dict(state)
-    assert (part.iteration, part.steps) == (0, 0), "of whole iterations only"
-    for one, other in zip(expected, rollouts(part, 4), strict=True):
-        assert torch.equal(one, other)
-    again = part.opponents.read()
-    for name in ("matchups", "begun", "count", "total", "score"):
-        assert torch.equal(getattr(counted, name), getattr(again, name)), name
-    for name, value, line in (
-        ("drawn", state["opponents.drawn"] + 1000, r"drawn in \[0, "),
-        ("matchups", state["opponents.matchups"] - 5, "expected matchups >= -1"),
-        ("kept", state["opponents.kept"][:1], "opponents kept: expected shape"),
-        ("generator", torch.full_like(state["opponents.generator"], 255), "opponents generator: expected a state"),
-    ):
-        with pytest.raises(CheckpointError, match=line):
-            part.collector.load_state_dict({**state, f"opponents.{name}": value})
-    del state["opponents.drawn"]
-    with pytest.raises(CheckpointError, match="opponents drawn: expected a tensor"):
-        part.collector.load_state_dict(state)
-
-
-def test_recording_a_rollout_leaves_no_trace():
-    """As a GPU does it: two plays to warm up, then replays; and again when there are others to seat."""
-    game, seen = rps(6), []
-    for recording in (False, True):
-        training = BestResponseTraining(game, uniform(game), {"player": [gru(1), gru(2), gru(3)]}, config())
-        core, recordings = training.core, []
-        if recording:
-
-            def capture(play, generators, core=core, recordings=recordings):
-                recordings.append(len(generators))
-                kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
-                play()
-                play()
-                core.set_state(kept)
-                for generator, state in zip(generators, drawn, strict=True):
-                    generator.set_state(state)
-                return play
-
-            training.collector.uses_cuda_graph, core.capture = True, capture
-        found = rollouts(training, 3)
-        training.opponents.replace(uniform(game), {"player": [gru(1), gru(2), gru(3), PURE[0]]})
-        found += rollouts(training, 3)
-        assert len(recordings) == 2 * recording
-        seen.append(found)
-    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
 
 
 @pytest.mark.parametrize(
