@@ -16,6 +16,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "jaxmarl": ("benchmarks.peers.inside.jaxmarl_learning", "out/peers/jaxmarl/bin/python"),
     "jaxmarl_smax": ("benchmarks.peers.inside.jaxmarl_baselines", "out/peers/jaxmarl/bin/python"),
     "openspiel": ("benchmarks.peers.openspiel_dqn", sys.executable),
+    "sb3": ("benchmarks.peers.inside.sb3_learning", "out/peers/sb3/bin/python"),
 }
 """Module and interpreter by the first word of a baseline's name."""
 SMAX_STEPS = {
@@ -61,15 +62,22 @@ BASELINES: dict[str, dict[str, Any]] = {
         }
         for (name, area), steps in SMAX_STEPS.items()
     },
+    **{
+        f"sb3 {game}": {"game": game, "steps": 1_000_000, "seeds": seeds, "episodes": 1000}
+        for game, seeds in (("collect_treasure_v1", 1), ("simple_formation_v1", 3), ("simple_line_v1", 3))
+    },
 }
 """Argument of the program by name of the baseline."""
+SB3_ACTIONS = {"greedy": "most probable actions", "sampled": "sampled actions"}
+"""Description by way of acting in the evaluation of Stable-Baselines3's policies."""
 
 
 def baseline_of(bound: float | str | None) -> str | None:
     """Return the name of the baseline of a threshold; None if it is no baseline.
 
-    The threshold is the name. It may be followed by the index of OpenSpiel's seat, as in "openspiel liars_dice 1", or
-    by the measure of SMAX if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return".
+    The threshold is the name. It may be followed by the index of OpenSpiel's seat, as in "openspiel liars_dice 1", by
+    the measure of SMAX if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return", or by the group of agents of
+    mpe2, as in "sb3 simple_line_v1 agent".
     """
     if not isinstance(bound, str) or bound.partition(" ")[0] not in PROGRAMS:
         return None
@@ -77,12 +85,18 @@ def baseline_of(bound: float | str | None) -> str | None:
 
 
 def bound_of(bound: str, results: Mapping[str, Any]) -> float:
-    """Return the value of a threshold: the mean over seeds of the return of all agents or the seat, or the win rate."""
+    """Return the value of a threshold: the mean over seeds of the return of all agents or the seat, or the win rate.
+
+    Stable-Baselines3's policies act in two ways; the better one counts.
+    """
     result = results[str(baseline_of(bound))]
     if bound.startswith("jaxmarl_smax") and not bound.endswith(" return"):
         return statistics.fmean(result["win_rates"])
     if bound.startswith("openspiel"):
         return statistics.fmean(result["returns"][int(bound.split()[2])])
+    if bound.startswith("sb3"):
+        group = bound.split()[2]
+        return max(statistics.fmean(seed[group] for seed in result[way]) for way in SB3_ACTIONS)
     return statistics.fmean(result["returns"]) * result["agents"]
 
 
@@ -103,6 +117,15 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
             for seat, values in enumerate(result["returns"])
         )
         return f"OpenSpiel's returns, {len(result['returns'][0])} seeds: {seats}, by `python {result['command']}`."
+    if name.startswith("sb3"):
+        ways = "; ".join(
+            f"{words}: "
+            + ", ".join(
+                f"{group} {', '.join(f'{seed[group]:.1f}' for seed in result[way])}" for group in result[way][0]
+            )
+            for way, words in SB3_ACTIONS.items()
+        )
+        return f"Returns of PPO of Stable-Baselines3, {ways}; by `python {result['command']}`."
     if name.startswith("jaxmarl_smax"):
         rates, task = ", ".join(f"{rate:.3f}" for rate in result["win_rates"]), result["task"]
         returns = ", ".join(f"{each * result['agents']:.2f}" for each in result["returns"])

@@ -43,6 +43,8 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
         (Goal("won_battle ally", "jaxmarl_smax mappo-2s3z"), [run([0.75, 0.375])], False),
         (Goal("return ally", "jaxmarl_smax mappo-2s3z return"), [run([7.0, 0.5])], True),  # 1.25 per ally
         (Goal("return ally", "jaxmarl_smax mappo-2s3z return"), [run([7.0, 1.0])], False),
+        (Goal("return agent", "sb3 simple_line_v1 agent"), [run([-2.0, 1.0])], True),  # samples are better here
+        (Goal("return agent", "sb3 simple_line_v1 agent"), [run([-2.0, 1.5])], False),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9)], True),
         (Goal("seconds", 10.0, below=True), [run(None, wall=9.9, exit=1)], False),
         (Goal("return agent", "random", below=True), [run([0.2, 0.3])], True),  # below the lower end
@@ -55,6 +57,10 @@ def test_verdict_uses_the_worst_seed(goal, runs, met):
         "jaxmarl": {"returns": [-2.0, -4.0], "agents": 3},
         "jaxmarl_smax mappo-2s3z": {"win_rates": [0.25, 0.75], "returns": [1.0, 1.5], "agents": 5},
         "openspiel liars_dice": {"returns": [[1.0, 1.0], [0.25, 0.75]]},
+        "sb3 simple_line_v1": {
+            "greedy": [{"agent": -4.0}, {"agent": -5.0}],
+            "sampled": [{"agent": -2.0}, {"agent": -4.0}],
+        },
     }
     assert train_tasks.verdict(goal, 0, runs, baselines)["met"] is met
 

@@ -79,12 +79,16 @@ _COINS = (
     "them gives 1 and costs 2. The bar is IPPO in JAX on JaxMARL 0.2.0's coin_game after as many steps. JaxMARL "
     "publishes no settings for it, so that it gets those of switch_riddle"
 )
-_BY_US = "mpe2 has no baseline of these scenarios; intervals must lie apart from random play's"
+_SB3 = (
+    "PPO of Stable-Baselines3 on mpe2 1.1.1 with SuperSuit's wrappers, after as many steps of 8 worlds, with the "
+    "settings of PettingZoo's tutorial (sb3_waterworld_vector.py). There all agents share one policy, which does not "
+    "observe which agent it acts for"
+)
 _FORMATION = (
-    "each agent sees only itself and the landmark, and has a policy of its own. The bar is a scripted policy that sees "
-    "as much: agent i of 4 goes straight to the place at i quarters of the circle. mpe2 has no baseline. The scenario "
-    "is that of Agarwal et al. 2019 (arXiv 1906.01202), whose agents send messages to each other; their code has "
-    "policies for 3, 5, 7 and 10 agents, not for mpe2's 4 (github.com/sumitsk/marl_transfer, commit 647a07e)"
+    f"{_SB3}. Here each agent sees only itself and the landmark, and has a policy of its own. The other bar is a "
+    "scripted policy that sees as much: agent i of 4 goes straight to the place at i quarters of the circle. The "
+    "scenario is that of Agarwal et al. 2019 (arXiv 1906.01202), whose agents send messages to each other; their code "
+    "has policies for 3, 5, 7 and 10 agents, not for mpe2's 4 (github.com/sumitsk/marl_transfer, commit 647a07e)"
 )
 
 COOPERATIVE_TASKS: Sequence[TrainingTask] = (
@@ -186,21 +190,23 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         TrainingTask(
             f"{name}-ppo",
             f"{env} {NO_TABLE}",
-            tuple(Goal(f"return {group}", bound, greedy=False) for group, bound in goals),
-            "chosen",
+            tuple(
+                goal
+                for group in groups
+                for goal in (
+                    Goal(f"return {group}", f"sb3 {name.replace('-', '_')}_v1 {group}", greedy=False),
+                    Goal(f"return {group}", other, greedy=False, origin="chosen"),
+                )
+            ),
+            "measured",
             source,
             seeds=1 if name == "collect-treasure" else 3,
             zoo=False,
         )
-        for name, env, goals, source in (
-            ("collect-treasure", "CollectTreasure-v0", (("collector", "random"), ("deposit", "random")), _BY_US),
-            (
-                "simple-formation",
-                "SimpleFormation-v0",
-                (("agent", "fixed places"), ("agent", "random")),
-                _FORMATION,
-            ),
-            ("simple-line", "SimpleLine-v0", (("agent", -44.0), ("agent", "random")), _BY_US),
+        for name, env, groups, other, source in (
+            ("collect-treasure", "CollectTreasure-v0", ("collector", "deposit"), "random", _SB3),
+            ("simple-formation", "SimpleFormation-v0", ("agent",), "fixed places", _FORMATION),
+            ("simple-line", "SimpleLine-v0", ("agent",), "random", _SB3),
         )
     ),
     TrainingTask(

@@ -25,8 +25,8 @@ class Goal:
     A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
     These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
     steps, and those of the model zoo. "fixed places" are scripted agents that know no more than they observe, in
-    SimpleFormation-v0. "jaxmarl NAME", "openspiel NAME SEAT", "jaxmarl_smax NAME" and "jaxmarl_smax NAME
-    return" are results of other programs, see `benchmarks.training.baselines`.
+    SimpleFormation-v0. "jaxmarl NAME", "openspiel NAME SEAT", "sb3 NAME GROUP", "jaxmarl_smax NAME" and
+    "jaxmarl_smax NAME return" are results of other programs, see `benchmarks.training.baselines`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
@@ -49,7 +49,7 @@ class Goal:
     @property
     def reference(self) -> str | None:
         """Name of the matchup whose result is the bound; None if the bound is not the result of a matchup."""
-        if not isinstance(self.bound, str) or self.bound.startswith(("jaxmarl", "openspiel")):
+        if not isinstance(self.bound, str) or self.bound.startswith(("jaxmarl", "openspiel", "sb3")):
             return None
         whole = self.bound == self.against or not self.playing
         return self.bound if whole else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
