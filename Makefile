@@ -29,6 +29,7 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "representative and slow and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not representative and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow -k recorded tests/parity $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m gpu --pretended-gpu $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "learning and not gpu" --optimize $(ARGS) || [ $$? -eq 5 ]
 

@@ -31,6 +31,7 @@ NICENESS = "RAY_worker_niceness"
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
 ORACLES = ("ai_economist", "hanabi", "jaxmarl", "lbforaging", "overcooked", "rware")
 """Originals of environments, which `make test-parity` plays."""
+LIMIT_OF_ORACLES = "60m"  # their Python is slow, or JAX compiles it for every setting
 
 ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *ORACLES)
 
@@ -225,14 +226,16 @@ def prepare(session: nox.Session) -> None:
 
 def run(session: nox.Session, *files: Path, marks: str = "not gpu") -> None:
     """Run the tests of files that have these marks."""
-    workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
-    options = ("--benchmark-disable", *(("--optimize",) if session.name in ORACLES else ()), *workers)
+    slow = session.name in ORACLES
+    workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "worksteal" if slow else "loadfile")
+    options = ("--benchmark-disable", *(("--optimize",) if slow else ()), *(workers if slow or len(files) > 1 else ()))
     limited(session, "-m", "pytest", "-m", marks, *options, *map(str, files), *session.posargs)
 
 
 def limited(session: nox.Session, *arguments: str) -> None:
-    """Run Python with the time limit LIMIT."""
-    session.run("timeout", "--kill-after=30s", LIMIT, "python", *arguments, external=True)
+    """Run Python with a time limit."""
+    limit = LIMIT_OF_ORACLES if session.name in ORACLES else LIMIT
+    session.run("timeout", "--kill-after=30s", limit, "python", *arguments, external=True)
 
 
 def share(session: nox.Session) -> None:

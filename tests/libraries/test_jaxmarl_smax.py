@@ -28,6 +28,14 @@ def test_steps_with_random_settings_equal_the_original(part):
     assert min(total.values()) >= 3, total
 
 
+@pytest.mark.parametrize("enemy", ["heuristic", "self_play"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_steps_of_every_scenario_equal_the_original(name, enemy):
+    counts = oracle.compare_all({"scenario": name, "enemy": enemy}, 4, 40, seed=7)[1]
+    assert counts["steps"] + counts["near"] == 4 * 40
+    assert counts["near"] < 0.2 * counts["steps"]
+
+
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "smax.npz")
     with np.load(tmp_path / "smax.npz") as new, np.load(oracle.PATH) as kept:

@@ -137,8 +137,16 @@ ON_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # Finds the optimal taxes within minutes, with learn_after for the planner, see docs/learning.md. Workers need the
     # entropy, because the taxes to which they respond change while the planner learns.
     ("OneStepEconomy-v0", "cpu", "ppo"): {
-        # With the default settings every worker's best labor is the smallest one.
-        "env": {"labor_cost": 0.0005, "labor_exponent": 3.0, "payment_max_skill_multiplier": 10.0},
+        # With the default settings every worker's best labor is the smallest one. Three brackets of equal width are few
+        # enough to find the best rates by brute force.
+        "env": {
+            "labor_cost": 0.0005,
+            "labor_exponent": 3.0,
+            "payment_max_skill_multiplier": 10.0,
+            "bracket_spacing": "linear",
+            "n_brackets": 3,
+            "top_bracket_cutoff": 200.0,
+        },
         "num_envs": 256,
         "total_steps": 600_000,
         "num_threads": 1,
@@ -172,6 +180,25 @@ ON_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             reward_scale=0.1,
             num_epochs=2,
             num_minibatches=4,
+        ),
+    },
+    # Both phases of the planner's training, with the clocks of examples/gather_trade_build_planner.yaml. Not run yet.
+    ("GatherTradeBuild-v0", "cuda", "ppo"): {
+        "num_envs": 512,
+        "total_steps": 300_000_000,
+        "checkpoint_interval": 50,
+        "learner": dict(
+            rollout_length=500,
+            hidden_sizes=(128, 128),
+            learning_rate=3e-4,
+            learning_rate_final=3e-5,
+            gamma=0.998,
+            gae_lambda=0.98,
+            entropy_coef=0.025,
+            entropy_coef_final=0.005,
+            reward_scale=0.1,
+            num_epochs=2,
+            num_minibatches=16,
         ),
     },
     # MAPPO wins nearly all battles of 2s3z within minutes, see docs/learning.md. Entropy costs victories at the end.

@@ -64,7 +64,10 @@ _WORKERS = (
     "agents should build and the others sell them wood and stone, as Zheng et al. 2022 show. The correlations are "
     "those of the four agents of a world: of skill and houses built, and of skill and coin from trade, sales minus "
     "purchases. Workers learn while the energy cost rises for 600,000 steps, and are judged at the full cost; with the "
-    "full cost from the start they learn not to work"
+    "full cost from the start they learn not to work. Zheng et al. 2022 (arXiv 2004.13332) publish productivity 3,285, "
+    "equality 39 % and product 1,278 in the free market, and 2,656, 48 % and 1,261 with these federal taxes. Their "
+    "trainings are far longer, so that these values are no threshold here. As published, the free market is more "
+    "productive, and the taxes make coin more equal"
 )
 _RIDDLE = (
     "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after 1.2 "
@@ -176,7 +179,6 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             ),
             "chosen",
             _WORKERS,
-            seeds=1,
             episodes=128,
             zoo=False,
             variant=variant,

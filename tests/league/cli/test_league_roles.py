@@ -68,3 +68,11 @@ def test_wrong_roles_are_one_line(tmp_path, capsys, roles, said):
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_sides_of_smax_are_the_roles_of_its_leagues(tmp_path, capsys):
+    sides = ["--env-arg", "scenario=3m", "--env-arg", "enemy=self_play", "--env-arg", "max_steps=8"]
+    argv = ["league", "train", "SMAX-v0", *sides, "--algorithm", "alphastar", *TINY, "--run-dir", str(tmp_path)]
+    assert main(argv) == 0, capsys.readouterr().err
+    assert seats_of(tmp_path) == {side: (side,) for side in ("ally", "enemy")}

@@ -90,6 +90,7 @@ def wait_until(happened, seconds=300.0):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_cancelled_calls_end_and_workers_run_later_calls(processes, tmp_path):
     for n in range(4):
         given = {"file": str(tmp_path / str(n)), "seconds": 600.0}

@@ -309,6 +309,7 @@ def test_own_environment_is_made_with_allow_import(tmp_path, monkeypatch, capsys
     assert "  length: 3\n" in text
 
 
+@pytest.mark.slow
 def test_own_learner_trains_resumes_and_repeats(own_module, tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(f"{SMALL}  factor: 3\nalgorithm: own_learner:Doubled\n")
     first, second = tmp_path / "first", tmp_path / "second"
