@@ -25,7 +25,7 @@ from docs.scripts.tables import PAGES, ROOT, names
 OUT = ROOT / "out" / "pictures"
 STRIP = ROOT / "docs" / "tag.gif"
 SIDE = 224
-"""Side of a world [pixels]."""
+"""Side of a world [pixels], if its picture sets none."""
 OF_STRIP = 23
 """Frames of the README's picture; more make a file of over 500 KB."""
 FPS = (2, 12)
@@ -33,6 +33,8 @@ FPS = (2, 12)
 _OWN_PLACES = "--sharing agent --total-steps 500000 --learner.learning-rate-final 3e-4"
 """Agents that do not see each other, but take up places each."""
 _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma 0.95 --learner.reward-scale 0.1"
+_WORKERS = "--env-arg disable_taxes=True --anneal energy_cost=[0,0.21,600000]"
+"""The training of docs/learning.md in the free market."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class MovingPicture:
     trails: int | None = None
     """As of :class:`gpu_envs.rendering.trails.TrailRenderer`."""
     seed: int = 7
+    side: int = SIDE
+    """Side of a world [pixels]."""
 
     def checkpoint(self, place: str) -> Path | None:
         """Path of the policies; None for random actions."""
@@ -78,7 +82,7 @@ SHOWS = {
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
     "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
-    "economy/gather_trade_build": MovingPicture(every=10),
+    "economy/gather_trade_build": MovingPicture(train=_WORKERS, every=20, side=336),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
     "games/switch_riddle": MovingPicture(frames=16, trails=0),
@@ -136,7 +140,7 @@ def scripted(core: Any) -> Callable[..., Any]:
 
 
 def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndarray], float]:
-    """Return the frames of an environment's image, (SIDE, SIDE, 3) uint8 each, and their rate [1/s].
+    """Return the frames of an environment's image, (side, side, 3) uint8 each, and their rate [1/s].
 
     Args:
         place: Place of the environment's page.
@@ -160,7 +164,7 @@ def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.nda
     pace = min(max(core.render_fps / show.every, FPS[0]), FPS[1])
 
     def frames() -> Iterator[np.ndarray]:
-        camera = TrailRenderer(core, 0, SIDE, show.trails)
+        camera = TrailRenderer(core, 0, show.side, show.trails)
         obs, info = core.reset()
         for step in range((count or show.frames) * show.every):
             if step % show.every == 0:

@@ -6,7 +6,7 @@ import torch
 
 from gpu_envs.envs.games.card_ranks import rank_strokes
 from gpu_envs.envs.games.seven_segment import numbers
-from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED
+from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, PURPLE, RED
 from gpu_envs.runtime.factory import make_core
 
 
@@ -140,3 +140,24 @@ def test_unit_types_have_different_shapes():
     core.world_state["pos"][:] = core.world_state["pos"][:1].clone()
     core.world_state["kind"][:] = torch.arange(6)[:, None]
     assert len(np.unique(core.render_frames(range(6), 128), axis=0)) == 6
+
+
+def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
+    """Bars are as high as shares of coin and as rates; numbers do not change how many shapes there are."""
+    core = make_core("GatherTradeBuild-v0", 2, "cpu", seed=0)
+    core.reset()
+    state = core.world_state
+    state["coin"].zero_()
+    state["coin"][1, :4] = torch.tensor([0.0, 30.0, 60.0, 1200.0])
+    state["rates"][:] = torch.tensor([[0.0], [0.5]])
+    empty, full = core.definition.draw(core, torch.arange(2)).shapes
+    assert len(full) == len(empty)
+    dark = torch.tensor((0.25, 0.30, 0.36))
+    rates = [shapes[(shapes[:, 6:9] - dark).abs().amax(-1) < 1e-6] for shapes in (empty, full)]
+    assert [len(bars) for bars in rates] == [7, 7]
+    heights = [bars[:, 4] for bars in rates]
+    assert heights[0].abs().max() == 0.0
+    assert heights[1].unique().tolist() == pytest.approx([0.25 * 0.82 * 0.26 * 25])
+    none, most = (pixels(frame[340:], PURPLE) for frame in core.render_frames((0, 1), 400))
+    assert none == 0
+    assert most > 300  # the bar of the richest agent

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import (
     BLUE,
     DARK,
@@ -31,14 +32,16 @@ _LAND, _WATER, _TRUNK = (0.93, 0.91, 0.82), (0.45, 0.66, 0.86), (0.47, 0.33, 0.2
 _STONE, _EDGE, _BARE = (0.55, 0.56, 0.60), (0.38, 0.39, 0.43), (0.84, 0.81, 0.70)
 _PANEL, _EMPTY = (0.97, 0.97, 0.97), (0.90, 0.90, 0.91)
 _GAP, _TALL = 0.03, 0.26  # distance between panels and their height, in the longer side of the map
+_PLOT = 0.82  # part of a panel's height below its numbers
 
 
 def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     """Return the scene of these worlds.
 
     Trees are wood, gray discs stone; a pale patch is a source without its resource. Houses and agents have the color of
-    their agent. Below the map are the coin of every agent, the tax rate of every bracket, and the mean prices of stone
-    (gray) and wood (green) over the episode.
+    their agent. Below the map are the coin of every agent (numbers end at 999), the tax rate of every bracket in
+    percent, and the mean prices of stone (gray) and wood (green) over the episode. The numbers above the curves are the
+    mean prices at present.
     """
     state = {name: tensor[envs] for name, tensor in worlds.world_state.items()}
     sizes, layout, device = worlds.config.sizes, worlds.config.layout, worlds.device
@@ -99,15 +102,21 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
 def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -> list[torch.Tensor]:
     """Return the panels below the map: bars of coin and of rates, and curves of prices, from the left."""
     side, device = float(max(sizes.width, sizes.height)), colors.device
-    wide, room, floor = (1.0 - 2.0 * _GAP) / 3.0 * side, _TALL * side, -(_GAP + _TALL) * side
+    wide, whole, floor = (1.0 - 2.0 * _GAP) / 3.0 * side, _TALL * side, -(_GAP + _TALL) * side
+    room = _PLOT * whole
 
     def frame(left: float, count: int) -> torch.Tensor:
         """Return the background of a panel from its left side on."""
-        middle = torch.tensor([[left + 0.5 * wide, floor + 0.5 * room]], device=device).expand(count, 1, 2)
-        return boxes(middle, (0.5 * wide, 0.5 * room), _PANEL)
+        middle = torch.tensor([[left + 0.5 * wide, floor + 0.5 * whole]], device=device).expand(count, 1, 2)
+        return boxes(middle, (0.5 * wide, 0.5 * whole), _PANEL)
 
-    def bars(share: torch.Tensor, color: Color, left: float) -> list[torch.Tensor]:
-        """Return bars of shares (W, N) in [0, 1]."""
+    def labels(x: torch.Tensor, values: torch.Tensor, step: float, color: Color, largest: float) -> torch.Tensor:
+        """Return values (W, N) above the plots at places (W, N) that are step apart."""
+        places = torch.stack([x, torch.full_like(x, floor + 0.5 * (room + whole))], -1)
+        return numbers(places, values, 0.9 * step, 0.7 * (whole - room), color, largest=largest)
+
+    def bars(share: torch.Tensor, color: Color, left: float, values: torch.Tensor) -> list[torch.Tensor]:
+        """Return bars of shares (W, N) in [0, 1], with their values above."""
         step = wide / share.shape[1]
         x = (left + (torch.arange(share.shape[1], device=device) + 0.5) * step).expand(share.shape)
         tall = 0.5 * room * share.float().clamp(0.0, 1.0)
@@ -117,6 +126,7 @@ def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -
             frame(left, len(share)),
             boxes(slots, (0.36 * step, 0.5 * room), _EMPTY),
             boxes(torch.stack([x, floor + tall], -1), size, color),
+            labels(x, values.round(), step, DARK, 100.0),
         ]
 
     def curves(price: torch.Tensor, left: float) -> list[torch.Tensor]:
@@ -133,13 +143,15 @@ def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -
         ]
         for good, color in enumerate((_EDGE, GREEN)):
             shapes.append(lines(places[:, good, :-1], places[:, good, 1:], 0.2, color, known[:, good]))
-        return shapes
+        tints = torch.tensor([_EDGE, GREEN], device=device)
+        ends = torch.tensor([left + 0.25 * wide, left + 0.75 * wide], device=device).expand(len(price), 2)
+        return [*shapes, labels(ends, state["market_rate"], 0.4 * wide, tints, 3.33)]
 
     n = sizes.num_agents
     coin = state["coin"][:, :n] + state["coin"][:, n:]
     left = [0.5 * (sizes.width - side) + each * (wide + _GAP * side) for each in range(3)]
     return [
-        *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, left[0]),
-        *bars(state["rates"], (0.25, 0.30, 0.36), left[1]),
+        *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, left[0], coin.clamp(max=999.0)),
+        *bars(state["rates"], (0.25, 0.30, 0.36), left[1], 100.0 * state["rates"]),
         *curves(state["price_curve"].unflatten(1, (2, PRICE_POINTS)), left[2]),
     ]
