@@ -16,7 +16,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "jaxmarl": ("benchmarks.peers.inside.jaxmarl_learning", "out/peers/jaxmarl/bin/python"),
     "jaxmarl_smax": ("benchmarks.peers.inside.jaxmarl_baselines", "out/peers/jaxmarl/bin/python"),
     "openspiel": ("benchmarks.peers.openspiel_dqn", sys.executable),
-    "sb3": ("benchmarks.peers.inside.sb3_learning", "out/peers/sb3/bin/python"),
+    "sb3": ("benchmarks.peers.sb3_learning", "out/peers/sb3/bin/python"),
 }
 """Module and interpreter by the first word of a baseline's name."""
 SMAX_STEPS = {
@@ -63,8 +63,12 @@ BASELINES: dict[str, dict[str, Any]] = {
         for (name, area), steps in SMAX_STEPS.items()
     },
     **{
-        f"sb3 {game}": {"game": game, "steps": 1_000_000, "seeds": seeds, "episodes": 1000}
-        for game, seeds in (("collect_treasure_v1", 1), ("simple_formation_v1", 3), ("simple_line_v1", 3))
+        f"sb3 {game}": {"game": game, "steps": steps, "seeds": seeds, "episodes": 1000}
+        for game, steps, seeds in (
+            ("collect_treasure_v1", 500_000, 1),  # mpe2 takes ten times as long for a step of it
+            ("simple_formation_v1", 1_000_000, 3),
+            ("simple_line_v1", 1_000_000, 3),
+        )
     },
 }
 """Argument of the program by name of the baseline."""
@@ -75,9 +79,9 @@ SB3_ACTIONS = {"greedy": "most probable actions", "sampled": "sampled actions"}
 def baseline_of(bound: float | str | None) -> str | None:
     """Return the name of the baseline of a threshold; None if it is no baseline.
 
-    The threshold is the name. It may be followed by the index of OpenSpiel's seat, as in "openspiel liars_dice 1", by
-    the measure of SMAX if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return", or by the group of agents of
-    mpe2, as in "sb3 simple_line_v1 agent".
+    The threshold is the name. The index of OpenSpiel's seat may follow, as in "openspiel liars_dice 1". The measure of
+    SMAX follows if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return", and the group of agents of mpe2, as
+    in "sb3 simple_line_v1 agent".
     """
     if not isinstance(bound, str) or bound.partition(" ")[0] not in PROGRAMS:
         return None

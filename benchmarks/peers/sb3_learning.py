@@ -11,18 +11,19 @@ import importlib
 import importlib.metadata
 import json
 import sys
+from typing import Any
 
-import supersuit
 import torch
-from stable_baselines3 import PPO
-from stable_baselines3.common.utils import set_random_seed
 
 WORLDS = 8
-SETTINGS = {"learning_rate": 1e-3, "batch_size": 256}
+SETTINGS: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 256}
+"""Settings of the tutorial; all others are Stable-Baselines3's defaults."""
 
 
-def worlds(game, seed):
-    """Agents of a world, and the vector environment of all worlds."""
+def worlds(game: str, seed: int) -> tuple[list[str], Any]:
+    """Return the agents of a world, and the vector environment of all worlds."""
+    import supersuit  # pyright: ignore[reportMissingImports]
+
     env = importlib.import_module(f"mpe2.{game}").parallel_env()
     agents = env.possible_agents
     env = supersuit.pettingzoo_env_to_vec_env_v1(supersuit.pad_observations_v0(env))
@@ -31,23 +32,27 @@ def worlds(game, seed):
     return agents, vector
 
 
-def judge(model, game, seed, episodes, greedy):
-    """Mean return by group of agents."""
+def judge(model: Any, game: str, seed: int, episodes: int, greedy: bool) -> dict[str, float]:
+    """Return the mean return by group of agents."""
     agents, vector = worlds(game, seed)
-    obs, ended, total = vector.reset(), 0, 0.0
+    obs, ended = vector.reset(), 0
+    total = torch.zeros(len(agents), dtype=torch.float64)
     while ended < episodes:
         obs, rewards, dones, _ = vector.step(model.predict(obs, deterministic=greedy)[0])
-        total = total + rewards.reshape(WORLDS, len(agents)).sum(0)
+        total += torch.as_tensor(rewards).reshape(WORLDS, len(agents)).sum(0)
         ended += int(dones.sum()) // len(agents)  # all worlds end together
-    groups = {}
-    for agent, value in zip(agents, total / ended, strict=True):
+    groups: dict[str, float] = {}
+    for agent, value in zip(agents, (total / ended).tolist(), strict=True):
         group = agent.rpartition("_")[0]
-        groups[group] = groups.get(group, 0.0) + float(value)
+        groups[group] = groups.get(group, 0.0) + value
     return groups
 
 
-def learned(task, seed):
-    """Mean returns of the policy that a seed gives: with the most probable actions, and with samples."""
+def learned(task: dict[str, Any], seed: int) -> list[dict[str, float]]:
+    """Return the mean returns of the policy that a seed gives: with the most probable actions, and with samples."""
+    from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.utils import set_random_seed  # pyright: ignore[reportMissingImports]
+
     set_random_seed(seed)
     agents, vector = worlds(task["game"], 1000 * seed)
     model = PPO("MlpPolicy", vector, device="cpu", **SETTINGS)
