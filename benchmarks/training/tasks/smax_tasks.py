@@ -24,8 +24,9 @@ _SOURCES = {
 }
 _SELF_PLAY = (
     "allies and enemies both learn, each side with a policy of its own (`enemy=self_play`). Each trained side must win "
-    "more battles against random opponents than random play does. Against each other the sides are equal, so that "
-    "their win rates there show no learning; they are only recorded"
+    "more battles than random play in its place does, against the other trained side and against random opponents. Few "
+    "battles against random opponents end: these do not approach, and a side that learns in self-play seldom has to "
+    "search for its opponents. Win rates of the trained sides against each other have no threshold"
 )
 _EPISODES = {"smax-qmix-5m-vs-6m": 16_384}
 """Evaluation episodes by name of the task where victories are rare, so that 1,024 have too few of them."""
@@ -76,7 +77,11 @@ SMAX_TASKS: Sequence[TrainingTask] = (
         "smax-self-play",
         f"SMAX-v0 --env-arg scenario=2s3z --env-arg enemy=self_play --algorithm mappo --total-steps 500000 {NO_TABLE}",
         (
-            *(Goal(f"won_battle {side}", "random", (side,), greedy=False) for side in ("ally", "enemy")),
+            *(
+                Goal(f"won_battle {side}", "random", (side,), against, greedy=False)
+                for against in ("trained", "random")
+                for side in ("ally", "enemy")
+            ),
             *(Goal(f"won_battle {side}", greedy=False) for side in ("ally", "enemy")),
         ),
         "chosen",
