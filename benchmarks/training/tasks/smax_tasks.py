@@ -22,12 +22,6 @@ _SOURCES = {
         f"{_MAXIMUM}"
     ),
 }
-_SELF_PLAY = (
-    "allies and enemies both learn, each side with a policy of its own (`enemy=self_play`). Each trained side must win "
-    "more battles than random play in its place does, against the other trained side and against random opponents. Few "
-    "battles against random opponents end: these do not approach, and a side that learns in self-play seldom has to "
-    "search for its opponents. Win rates of the trained sides against each other have no threshold"
-)
 _EPISODES = {"smax-qmix-5m-vs-6m": 16_384}
 """Evaluation episodes by name of the task where victories are rare, so that 1,024 have too few of them."""
 
@@ -73,22 +67,5 @@ SMAX_TASKS: Sequence[TrainingTask] = (
     _mappo("5m_vs_6m", 1, "--num-envs 32 --learner.learning-rate 1e-3 "),
     _qmix("2s3z", 3),
     _qmix("5m_vs_6m", 3, f"--total-steps {SMAX_STEPS['qmix', '5m_vs_6m']} "),
-    TrainingTask(
-        "smax-self-play",
-        f"SMAX-v0 --env-arg scenario=2s3z --env-arg enemy=self_play --algorithm mappo --total-steps 500000 {NO_TABLE}",
-        (
-            *(
-                Goal(f"won_battle {side}", "random", (side,), against, greedy=False)
-                for against in ("trained", "random")
-                for side in ("ally", "enemy")
-            ),
-            *(Goal(f"won_battle {side}", greedy=False) for side in ("ally", "enemy")),
-        ),
-        "chosen",
-        _SELF_PLAY,
-        seeds=1,
-        zoo=False,
-        variant="in self-play",
-    ),
 )
 """All tasks of the module."""
