@@ -73,7 +73,8 @@ _PLANNER = (
     "both phases of examples/gather_trade_build_planner.yaml, shortened to some minutes on a CPU: workers alone with "
     "rising energy cost and taxes, then workers and planner. This only shows that the training runs: the planner makes "
     "1,600 decisions while it learns, and the workers do not earn their labor yet. The whole training needs a "
-    "GPU, and has not been run. Zheng et al. 2022 publish productivity 2,907, equality 57 % and product 1,664 for their planner"
+    "GPU, and has not been run. Zheng et al. 2022 publish productivity 2,907, equality 57 % and "
+    "product 1,664 for their planner"
 )
 _RIDDLE = (
     "IPPO in JAX on JaxMARL 0.2.0's switch_riddle with the settings that JaxMARL publishes for it, after 1.2 "
