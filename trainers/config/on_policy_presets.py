@@ -238,7 +238,11 @@ ON_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
     ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     ("SimpleSpread-v0", "cpu", "appo"): _MPE_PPO,
-    ("CollectTreasure-v0", "cpu", "ppo"): _MPE_PPO,
+    # Every delivery rewards all agents, so advantages over few steps have less noise.
+    ("CollectTreasure-v0", "cpu", "ppo"): {
+        **_MPE_PPO,
+        "learner": {**_MPE_PPO["learner"], "hidden_sizes": (128, 128), "gae_lambda": 0.5, "reward_scale": 1.0},
+    },
     # In the next two, agents do not see each other, and each learns a place of its own, see docs/learning.md.
     ("SimpleFormation-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
     ("SimpleLine-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
