@@ -96,7 +96,7 @@ _SB3 = (
 )
 _TREASURES = (
     f"{_SB3}. Collectors still make few deliveries then: the scripted policy of the environment, which sees the whole "
-    "state, earns about ten times as much"
+    "state, earns far more"
 )
 _FORMATION = (
     f"{_SB3}. Here each agent sees only itself and the landmark, and has a policy of its own. The other bar is a "
