@@ -150,7 +150,8 @@ def _half_frame(pos: torch.Tensor, width: float, height: float) -> torch.Tensor:
     """Return half the side of the frame around the middle of the map that shows all units, (W,)."""
     far = (pos - 0.5 * torch.tensor([width, height], device=pos.device)).abs().amax((1, 2))
     largest = 0.5 * max(width, height)
-    return (far + 1.5).ceil().clamp(min(_CLOSE, largest), largest)  # whole units, so that the camera is calm
+    # In whole units, so that the camera is calm; beyond the map is room for the bar of a unit at its border.
+    return (far + 1.5).ceil().clamp(min(_CLOSE, largest), largest + 1.0)
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> Scene:

@@ -80,7 +80,9 @@ def test_units_of_a_battle_are_whole_and_the_camera_is_close():
     core = make_core("SMAX-v0", 16, "cpu", seed=0, scenario="2s3z")
     core.reset()
     spread = torch.linspace(1.0, 16.0, 16)
-    core.world_state["pos"].uniform_(-1.0, 1.0).mul_(spread[:, None, None]).add_(16.0)
+    pos = core.world_state["pos"]
+    pos.uniform_(-1.0, 1.0, generator=torch.Generator().manual_seed(0)).mul_(spread[:, None, None]).add_(16.0)
+    pos[-1, :2] = torch.tensor([[0.0, 32.0], [32.0, 0.0]])  # at the border of the map
     assert body_extents(core)[:, 4:].max() <= 0.0  # the first shapes are the wall
     bounds = core.definition.draw(core, torch.arange(16)).bounds
     assert bounds[0].tolist() == [11.0, 11.0, 21.0, 21.0]
