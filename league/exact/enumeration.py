@@ -63,7 +63,18 @@ def _rolls(config: Any) -> ChanceOutcomes:
     return ChanceOutcomes("dice", math.comb(config.dice_sides + dice - 1, dice) ** config.players, weights)
 
 
+def _small_board(config: Any) -> None:
+    """Refuse boards of Dark Hex whose tree is too large, which its enumeration would only find after a while."""
+    rows, columns = config.num_rows or config.board_size, config.num_cols or config.board_size
+    if rows * columns > 6:
+        raise ConfigError(
+            f"DarkHex-v0: no exact tree: expected at most 6 cells, got {rows * columns}; use learned responses and "
+            "sampled payoffs"
+        )
+
+
 CHANCE: dict[str, Callable[[Any], ChanceOutcomes | None]] = {
+    "DarkHex-v0": _small_board,
     "Goofspiel-v0": _point_cards,
     "KuhnPoker-v0": lambda config: _deals(config.num_players + 1, config.num_players),
     "LeducPoker-v0": lambda config: _deals(6, 3),

@@ -35,6 +35,11 @@ GAMES = {
             "goofspiel of five": {"num_cards": 5, "imp_info": True, "points_order": "ascending"},
         }.items()
     },
+    "dark hex of 2 x 2": (
+        "DarkHex-v0",
+        {"board_size": 2, "obstype": "reveal-numturns"},
+        "dark_hex(board_size=2,obstype=reveal-numturns)",
+    ),
     "liar's dice of six faces": ("LiarsDice-v0", {}, "liars_dice"),
 }
 LARGE = ("goofspiel of four in random order", "goofspiel of five", "liar's dice of six faces")
