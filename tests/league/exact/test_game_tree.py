@@ -153,7 +153,8 @@ def test_returns_are_summed_over_steps():
         ("KuhnPoker-v0", {"domain_randomization": {"bet": (1.0, 2.0)}}, "without domain_randomization"),
         ("Goofspiel-v0", {"num_cards": 4}, "expected observations with perfect recall"),
         ("Goofspiel-v0", {"imp_info": True}, "6227020800 deals are too many"),
-        ("ConnectFour-v0", {}, "no exact tree: expected Goofspiel-v0, KuhnPoker-v0, LeducPoker-v0"),
+        ("ConnectFour-v0", {}, "no exact tree: expected DarkHex-v0, Goofspiel-v0, KuhnPoker-v0"),
+        ("DarkHex-v0", {}, "no exact tree: expected at most 6 cells, got 9; use learned responses"),
     ],
 )
 def test_game_without_a_tree_raises(env_id, settings, words):
