@@ -12,6 +12,13 @@ from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS
 from gpu_envs.runtime.factory import make_core
 
 SETTINGS, STEPS = 20, 1050
+CLASSIC = (
+    "cramped_room",
+    "asymmetric_advantages",
+    "coordination_ring",
+    "forced_coordination",
+    "counter_circuit_o_1order",
+)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -24,6 +31,15 @@ def test_transitions_with_random_settings_equal_the_original(part):
         total = {name: count + total.get(name, 0) for name, count in counts.items()}
     assert total["steps"] == SETTINGS * STEPS // 4
     assert min(total.values()) >= 4, total
+
+
+@pytest.mark.parametrize("old_dynamics", [False, True])
+@pytest.mark.parametrize("name", CLASSIC)
+def test_transitions_in_a_classic_layout_equal_the_original(name, old_dynamics):
+    settings = {"layout_name": name, "horizon": 200, "old_dynamics": old_dynamics}
+    counts = replay(settings, oracle.record(settings, 500, seed=3), time_limit="truncation")
+    assert counts["steps"] == 500
+    assert min(counts["ingredients"], counts["ends"]) >= 2, counts
 
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
