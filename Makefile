@@ -2,7 +2,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 ARGS ?=
-PARITY ?=
+PARITY ?= --optimize
 BIN := .venv/bin
 READY := .venv/.installed
 
@@ -27,7 +27,7 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --benchmark-disable $(ARGS)
 
 # Exit 5 (no test selected) is no failure here.
-# CI limits the tests of environments against their originals by PARITY.
+# PARITY: options of the tests against originals; CI plays only recorded traces, without optimization.
 test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "representative and slow and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not representative and not learning and not gpu" --ignore tests/parity $(ARGS) || [ $$? -eq 5 ]

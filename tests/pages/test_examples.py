@@ -8,7 +8,9 @@ import torch
 
 from gpu_envs.cli import main
 from league.storage.run_store import RunStore
+from trainers.config.presets import preset
 from trainers.storage import checkpoint
+from trainers.storage.config_yaml import read_config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -78,3 +80,13 @@ def test_two_level_training_of_the_configuration_file_runs(tmp_path):
         first, second, last = (next(iter(each.policy(name).actor.parameters())) for each in saved)
         assert torch.equal(first, second) == still, name
         assert not torch.equal(second, last), name
+
+
+def test_planners_file_has_the_preset_of_a_gpu():
+    given = read_config(EXAMPLES / "gather_trade_build_planner.yaml")
+    wanted = preset(given["env_id"], given["device"], given["algorithm"])
+    for name in ("num_envs", "total_steps", "checkpoint_interval"):
+        assert given[name] == getattr(wanted, name), name
+    for name, value in given["learner"].items():
+        expected = getattr(wanted.learner, name)
+        assert value == (list(expected) if isinstance(expected, tuple) else expected), name
