@@ -26,8 +26,10 @@ OUT = ROOT / "out" / "pictures"
 STRIP = ROOT / "docs" / "tag.gif"
 SIDE = 224
 """Side of a world [pixels], if its picture sets none."""
+LARGEST, LARGEST_STRIP = 300_000, 500_000
+"""Largest file of an environment and of the README [bytes]."""
 OF_STRIP = 23
-"""Frames of the README's picture; more make a file of over 500 KB."""
+"""Frames of the README's picture; more make too large a file."""
 FPS = (2, 12)
 """Slowest and fastest pace of a picture [1/s]."""
 _OWN_PLACES = "--sharing agent --total-steps 500000 --learner.learning-rate-final 3e-4"
@@ -82,7 +84,7 @@ SHOWS = {
     "grid/robot_warehouse": MovingPicture(zoo="warehouse-ippo", every=2),
     "kitchen/overcooked": MovingPicture(zoo="overcooked-ippo", every=2, trails=0),
     "smax/smax": MovingPicture(zoo="smax-mappo", trails=0),
-    "economy/gather_trade_build": MovingPicture(train=_WORKERS, every=20, side=336),
+    "economy/gather_trade_build": MovingPicture(train=_WORKERS, frames=45, every=20, side=336),
     "economy/one_step": MovingPicture(zoo="one-step-economy-ppo", frames=12),
     "cards/hanabi": MovingPicture(scripted=True, frames=40),
     "games/switch_riddle": MovingPicture(frames=16, trails=0),
@@ -214,10 +216,13 @@ def main(argv: list[str]) -> int:
     for place in argv or [*sorted(ids), "tag"]:
         frames, pace = strip(ids) if place == "tag" else film(place, ids[place])
         path = write_video(STRIP if place == "tag" else PAGES / f"{place}.gif", frames, pace)
+        size, largest = path.stat().st_size, LARGEST_STRIP if place == "tag" else LARGEST
+        if size > largest:
+            raise SystemExit(f"{path.relative_to(ROOT)} has {size} bytes, over {largest}: set fewer frames in SHOWS")
         if place != "tag":
             page = PAGES / f"{place}.md"
             page.write_text(captioned(page.read_text(encoding="utf-8"), place), encoding="utf-8")
-        print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} KB", flush=True)
+        print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} KB", flush=True)
     return 0
 
 

@@ -185,7 +185,7 @@ def test_all_gpu_tests_are_in_the_report():
     files = plan.files_of_tests()
     assert {
         "tests/gpu/test_gpu.py",
-        "tests/gpu_envs/rendering/test_rendering.py",
+        "tests/gpu_envs/rendering/test_rasterizer.py",
         "tests/trainers/cli/test_train.py",
     } < set(files)
     assert "tests/benchmarks/test_gpu_report.py" not in files

@@ -119,13 +119,14 @@ def test_tables_are_fresh(path):
 
 @pytest.mark.representative
 @pytest.mark.parametrize(("name", "env_id"), NAMES.items())
-def test_pictures_are_fresh_and_small(name, env_id):
+def test_pictures_are_fresh(name, env_id):
     assert pictures.fresh(name, env_id), f"{name}.gif is stale; run: python -m docs.scripts.pictures {name}"
-    assert (pictures.PAGES / f"{name}.gif").stat().st_size <= 300_000
 
 
-def test_image_of_the_readme_is_small():
-    assert pictures.STRIP.stat().st_size <= 500_000
+def test_pictures_are_small():
+    sizes = {name: (pictures.PAGES / f"{name}.gif").stat().st_size for name in NAMES}
+    assert {name: size for name, size in sizes.items() if size > pictures.LARGEST} == {}
+    assert pictures.STRIP.stat().st_size <= pictures.LARGEST_STRIP
 
 
 def test_stale_table_is_found(tmp_path):

@@ -1,31 +1,22 @@
-"""`gpu-envs train` and `gpu-envs eval` on a real environment: files, tables, errors in one line, SIGKILL."""
+"""`gpu-envs train` on a real environment: files, options, progress, errors in one line."""
 
-import dataclasses
 import json
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import assert_equal_checkpoints, iterations_of
-from small_commands import SMALL, run  # noqa: F401
-from toy import announce
+from checkpoints import iterations_of
+from small_commands import SMALL, WITHOUT_VIDEO, run  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, UnknownEnvironmentError
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.cli.evaluate import eval_command
 from trainers.cli.options import parse_train
 from trainers.cli.train import train_command
-from trainers.cluster import connect, ray_train
-from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
-from trainers.config.on_policy_presets import ON_POLICY_PRESETS
-from trainers.config.presets import PRESETS, preset
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
@@ -45,21 +36,6 @@ def test_train_writes_all_files(run, capsys):
         [16],
     )
     assert len(json.loads((run / "cross_play.json").read_text())["matchups"]) == 4
-
-
-def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
-    for stale in ("video.mp4", "cross_play.json", "curves.png"):
-        (run / stale).write_text("of the run before")
-    capsys.readouterr()
-    options = ["--resume", str(run), "--total-steps", "1400", "--no-video", "--eval-episodes", "0"]
-    assert train_command(options) == 0  # the id is recorded
-    assert iterations_of(run) == list(range(1, 10))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"  gpu-envs watch {run}"
-    listed = {Path(line).name for line in lines if line.startswith("  /")}
-    assert listed == {"metrics.csv", "config.json", "config.yaml", "curves.png", "000000009"}
-    with pytest.raises(CheckpointError, match="num_envs: expected 8, got 16"):
-        train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
 
 
 def test_errors_print_one_line(run, tmp_path, monkeypatch):
@@ -147,70 +123,6 @@ def test_order_of_options_does_not_matter(run):
     assert parse_train(["--learner.hidden_sizes", "8", "9", "SimpleTag-v0"])[0].learner.hidden_sizes == (8, 9)
 
 
-def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypatch, capsys):
-    announce(monkeypatch, "Far-v0")
-    (tmp_path / "far.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, "far", None)  # out again after the test
-    del sys.modules["far"]
-    out = str(tmp_path / "run")
-    begin = [
-        "--learner.hidden_sizes",
-        "8",
-        "9",
-        "far:Far-v0",
-        "--device",
-        "cpu",
-        "--num-envs",
-        "4",
-        "--eval-episodes",
-        "0",
-    ]
-    with monkeypatch.context() as patch:
-        iterate = Trainer.iterate
-        patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGINT)))
-        assert train_command([*begin, "--total-steps", "256", "--no-video", "--run-dir", out]) == 130
-        assert f"continue with:\n  gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
-        assert train_command([*begin, "--total-steps", "128", "--no-video", "--run-dir", f"{out}-b"]) == 130
-        assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
-    assert "far" in sys.modules
-    going_on = ["--resume", out, "--no-video"]
-    refused = r"manifest.json: environment 'far:Far-v0' is in the module 'far', which .* add --allow-import far if"
-    evaluation = [out, "--episodes", "2"]
-    for command, argv, message in (
-        (train_command, going_on, refused),
-        (train_command, ["Far-v0", *going_on], refused),
-        (train_command, ["json:Far-v0", *going_on], refused),
-        (eval_command, evaluation, refused),
-        (eval_command, [*evaluation, "--env-id", "Far-v0"], refused),
-    ):
-        del sys.modules["far"]
-        with pytest.raises(CheckpointError, match=message) as caught:
-            command(argv)
-        assert "\n" not in str(caught.value)
-        assert "far" not in sys.modules
-        sys.modules["far"] = sys
-    with pytest.raises(CheckpointError, match=r"env_id: expected json:Far-v0, got far:Far-v0$"):
-        train_command(["json:Far-v0", *going_on])
-    for command, argv in (
-        (train_command, ["far:Far-v0", *going_on]),
-        (eval_command, [*evaluation, "--env-id", "far:Far-v0"]),
-        (eval_command, [*evaluation, "--allow-import", "far"]),
-        (eval_command, [*evaluation, "--env-id", "Far-v0", "--allow-import", "far"]),
-    ):
-        del sys.modules["far"]
-        assert command(argv) == 0
-        assert "far" in sys.modules
-
-
-def test_run_of_a_registered_environment_resumes_with_its_module(tmp_path, monkeypatch):
-    announce(monkeypatch, "Far-v0")
-    ppo = PPOConfig(rollout_length=4, hidden_sizes=(8,))
-    config = TrainConfig("Far-v0", num_envs=4, total_steps=16, eval_episodes=0, learner=ppo)
-    Trainer(config, tmp_path).run()
-    assert parse_train(["json:Far-v0", "--resume", str(tmp_path)])[0].env_id == "Far-v0"
-
-
 def test_error_without_a_box_is_one_line():
     code = "from gpu_envs.cli import main; raise SystemExit(main(['train', 'SimpleTag-v0', '--num-envs', 'x']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
@@ -227,45 +139,10 @@ def test_help_shows_the_values_of_the_preset(capsys):
         assert re.search(rf"--num-envs INT[^(]*\(default: {num_envs}\)", capsys.readouterr().out)
 
 
-def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_path):
-    out = tmp_path / "run"
-    options = ["--num-envs", "4", "--total-steps", "64", "--eval-episodes", "0", "--no-video", "--num-threads", "1"]
-    assert train_command(["TicTacToe-v0", "--device", "cpu", *options, "--run-dir", str(out)]) == 0
-    saved = checkpoint.load(out)
-    saved.state["core.state.mover"][2] = 2**31 - 1
-    again = tmp_path / "again" / "checkpoints"
-    policies = {name: saved.policy(name) for name in saved.policies}
-    checkpoint.save(again, saved.iteration, saved.steps, saved.config, saved.state, policies)
-    argv = ["train", "--resume", str(again.parent), "--total-steps", "256", "--no-video"]
-    code = f"import sys; from gpu_envs.cli import main; sys.exit(main({argv!r}))"
-    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    words = "TicTacToe-v0: state.mover: expected values in [-1, 1], got 2147483647 in world 2"
-    assert (ended.returncode, ended.stderr.splitlines()[-1:]) == (2, [f"gpu-envs: error: {words}"]), ended.stderr
-
-
-def test_resume_into_another_run_is_refused(run, tmp_path):
-    assert (
-        train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--run-dir", str(tmp_path / "b")]) == 0
-    )
-    before = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
-    with pytest.raises(ConfigError, match=r"b/checkpoints: another run than that of .*; resume into") as caught:
-        train_command(["--resume", str(run), "--run-dir", str(tmp_path / "b"), "--no-video"])
-    assert "\n" not in str(caught.value)
-    assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == before
-
-
-def test_checkpoint_outside_of_a_run_needs_a_folder(run, tmp_path):
-    copy = shutil.copytree(checkpoint.find(run), tmp_path / "elsewhere" / "copy")
-    with pytest.raises(ConfigError, match=r"copy: a checkpoint outside of any run; name a folder with --run-dir"):
-        train_command(["--resume", str(copy), "--no-video"])
-    assert [path.name for path in tmp_path.rglob("*") if path.is_dir()] == ["elsewhere", "copy"]
-
-
 def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatch, capsys):
     for name in ("matplotlib.figure", "imageio_ffmpeg"):
         monkeypatch.setitem(sys.modules, name, None)
-    options = [option for option in SMALL if option != "--no-video"]
-    assert train_command([*options, "--total-steps", "160", "--run-dir", str(tmp_path)]) == 0
+    assert train_command([*WITHOUT_VIDEO, "--total-steps", "160", "--run-dir", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "no curves: curves need matplotlib" in text
     assert "no video: writing .mp4 needs imageio_ffmpeg" in text
@@ -275,8 +152,8 @@ def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_long_parts_show_progress(tmp_path, capsys):
-    options = [option for option in SMALL if option != "--no-video"]
-    assert train_command([*options, "--total-steps", "300", "--run-dir", str(tmp_path)]) == 0  # whole rollouts of 160
+    options = ["--total-steps", "300", "--run-dir", str(tmp_path)]
+    assert train_command([*WITHOUT_VIDEO, *options]) == 0  # whole rollouts of 160
     printed = capsys.readouterr().err
     for last in ("320 / 320 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
         assert last in printed
@@ -284,72 +161,6 @@ def test_long_parts_show_progress(tmp_path, capsys):
     said = capsys.readouterr()
     assert "16 / 16 episodes  adversary trained, agent trained" in said.err
     assert "episodes  " not in said.out
-
-
-def test_presets_are_valid():
-    assert not ON_POLICY_PRESETS.keys() & OFF_POLICY_PRESETS.keys()
-    for env_id, kind, algorithm in PRESETS:
-        config = preset(env_id, f"{kind}:0" if kind == "cuda" else kind, algorithm)
-        assert (config.env_id, config.algorithm) == (env_id, algorithm)
-        assert config.total_steps > 10 * config.num_envs * config.learner.rollout_length
-    assert preset("Unknown-v0", "cuda:1").num_envs == 2048
-
-
-# A training that does not end before the signal, however late that comes.
-WAITS_AT_20 = """
-import sys, time
-from trainers.cli.train import train_command
-from trainers.runner.trainer import Trainer
-iterate = Trainer.iterate
-Trainer.iterate = lambda trainer: time.sleep(600) if trainer.iteration == 20 else iterate(trainer)
-sys.exit(train_command(sys.argv[1:]))
-"""
-
-
-def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    options = [*SMALL, "--total-steps", "4000"]  # 25 iterations
-    command = [sys.executable, "-c", WAITS_AT_20, *options, "--run-dir", str(killed)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 300
-    while not (killed / "checkpoints" / "000000004").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert 4 <= checkpoint.load(killed).iteration <= 20
-
-    assert train_command(["SimpleTag-v0", "--resume", str(killed), "--no-video"]) == 0
-    assert train_command([*options, "--run-dir", str(whole)]) == 0
-    assert_equal_checkpoints(whole, killed)
-    assert iterations_of(killed) == list(range(1, 26))
-    assert (whole / "cross_play.json").read_text() == (killed / "cross_play.json").read_text()
-    assert learned(whole) == learned(killed)
-
-
-@pytest.mark.slow
-def test_command_without_gpu_trains_on_gpus_of_a_cluster(run, tmp_path, monkeypatch, capsys):
-    """The evaluation at the end runs on this machine."""
-    asked = []
-
-    def elsewhere(config, out, num_workers, address, *, resume=None):
-        asked.append((config.device, num_workers, address, resume is not None))
-        here = dataclasses.replace(config, device="cpu")
-        return Trainer(here, out, resume and checkpoint.load(resume.path)).run()
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(connect, "ray_library", lambda who: None)
-    monkeypatch.setattr(ray_train, "train_distributed", elsewhere)
-    argv = ["cuda" if word == "cpu" else word for word in SMALL]
-    assert train_command([*argv, "--ray-address", "there:6379", "--run-dir", str(tmp_path / "a")]) == 0
-    going_on = ["--resume", str(run), "--total-steps", "1700", "--device", "cuda", "--num-workers", "2", "--no-video"]
-    assert train_command([*going_on, "--run-dir", str(tmp_path / "b")]) == 0
-    assert asked == [("cuda", None, "there:6379", False), ("cuda", 2, None, True)]
-    assert (tmp_path / "a" / "cross_play.json").exists()
-    with pytest.raises(DeviceError, match="torch finds no CUDA GPU here"):
-        train_command(argv)
 
 
 @pytest.mark.gpu
@@ -363,9 +174,3 @@ def test_rollout_on_a_gpu_has_no_host_sync(tmp_path):
         trainer.collector.collect()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-def learned(out: Path) -> list[dict[str, str]]:
-    """Return the rows of metrics.csv without columns of time."""
-    rows = read_rows(out / "metrics.csv")
-    return [{k: v for k, v in row.items() if not k.startswith("time/") and "seco" not in k} for row in rows]

@@ -1,0 +1,77 @@
+"""Parameters are read and changed by world; wrong ones are refused in one line."""
+
+import pytest
+import torch
+
+from gpu_envs import errors
+from gpu_envs.runtime.factory import make_core
+
+
+def one_line(info, *words):
+    message = str(info.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+@pytest.fixture
+def core():
+    made = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    made.reset()
+    return made
+
+
+def test_constants_can_change_by_world(core):
+    """Domain randomisation: per-world constants change that world only."""
+    plain = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    plain.reset()
+    core.set_params(good_max_speed=torch.tensor([1.3, 0.0, 1.3]))
+    for _ in range(3):
+        action = core.sample_actions()
+        left, right = core.step(action)[0], plain.step(action)[0]
+    assert torch.equal(left[[0, 2]], right[[0, 2]])
+    assert not core.world_state["vel"][1, 3].any()
+    assert plain.world_state["vel"][1, 3].any()
+    core.set_params(good_max_speed=1.3)
+    assert core.get_params()["good_max_speed"].tolist() == pytest.approx([1.3] * 3)
+    with pytest.raises(errors.ConfigError) as info:
+        core.set_params(speed=1.0)
+    one_line(info, "speed", "did you mean good_max_speed?")
+    with pytest.raises(errors.ConfigError) as info:
+        core.set_params(good_size=torch.ones(2))
+    one_line(info, "good_size", "(3,)")
+
+
+def test_parameters_of_time_limits_are_fixed():
+    for env_id in ("TagContinuous-v0", "TagGridworld-v0"):
+        core = make_core(env_id, 2, "cpu")
+        with pytest.raises(errors.ConfigError) as info:
+            core.set_params(episode_length=7)
+        one_line(info, "episode_length", "make(..., episode_length=...)")
+
+
+def test_constants_of_some_worlds(core):
+    core.set_params(good_size=torch.tensor([0.1, 0.2, 0.3]))
+    got = core.get_params(torch.tensor([2, 0]))
+    assert got["good_size"].tolist() == pytest.approx([0.3, 0.1])
+    assert got["tag_reward"].tolist() == [10.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("max_speed", float("nan"), "a finite number"),
+        ("grid_length", -5.0, r"in \[1e-06, inf\]"),
+        ("exits", 0.7, "an int"),
+        ("tag_reward_for_tagger", "x", "a finite number"),
+        ("tag_penalty_for_runner", torch.tensor([-1.0, 1.0]), r"in \[-inf, 0.0\]"),
+        ("max_turn", torch.tensor([0.0, float("inf")]), "a finite number"),
+    ],
+)
+def test_constants_are_checked(name, value, words):
+    core = make_core("TagContinuous-v0", 2, "cpu", num_taggers=1, num_runners=1)
+    before = core.get_params()
+    with pytest.raises(errors.ConfigError, match=f"{name}: expected (values )?{words}") as info:
+        core.set_params(**{name: value})
+    one_line(info)
+    assert all(torch.equal(before[key], kept) for key, kept in core.get_params().items())
