@@ -14,14 +14,15 @@ import sys
 from typing import Any, ClassVar
 
 import torch
+from pettingzoo import ParallelEnv
 
 WORLDS = 8
 SETTINGS: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 256}
 """Settings of the tutorial; all others are Stable-Baselines3's defaults."""
 
 
-class Foraging:
-    """A world of lbforaging with PettingZoo's methods."""
+class Foraging(ParallelEnv[str, Any, int]):
+    """A world of lbforaging in PettingZoo's interface."""
 
     metadata: ClassVar[dict[str, Any]] = {}
     render_mode = None
@@ -82,10 +83,11 @@ def judge(model: Any, game: str, seed: int, episodes: int, greedy: bool) -> dict
     while left.any():  # as many episodes of each world, so that short ones do not count more
         obs, rewards, dones, _ = vector.step(model.predict(obs, deterministic=greedy)[0])
         running += torch.as_tensor(rewards).reshape(WORLDS, len(agents))
-        done = torch.as_tensor(dones).reshape(WORLDS, len(agents)).all(1)
-        total += running[done & (left > 0)].sum(0)
-        ended += int((done & (left > 0)).sum())
-        left -= (done & (left > 0)).long()
+        done = torch.as_tensor(dones).reshape(WORLDS, len(agents)).bool().all(1)
+        counts = done & (left > 0)
+        total += running[counts].sum(0)
+        ended += int(counts.sum())
+        left -= counts.long()
         running[done] = 0
     groups: dict[str, float] = {}
     for agent, value in zip(agents, (total / ended).tolist(), strict=True):

@@ -31,7 +31,15 @@ BASELINES: dict[str, dict[str, Any]] = {
     "jaxmarl": {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3},
     "jaxmarl overcooked": {"game": "overcooked", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
     "jaxmarl hanabi": {"game": "hanabi", "worlds": 64, "steps": 1_000_000, "seeds": 1, "rate": 5e-4},
-    "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_200_000, "seeds": 3, "rate": 2.5e-4},
+    "jaxmarl hanabi-small": {
+        "game": "hanabi",
+        "worlds": 64,
+        "steps": 1_500_000,
+        "seeds": 1,
+        "rate": 5e-4,
+        "options": {"num_colors": 2, "hand_size": 2, "max_info_tokens": 3, "max_life_tokens": 1},
+    },
+    "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_500_000, "seeds": 3, "rate": 2.5e-4},
     "jaxmarl coins": {"game": "coin_game", "worlds": 64, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
     "jaxmarl coins-shared": {
         "game": "coin_game",
@@ -68,6 +76,7 @@ BASELINES: dict[str, dict[str, Any]] = {
             ("collect_treasure_v1", 500_000, 1),  # mpe2 takes ten times as long for a step of it
             ("simple_formation_v1", 1_000_000, 3),
             ("simple_line_v1", 1_000_000, 3),
+            ("Foraging-8x8-2p-2f-coop-v3", 1_000_000, 1),  # 20 minutes a seed
         )
     },
 }
@@ -80,8 +89,8 @@ def baseline_of(bound: float | str | None) -> str | None:
     """Return the name of the baseline of a threshold; None if it is no baseline.
 
     The threshold is the name. The index of OpenSpiel's seat may follow, as in "openspiel liars_dice 1". The measure of
-    SMAX follows if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return", and the group of agents of mpe2, as
-    in "sb3 simple_line_v1 agent".
+    SMAX follows if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return", and the group of agents of mpe2 or
+    lbforaging, as in "sb3 simple_line_v1 agent".
     """
     if not isinstance(bound, str) or bound.partition(" ")[0] not in PROGRAMS:
         return None
@@ -110,7 +119,8 @@ def run(name: str) -> dict[str, Any]:
     task = BASELINES[name]
     command = [str(provenance.ROOT / python), "-m", module, json.dumps(task)]
     answer = subprocess.run(command, cwd=provenance.ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return {**json.loads(answer.splitlines()[-1]), "command": shlex.join(command[1:]), "task": task}
+    about = {"command": shlex.join(command[1:]), "task": task, "commit": provenance.commit()}
+    return {**json.loads(answer.splitlines()[-1]), **about}
 
 
 def describe(name: str, result: Mapping[str, Any]) -> str:
@@ -125,7 +135,7 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
         ways = "; ".join(
             f"{words}: "
             + ", ".join(
-                f"{group} {', '.join(f'{seed[group]:.1f}' for seed in result[way])}" for group in result[way][0]
+                f"{group} {', '.join(f'{seed[group]:.4g}' for seed in result[way])}" for group in result[way][0]
             )
             for way, words in SB3_ACTIONS.items()
         )
