@@ -3,15 +3,15 @@
 Wrappers and settings are those of PettingZoo's tutorial `sb3_waterworld_vector.py`: SuperSuit makes one vector
 environment of the agents of 8 worlds, which share one policy. All other settings are Stable-Baselines3's defaults. The
 only argument is JSON: "game" (module of mpe2, or id of lbforaging), "steps" (of worlds), "seeds" (how many) and
-"episodes" (of the evaluation). It prints JSON: the mean return of each seed's last policy by group of agents, with the most probable
-actions, as in the tutorial, and with samples.
+"episodes" (of the evaluation). It prints JSON: the mean return of each seed's last policy by group of agents, with the
+most probable actions, as in the tutorial, and with samples.
 """
 
 import importlib
 import importlib.metadata
 import json
 import sys
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from pettingzoo import ParallelEnv
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 256}
 class Foraging(ParallelEnv[str, Any, int]):
     """A world of lbforaging in PettingZoo's interface."""
 
-    metadata: ClassVar[dict[str, Any]] = {}
+    metadata: dict[str, Any] = {}  # noqa: RUF012
     render_mode = None
 
     def __init__(self, id: str) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import torch
 
 vars(np)["int"] = int  # the original is for NumPy 1
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -21,6 +22,7 @@ with contextlib.redirect_stdout(None):
     from ai_economist.foundation.components import move
 
 from parity.economy.gather_trade_build_replay import (  # noqa: E402
+    COMPONENTS,
     CONSTANT,
     EPISODES,
     LAYOUTS,
@@ -218,6 +220,16 @@ def copy_samples(env, core, world):
             table[row, slot] = sample[row]
 
 
+def copy_coin(env, core, world):
+    """Copy the coin of agents to a world: an income that differs in its last bit may lie in another bracket."""
+    n, tax = env.n_agents, env.get_component("PeriodicBracketTax")
+    theirs = [[agent.inventory["Coin"], agent.escrow["Coin"], tax.last_coin[agent.idx]] for agent in env.world.agents]
+    coin, last = core.world_state["coin"][world], core.world_state["last_coin"][world]
+    for mine, found in zip((coin[:n], coin[n:], last[:n]), np.array(theirs).T, strict=True):
+        np.testing.assert_allclose(mine.numpy(), found, 0, 1e-9)
+        mine[:] = torch.from_numpy(found)
+
+
 def check_shapes(env, core):
     """Require the widths of observations and the numbers of actions of the original."""
     obs, last = observations(env), env.n_agents
@@ -231,11 +243,14 @@ def check_shapes(env, core):
         assert core.action_spaces[agent].nvec.tolist() == choices[row]
 
 
-def play(settings, num_envs, episodes, seed, keep=None):
-    """Play GatherTradeBuild-v0 and originals from the same starts; compare every step; return what happened."""
+def play(settings, num_envs, episodes, seed, keep=None, components=COMPONENTS):
+    """Play GatherTradeBuild-v0 and originals from the same starts; compare every step; return what happened.
+
+    Agents take actions of the named components only.
+    """
     envs = [make(**settings) for _ in range(num_envs)]
     counts, at = Counter(), 0
-    for state, action, mine, core in played(settings, num_envs, episodes, seed):
+    for state, action, mine, core in played(settings, num_envs, episodes, seed, components):
         theirs = []
         at = 0 if action is None else at + 1
         for world, env in enumerate(envs):
@@ -260,6 +275,7 @@ def play(settings, num_envs, episodes, seed, keep=None):
                 counts += happened(env, core, state, action, world)
             if core.config.tax_model == "saez":
                 copy_samples(env, core, world)
+                copy_coin(env, core, world)
             theirs.append(found)
         merged = {name: np.stack([each[name] for each in theirs]) for name in theirs[0]}
         compare(mine, merged, f"{settings} step {at}")

@@ -32,6 +32,28 @@ def test_steps_with_random_settings_equal_the_original(model):
     assert min(total[name] for name in names) >= 4, total
 
 
+@pytest.mark.parametrize(
+    ("component", "acting", "happens"),
+    [
+        ("Gather", (), ("resources collected", "second units", "moves in the way of another agent")),
+        ("Build", ("Build",), ("houses",)),
+        ("ContinuousDoubleAuction", ("ContinuousDoubleAuction",), ("trades", "orders that expire")),
+        ("PeriodicBracketTax", ("Build", "ContinuousDoubleAuction"), ("tax days", "taxes paid")),
+    ],
+)
+def test_steps_of_one_component_equal_the_original(component, acting, happens):
+    """Every component needs the resources that agents gather, and taxes need incomes."""
+    total, taxed = Counter(), component == "PeriodicBracketTax"
+    for index in range(4):
+        settings = random_settings(np.random.default_rng([index, 13]), MODELS[index] if taxed else "free")
+        total += oracle.play(settings | {"max_bid_ask": 2}, 2, 2, index, components=("Gather", *acting))
+    assert total["steps"] > 1500, total
+    assert min(total[name] for name in ("resources collected", *happens)) >= 4, total
+    actions = {"houses": "Build", "orders": "ContinuousDoubleAuction"}
+    assert not any(total[name] for name, other in actions.items() if other not in acting), total
+    assert taxed or not total["taxes paid"], total
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS[1:])
 def test_steps_of_scenarios_equal_the_original(scenario):
     total = Counter()

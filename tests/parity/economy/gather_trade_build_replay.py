@@ -48,6 +48,8 @@ LAYOUTS = (
      "starting_wood_coverage": 0.05, "starting_stone_coverage": 0.07, "stone_clumpiness": 0.9},
 )  # fmt: skip
 """Settings of the recorded random layouts."""
+COMPONENTS = ("Build", "ContinuousDoubleAuction", "Gather")
+"""Components of the original that have actions."""
 TOLERANCE = 1e-5
 _TABLES = ("source", "land", "terrain", "start", "start_payment", "chance", "coverage", "cutoff", "table")
 CONSTANT = (*_TABLES, "bin", "turn", "gain", "price_curve", "noise", "zone")
@@ -124,14 +126,17 @@ def results(core, obs, info, reward=None, ends=None):
     return found
 
 
-def played(settings, num_envs, episodes, seed):
-    """Play worlds at random; yield the state, the actions (None for a start) and the results of every step."""
+def played(settings, num_envs, episodes, seed, components=COMPONENTS):
+    """Play worlds at random; yield the state, the actions (None for a start) and the results of every step.
+
+    Agents take actions of the named components only.
+    """
     core, rng = make(settings, num_envs, seed), np.random.default_rng(seed)
     for _ in range(episodes):
         obs, info = core.reset()
         yield snapshot(core), None, results(core, obs, info), core
         while core.alive.any():
-            action = _lively(core, rng)
+            action = _of_components(core, _lively(core, rng), components)
             before = snapshot(core)
             obs, reward, terminated, truncated, info = core.step(action)
             after = results(core, obs, info, reward, terminated | truncated)
@@ -154,6 +159,21 @@ def _lively(core, rng):
                     there = place + offset
                     if legal[moves + move] and int(state["cell"][world, there]) & 4:
                         action[world, agent, head] = 1 + move if several else moves + move
+    return action
+
+
+def _of_components(core, action, components):
+    """Return actions in which those of other components are the no-op; agents have one action each."""
+    if components == COMPONENTS:
+        return action
+    assert not core.config.multi_action_mode_agents
+    orders = 4 * core.config.sizes.num_prices
+    numbers = {"Build": range(1, 2), "ContinuousDoubleAuction": range(2, 2 + orders), "Gather": range(2 + orders, 99)}
+    kept = torch.zeros_like(action[:, : core.config.n_agents, 0], dtype=torch.bool)
+    for name in components:
+        choice = action[:, : core.config.n_agents, 0]
+        kept |= (choice >= numbers[name].start) & (choice < numbers[name].stop)
+    action[:, : core.config.n_agents, 0][~kept] = 0
     return action
 
 
