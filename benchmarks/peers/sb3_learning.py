@@ -93,7 +93,7 @@ def judge(model: Any, game: str, seed: int, episodes: int, greedy: bool) -> dict
     for agent, value in zip(agents, (total / ended).tolist(), strict=True):
         group = agent.rpartition("_")[0]
         groups[group] = groups.get(group, 0.0) + value
-    return groups
+    return {group: round(value, 6) for group, value in groups.items()}  # rewards are float32
 
 
 def learned(task: dict[str, Any], seed: int) -> list[dict[str, float]]:

@@ -253,6 +253,15 @@ def random_settings(rng):
     return settings
 
 
+def random_units(rng):
+    """Return all values of unit types drawn at random."""
+    spans = {
+        "velocities": (0.5, 6.0), "attacks": (1.0, 30.0), "attack_ranges": (1.0, 9.0), "sight_ranges": (2.0, 14.0),
+        "radiuses": (0.2, 1.0), "health": (10.0, 90.0), "weapon_cooldowns": (0.1, 2.5),
+    }  # fmt: skip
+    return {f"unit_type_{name}": tuple(rng.uniform(*spans[name], 6).round(3).tolist()) for name in STATS}
+
+
 def record_all(path=PATH):
     """Write the traces of the quick tests."""
     stories = [compare_all(settings, worlds, steps, seed)[0] for seed, (settings, worlds, steps) in enumerate(TRACES)]

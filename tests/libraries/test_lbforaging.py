@@ -76,9 +76,21 @@ def test_load_of_one_of_two_adjacent_foods_is_an_outcome_of_the_original():
     assert tuple(np.round(ours[0].double().numpy(), 5)) in outcomes
 
 
-def test_starts_are_distributed_as_in_the_original():
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(players=3, max_player_level=(1, 2, 3)),
+        dict(players=3, force_coop=True),
+        dict(players=2, max_num_food=3, min_food_level=(1, 2, 1), max_food_level=(3, 2, 4)),
+        dict(players=2, min_food_level=2, max_food_level=5),
+        dict(players=3, min_player_level=(2, 1, 1), max_player_level=3, min_food_level=(3, 1), force_coop=True),
+        dict(players=4, max_num_food=4, field_size=(4, 6)),  # without room for all food
+    ],
+    ids=["levels", "coop", "list_of_food_levels", "range_of_food_levels", "coop_list", "no_room"],
+)
+def test_starts_are_distributed_as_in_the_original(settings):
     """Chi-square of cells of foods and players, and of levels, in 4,000 starts of new originals."""
-    settings = dict(players=3, max_num_food=2, field_size=(5, 6), sight=6, max_player_level=(1, 2, 3))
+    settings = dict(max_num_food=2, field_size=(5, 6), sight=6) | settings
     theirs = []
     env = oracle.make(**settings)
     for seed in range(4000):
@@ -103,7 +115,9 @@ def test_starts_are_distributed_as_in_the_original():
                 degrees = max(len(expected) - 1, 1)
                 assert square < degrees + 5.0 * np.sqrt(2.0 * degrees) + 5.0, (kind, index, square, degrees)
                 compared += 1
-    assert compared == 10
+    assert compared == 2 * (settings["players"] + settings["max_num_food"])
+    if settings["field_size"] == (4, 6):
+        assert len(np.unique((ours[1][:, :, 2] > 0).sum(1))) > 1
 
 
 @pytest.mark.parametrize("heuristic", ["H1", "H2", "H3", "H4"])
