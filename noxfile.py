@@ -123,7 +123,7 @@ def hanabi(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["parity"])
 def jaxmarl(session: nox.Session) -> None:
-    """SwitchRiddle-v0, CoinGame-v0 and SMAX-v0 against their originals."""
+    """SwitchRiddle-v0, CoinGame-v0 and SMAX-v0 against their originals, Overcooked-v0 against another one."""
     test(session)
 
 

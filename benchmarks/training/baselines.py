@@ -34,7 +34,7 @@ BASELINES: dict[str, dict[str, Any]] = {
     "jaxmarl hanabi-small": {
         "game": "hanabi",
         "worlds": 64,
-        "steps": 1_500_000,
+        "steps": 1_000_000,
         "seeds": 1,
         "rate": 5e-4,
         "options": {"num_colors": 2, "hand_size": 2, "max_info_tokens": 3, "max_life_tokens": 1},

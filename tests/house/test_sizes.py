@@ -91,3 +91,9 @@ def test_every_public_name_is_exported():
             if public := {name for name in defined - named if not name.startswith("_")}:
                 missing[str(path.relative_to(ROOT))] = sorted(public)
     assert not missing
+
+
+def test_recorded_traces_are_small():
+    sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in (ROOT / "tests" / "parity").rglob("*.npz")}
+    assert len(sizes) >= 9
+    assert not {name: size for name, size in sizes.items() if size > 500_000}

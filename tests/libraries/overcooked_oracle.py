@@ -36,7 +36,10 @@ TRACED = (
 
 
 class Original(OvercookedGridworld):
-    """The original, with the old dynamics of its later versions: three ingredients start to cook by themselves."""
+    """The original, with the old dynamics of its later versions: three ingredients start to cook by themselves.
+
+    The old dynamics are compared with JaxMARL, too, in test_jaxmarl_overcooked.py.
+    """
 
     def __init__(self, *args, old_dynamics=False, **more):
         super().__init__(*args, **more)

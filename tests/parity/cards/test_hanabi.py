@@ -61,10 +61,6 @@ def test_recorded_games_equal_the_learning_environment(index):
     assert counts["lost"] + counts["out of cards"] + counts["completed"] == len(trace["deck"])
 
 
-def test_recorded_games_are_small():
-    assert TRACE.stat().st_size <= 500_000
-
-
 # ---------------------------------------------------------------- starts
 
 

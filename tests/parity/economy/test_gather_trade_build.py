@@ -46,10 +46,6 @@ def test_random_layouts_are_distributed_as_recorded(index):
     compare_layouts(LAYOUTS[index], stone + 2 * wood)
 
 
-def test_traces_are_small():
-    assert TRACE.stat().st_size <= 500_000
-
-
 def world(**state):
     """Return a core of the first trace's settings: four agents in the upper left corner without anything."""
     core = make(TRACED[0] | {"resource_regen_prob": 0.0}, 1, 0)

@@ -48,10 +48,6 @@ def test_recorded_transitions_equal_the_original(index):
     assert counts["annealed"] > 30 or index > 0, counts
 
 
-def test_recorded_transitions_are_small():
-    assert TRACE.stat().st_size <= 500_000
-
-
 def test_taxes_are_shared_equally():
     core = make(skills=(1.0, 2.0, 3.0, 4.0), tax_model="fixed-bracket-rates", fixed_bracket_rates=(0.5,) * 7)
     _, reward, terminated, *_ = episode(core, 0, [10, 10, 0, 10])

@@ -60,10 +60,6 @@ def test_recorded_transitions_equal_the_original(index):
     assert counts["penalties"] > 5 or not settings.get("penalty")
 
 
-def test_traces_are_small():
-    assert TRACE.stat().st_size <= 500_000
-
-
 def test_players_that_want_one_cell_stay():
     core = at(((3, 2, 1), (3, 4, 1)))
     core.step(torch.tensor([[EAST, WEST]]))

@@ -95,10 +95,6 @@ def test_recorded_transitions_equal_the_original(index):
         assert min(counts[name] for name in crowds) > 0, counts
 
 
-def test_traces_are_small():
-    assert TRACE.stat().st_size <= 500_000
-
-
 def test_four_turns_to_one_side_are_a_whole_turn():
     core = at([(2, 2, UP, 0)])
     seen = []

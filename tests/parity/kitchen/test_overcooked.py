@@ -71,10 +71,6 @@ def test_recorded_transitions_equal_the_original(index):
     assert sum(count > 0 for count in rare.values()) >= 6, counts
 
 
-def test_traces_are_small():
-    assert TRACE.stat().st_size <= 500_000
-
-
 # ---------------------------------------------------------------- moves
 
 
