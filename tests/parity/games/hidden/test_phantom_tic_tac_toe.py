@@ -1,6 +1,8 @@
 """PhantomTicTacToe-v0 against OpenSpiel 2.0.2's phantom_ttt: random games of all settings."""
 
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,3 +85,27 @@ def test_cell_that_is_known_is_illegal():
     core.step(torch.tensor([[0, 4]]))
     with pytest.raises(errors.ActionError, match="nought_0 in world 0 is illegal"):
         core.step(torch.tensor([[0, 4]]))
+
+
+@cache
+def leaves(board, known, mover):
+    """Number of ends of games from a position, by cells that each player knows to be the other's; classical rules."""
+    count = 0
+    for cell in range(9):
+        if board[cell] == mover or cell in known[mover]:
+            continue
+        if board[cell] >= 0:  # the other's: the mover learns that and tries again
+            told = tuple(seen | {cell} if player == mover else seen for player, seen in enumerate(known))
+            count += leaves(board, told, mover)
+            continue
+        after = board[:cell] + (mover,) + board[cell + 1 :]
+        ends = -1 not in after or any(all(after[place] == mover for place in line) for line in LINES)
+        count += 1 if ends else leaves(after, known, 1 - mover)
+    return count
+
+
+@pytest.mark.slow
+def test_page_names_the_size_of_the_tree():
+    count = leaves((-1,) * 9, (frozenset(), frozenset()), 0)
+    page = Path(__file__).parents[4] / "docs" / "envs" / "games" / "hidden" / "phantom_tic_tac_toe.md"
+    assert f" {count:,} leaves" in page.read_text(encoding="utf-8")
