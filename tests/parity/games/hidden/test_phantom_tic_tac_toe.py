@@ -98,7 +98,7 @@ def leaves(board, known, mover):
             told = tuple(seen | {cell} if player == mover else seen for player, seen in enumerate(known))
             count += leaves(board, told, mover)
             continue
-        after = board[:cell] + (mover,) + board[cell + 1 :]
+        after = (*board[:cell], mover, *board[cell + 1 :])
         ends = -1 not in after or any(all(after[place] == mover for place in line) for line in LINES)
         count += 1 if ends else leaves(after, known, 1 - mover)
     return count
