@@ -1,4 +1,7 @@
-"""Result files of several machines as one result: a group comes from the run with the most contenders or figures."""
+"""Result files of several machines as one result: a group comes from the run with the most contenders or figures.
+
+Of runs with as many, the newest counts, so that measuring a group anew on any machine replaces only that group.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +20,7 @@ def combined(
     Contenders are compared only within a run, so that a group comes from one machine as a whole.
 
     Args:
-        main: Contents of the result file of a page; its groups are kept in a tie.
+        main: Contents of the result file of a page; its groups are kept in a tie of figures and dates.
         others: Contents of other result files.
         promised: Names of the figures with targets of the groups without contenders, by id of the group.
     """
@@ -26,11 +29,21 @@ def combined(
     for comparison in COMPARISONS:
         found = [each[comparison.id] for each in every if comparison.id in each]
         if found:
-            groups[comparison.id] = min(found, key=lambda group: len(lacking(comparison.id, group)))
+            groups[comparison.id] = max(found, key=lambda group: (-len(lacking(comparison.id, group)), _date(group)))
     for id, names in (promised or {}).items():
         if found := [each[id] for each in every if id in each]:
-            groups[id] = min(found, key=lambda group: len(set(names) - {figure["what"] for figure in group["figures"]}))
+            groups[id] = max(found, key=lambda group: (-len(_missing(names, group)), _date(group)))
     return {**main, "groups": groups}
+
+
+def _missing(names: Collection[str], group: Mapping[str, Any]) -> set[str]:
+    """Return the names of figures that a group does not have."""
+    return set(names) - {figure["what"] for figure in group["figures"]}
+
+
+def _date(group: Mapping[str, Any]) -> str:
+    """Return the date of a group as text that sorts by time."""
+    return group.get("date", "")
 
 
 def lacking(id: str, group: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -66,6 +66,21 @@ def test_group_without_contenders_comes_from_the_run_with_the_most_figures():
     assert sources.combined(old, [new], {"runs": ["a"]})["groups"]["runs"] == old["groups"]["runs"]
 
 
+def test_newest_of_equal_groups_counts():
+    """A short run of one group on another machine does not bring that machine's older groups back."""
+
+    def measured(date):
+        return {"date": date, "figures": [{"what": "a", "row": None}]}
+
+    older, newer = ({"machine": AMD, "groups": {"runs": measured(f"2026-11-{day} 09:30 UTC")}} for day in ("09", "20"))
+    for main, other in ((older, newer), (newer, older)):
+        assert sources.combined(main, [other], {"runs": ["a"]})["groups"] == newer["groups"]
+    first, second = (group(machine, "core.step") | {"date": "2026-11-09"} for machine in (AMD, INTEL))
+    last = group(INTEL, "core.step") | {"date": "2026-11-20"}
+    found = sources.combined({"groups": {"tag": first}}, [{"groups": {"tag": each}} for each in (last, second)])
+    assert found["groups"]["tag"] is last
+
+
 def test_group_without_a_round_is_not_taken_over(monkeypatch, tmp_path):
     """A selection of rounds would replace the others."""
     monkeypatch.setattr(report, "RESULTS", tmp_path)
