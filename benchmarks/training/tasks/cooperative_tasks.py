@@ -165,7 +165,6 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         (Goal("return agent", "jaxmarl riddle"), Goal("return agent", 1.605, origin="chosen")),
         "measured",
         _RIDDLE,
-        seeds=1,
         zoo=False,
     ),
     TrainingTask(
