@@ -38,6 +38,7 @@ ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib", *OR
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
     "gpu_envs/test_errors.py",
+    "gpu_envs/runtime/test_parameters.py",
     "gpu_envs/views",
     "gpu_envs/wrappers",
     "trainers/runner/test_trainer.py",
@@ -110,7 +111,7 @@ def rllib(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["parity"])
 def ai_economist(session: nox.Session) -> None:
-    """OneStepEconomy-v0 against its original, with the NumPy that it needs and without what it requires besides."""
+    """OneStepEconomy-v0 and GatherTradeBuild-v0 against their originals, with only NumPy of what these require."""
     test(session)
 
 
@@ -123,7 +124,7 @@ def hanabi(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["parity"])
 def jaxmarl(session: nox.Session) -> None:
-    """SwitchRiddle-v0, CoinGame-v0 and SMAX-v0 against their originals, Overcooked-v0 against another one."""
+    """SwitchRiddle-v0, CoinGame-v0 and SMAX-v0 against their originals, and Overcooked-v0 with its old dynamics."""
     test(session)
 
 

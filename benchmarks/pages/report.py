@@ -5,8 +5,8 @@
 - `... --take out/bench/bench.json`: replace the groups that `make bench` has measured.
 - `... --from benchmarks/results/NAME.json`: write the page from a result file, without a measurement.
 
-A group of another machine is on the page if it has more of the compared libraries, or of the figures with a target. Of
-groups that have as many, the newest is on the page.
+A group of another machine is on the page if it has more of the compared libraries, or of the figures with a target. If
+several groups have equally many, the page shows the newest.
 """
 
 import argparse

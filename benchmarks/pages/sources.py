@@ -1,6 +1,7 @@
 """Result files of several machines as one result: a group comes from the run with the most contenders or figures.
 
-Of runs with as many, the newest counts, so that measuring a group anew on any machine replaces only that group.
+If several runs have equally many, the newest is used. So a new measurement of one group, on any machine, replaces only
+that group.
 """
 
 import re

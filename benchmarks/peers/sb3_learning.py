@@ -22,7 +22,7 @@ SETTINGS: dict[str, Any] = {"learning_rate": 1e-3, "batch_size": 256}
 
 
 class Foraging(ParallelEnv[str, Any, int]):
-    """A world of lbforaging in PettingZoo's interface."""
+    """A world of lbforaging in PettingZoo's interface, which SuperSuit needs."""
 
     metadata: dict[str, Any] = {}  # noqa: RUF012
     render_mode = None
@@ -64,36 +64,39 @@ def worlds(game: str, seed: int) -> tuple[list[str], Any]:
     """Return the agents of a world, and the vector environment of all worlds."""
     import supersuit  # pyright: ignore[reportMissingImports]
 
-    foraging = game.startswith("Foraging")
-    env: Any = Foraging(game) if foraging else importlib.import_module(f"mpe2.{game}").parallel_env()
+    env: Any
+    if game.startswith("Foraging"):
+        env = Foraging(game)
+    else:
+        env = supersuit.pad_observations_v0(importlib.import_module(f"mpe2.{game}").parallel_env())
     agents = env.possible_agents
-    env = supersuit.pettingzoo_env_to_vec_env_v1(env if foraging else supersuit.pad_observations_v0(env))
+    env = supersuit.pettingzoo_env_to_vec_env_v1(env)
     vector = supersuit.concat_vec_envs_v1(env, WORLDS, num_cpus=1, base_class="stable_baselines3")
     vector.venv.reset(seed=seed)  # SuperSuit copies the world with its random stream; this gives each one of its own
     return agents, vector
 
 
-def judge(model: Any, game: str, seed: int, episodes: int, greedy: bool) -> dict[str, float]:
+def evaluate(model: Any, game: str, seed: int, episodes: int, greedy: bool) -> dict[str, float]:
     """Return the mean return by group of agents."""
+    assert episodes % WORLDS == 0
     agents, vector = worlds(game, seed)
-    obs, ended = vector.reset(), 0
+    obs = vector.reset()
     total = torch.zeros(len(agents), dtype=torch.float64)
     running = torch.zeros(WORLDS, len(agents), dtype=torch.float64)
     left = torch.full((WORLDS,), episodes // WORLDS)
-    while left.any():  # as many episodes of each world, so that short ones do not count more
+    while left.any():  # Every world counts equally many episodes. Otherwise short episodes would count more.
         obs, rewards, dones, _ = vector.step(model.predict(obs, deterministic=greedy)[0])
         running += torch.as_tensor(rewards).reshape(WORLDS, len(agents))
         done = torch.as_tensor(dones).reshape(WORLDS, len(agents)).bool().all(1)
         counts = done & (left > 0)
         total += running[counts].sum(0)
-        ended += int(counts.sum())
         left -= counts.long()
         running[done] = 0
     groups: dict[str, float] = {}
-    for agent, value in zip(agents, (total / ended).tolist(), strict=True):
+    for agent, value in zip(agents, (total / episodes).tolist(), strict=True):
         group = agent.rpartition("_")[0]
         groups[group] = groups.get(group, 0.0) + value
-    return {group: round(value, 6) for group, value in groups.items()}  # rewards are float32
+    return {group: round(value, 6) for group, value in groups.items()}  # sums of float32 exceed 1 by 1e-8
 
 
 def learned(task: dict[str, Any], seed: int) -> list[dict[str, float]]:
@@ -105,7 +108,7 @@ def learned(task: dict[str, Any], seed: int) -> list[dict[str, float]]:
     agents, vector = worlds(task["game"], 1000 * seed)
     model = PPO("MlpPolicy", vector, device="cpu", **SETTINGS)
     model.learn(task["steps"] * len(agents))
-    return [judge(model, task["game"], 10**6 + seed, task["episodes"], greedy) for greedy in (True, False)]
+    return [evaluate(model, task["game"], 10**6 + seed, task["episodes"], greedy) for greedy in (True, False)]
 
 
 if __name__ == "__main__":

@@ -109,7 +109,8 @@ def bound_of(bound: str, results: Mapping[str, Any]) -> float:
         return statistics.fmean(result["returns"][int(bound.split()[2])])
     if bound.startswith("sb3"):
         group = bound.split()[2]
-        return max(statistics.fmean(seed[group] for seed in result[way]) for way in SB3_ACTIONS)
+        best = max(statistics.fmean(seed[group] for seed in result[way]) for way in SB3_ACTIONS)
+        return round(best, 6)  # sums of float32 rewards exceed 1 by 1e-8
     return statistics.fmean(result["returns"]) * result["agents"]
 
 
@@ -135,7 +136,7 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
         ways = "; ".join(
             f"{words}: "
             + ", ".join(
-                f"{group} {', '.join(f'{seed[group]:.4g}' for seed in result[way])}" for group in result[way][0]
+                f"{group} {', '.join(f'{seed[group]:.3f}' for seed in result[way])}" for group in result[way][0]
             )
             for way, words in SB3_ACTIONS.items()
         )
@@ -149,7 +150,8 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
             f"JaxMARL's win rates, {about}: {rates}; returns of all allies: {returns}; by `python {result['command']}`."
         )
     returns = ", ".join(f"{value:.2f}" for value in result["returns"])
-    return f"JaxMARL's returns per agent, {len(result['returns'])} seeds: {returns}, by `python {result['command']}`."
+    count = len(result["returns"])
+    return f"JaxMARL's returns per agent, {count} seed{'s' * (count != 1)}: {returns}, by `python {result['command']}`."
 
 
 def file_of(name: str) -> str:

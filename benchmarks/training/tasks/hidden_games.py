@@ -6,7 +6,7 @@ from benchmarks.training.tasks.training_task import NO_TABLE, Goal, TrainingTask
 
 _DQN = (
     "cross-play: each side against random opponents, since the return of self-play is about 0 or that of the side that "
-    "moves first. The bar is OpenSpiel's own DQN in self-play on its own game after as many steps, with the "
+    "moves first. The threshold is OpenSpiel's own DQN in self-play on its own game after as many steps, with the "
     "settings of its example dqn_breakthrough_pytorch.py. Its agents explore with a probability above 0.9 in so "
     "few steps, so that each learns against nearly random opponents. Its example evaluates without exploration, so the "
     "most probable actions are judged here. The other threshold is random play, which earns more than OpenSpiel's DQN "

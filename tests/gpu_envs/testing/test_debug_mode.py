@@ -37,6 +37,7 @@ SUITE = (
     "gpu_envs/runtime/test_turn_based_games.py",
     "gpu_envs/runtime/test_domain_randomization.py",
     "gpu_envs/test_errors.py",
+    "gpu_envs/runtime/test_parameters.py",
     "gpu_envs/runtime/test_multi_device.py",
     "parity",
 )

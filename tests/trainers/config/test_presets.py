@@ -1,7 +1,5 @@
 """Presets name environments and algorithms, and are valid settings."""
 
-from small_commands import SMALL, run  # noqa: F401
-
 from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
 from trainers.config.on_policy_presets import ON_POLICY_PRESETS
 from trainers.config.presets import PRESETS, preset
