@@ -215,10 +215,16 @@ def main(argv: list[str]) -> int:
     ids = names()
     for place in argv or [*sorted(ids), "tag"]:
         frames, pace = strip(ids) if place == "tag" else film(place, ids[place])
-        path = write_video(STRIP if place == "tag" else PAGES / f"{place}.gif", frames, pace)
-        size, largest = path.stat().st_size, LARGEST_STRIP if place == "tag" else LARGEST
+        path, largest, knob = PAGES / f"{place}.gif", LARGEST, "SHOWS"
+        if place == "tag":
+            path, largest, knob = STRIP, LARGEST_STRIP, "OF_STRIP"
+        made = write_video(OUT / f"{place}.gif", frames, pace)
+        size = made.stat().st_size
         if size > largest:
-            raise SystemExit(f"{path.relative_to(ROOT)} has {size} bytes, over {largest}: set fewer frames in SHOWS")
+            raise SystemExit(
+                f"{made.relative_to(ROOT)}: {size} bytes, at most {largest} allowed; fewer frames in {knob}"
+            )
+        shutil.move(made, path)
         if place != "tag":
             page = PAGES / f"{place}.md"
             page.write_text(captioned(page.read_text(encoding="utf-8"), place), encoding="utf-8")

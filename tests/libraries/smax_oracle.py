@@ -117,7 +117,10 @@ def original(settings):
 
 
 def original_step(settings):
-    """Return ``f(before, action) -> results`` of a batch of worlds; ``near`` marks worlds with a close decision."""
+    """Return ``f(before, action) -> results`` of a batch of worlds.
+
+    ``near`` marks worlds whose step rounding may decide, and ``at_edge`` those whose conic observation it may decide.
+    """
     env, config = original(settings)
     alone = config.enemy == "heuristic"
     inner = env._env if alone else env
@@ -157,6 +160,7 @@ def original_step(settings):
             "attack": end.prev_attack_actions,
             "lives": jnp.stack([~done[agent] for agent in env.agents]).astype(int),
             "near": close(before, path),
+            "at_edge": at_edge(path.unit_positions[-1]),
         }
         if alone:
             found["goal"] = new.enemy_policy_state.default_target
@@ -168,7 +172,7 @@ def original_step(settings):
         return found
 
     def close(before, path):
-        """Return whether a comparison of the step may differ by rounding: ranges, cooldowns, sections, overlaps."""
+        """Return whether a comparison of the step may differ by rounding: ranges, cooldowns, overlaps, diagonals."""
         pos = jnp.concatenate([before["pos"][None], path.unit_positions])
         health = jnp.concatenate([before["health"][None], path.unit_health])
         wait = jnp.concatenate([before["cooldown"][None], path.unit_weapon_cooldowns])
@@ -177,14 +181,19 @@ def original_step(settings):
         kinds = before["kind"]
         ranges = inner.unit_type_attack_ranges[kinds], inner.unit_type_sight_ranges[kinds]
         at_range = jnp.stack([jnp.abs(dist - each[:, None]) for each in ranges]) < NEAR
-        turn = (jnp.arctan2(gap[-1, ..., 1], gap[-1, ..., 0]) / (2 * jnp.pi) * 32) % 1.0
-        at_edge = (config.observation_type == "conic") & (jnp.minimum(turn, 1 - turn) < 1e-4) & (dist[-1] < 1e3)
         alive = (health > 0)[:, None] & (health > 0)[:, :, None]
         heaped = alive & (dist < 0.05)
         at_zero = (jnp.abs(wait) < NEAR) & (wait != 0)
         diagonal = jnp.abs(jnp.abs(gap[0, ..., 0]) - jnp.abs(gap[0, ..., 1])) < NEAR
         diagonal = diagonal & ~jnp.eye(units, dtype=bool)
-        return at_range.any() | at_edge.any() | heaped.any() | at_zero.any() | diagonal.any()
+        return at_range.any() | heaped.any() | at_zero.any() | diagonal.any()
+
+    def at_edge(pos):
+        """Return whether a unit sees another one on the edge between two sections of a conic observation."""
+        gap = pos[None] - pos[:, None]
+        turn = (jnp.arctan2(gap[..., 1], gap[..., 0]) / (2 * jnp.pi) * 32) % 1.0
+        edge = (jnp.minimum(turn, 1 - turn) < 1e-4) & ~jnp.eye(units, dtype=bool)
+        return (config.observation_type == "conic") & edge.any()
 
     batch = jax.jit(jax.vmap(one))
 
@@ -201,15 +210,18 @@ def compare_all(settings, num_envs, steps, seed):
     """Step worlds, and JaxMARL from the same states; return the transitions and counts of cases."""
     step = original_step(settings)
     story = []
-    tally = dict.fromkeys(("steps", "near", "done", "won", "lost", "hits", "died", "walled", "timed_out"), 0)
+    tally = dict.fromkeys(("steps", "near", "seen", "done", "won", "lost", "hits", "died", "walled", "timed_out"), 0)
     allies = len(Config(**settings).units.allies)
     for before, action, after in played(settings, num_envs, steps, seed):
         theirs = step(before, action)
         sure = ~theirs.pop("near")
-        compare(*({name: each[name][sure] for name in theirs} for each in (after, theirs)), settings)
+        seen = sure & ~theirs.pop("at_edge")
+        for names, worlds in ((theirs.keys() - {"obs"}, sure), ({"obs"}, seen)):
+            compare(*({name: each[name][worlds] for name in names} for each in (after, theirs)), settings)
         ended, alive = theirs["done"][:, 0], theirs["health"] > 0
         tally["steps"] += int(sure.sum())
         tally["near"] += int((~sure).sum())
+        tally["seen"] += int(seen.sum())
         tally["done"] += int(ended.sum())
         tally["won"] += int((~alive[:, allies:].any(1) & alive[:, :allies].any(1)).sum())
         tally["lost"] += int((alive[:, allies:].any(1) & ~alive[:, :allies].any(1)).sum())

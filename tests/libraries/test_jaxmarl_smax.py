@@ -19,10 +19,7 @@ SETTINGS, WORLDS, STEPS = 12, 20, 100
 @pytest.mark.parametrize("units", [False, True], ids=["usual_units", "random_units"])
 @pytest.mark.parametrize("part", range(3))
 def test_steps_with_random_settings_equal_the_original(part, units):
-    """Ranges, radii, health, speed, damage and cooldowns of unit types are drawn too.
-
-    Slow units with short ranges stay in line for long, on an edge between two sections of a conic observation.
-    """
+    """Ranges, radii, health, speed, damage and cooldowns of unit types are drawn, too, in the second case."""
     total = {}
     for index in range(part, SETTINGS, 3):
         settings = oracle.random_settings(np.random.default_rng(index))
@@ -30,8 +27,8 @@ def test_steps_with_random_settings_equal_the_original(part, units):
         counts = oracle.compare_all(settings, WORLDS, STEPS, index)[1]
         total = {name: count + total.get(name, 0) for name, count in counts.items()}
     assert total["steps"] + total["near"] == SETTINGS * WORLDS * STEPS // 3
-    share = 0.25 if units else 0.1
-    assert total.pop("near") < share * total["steps"]  # rounding may decide there, so these are not compared
+    assert total.pop("near") < 0.1 * total["steps"]  # rounding may decide there, so these are not compared
+    assert total["seen"] > 0.7 * total["steps"]  # in others a conic observation may differ
     assert min(total.values()) >= 3, total
 
 

@@ -167,8 +167,8 @@ def _of_components(core, action, components):
     if components == COMPONENTS:
         return action
     assert not core.config.multi_action_mode_agents
-    orders = 4 * core.config.sizes.num_prices
-    numbers = {"Build": range(1, 2), "ContinuousDoubleAuction": range(2, 2 + orders), "Gather": range(2 + orders, 99)}
+    moves = 2 + 4 * core.config.sizes.num_prices  # number of the first one
+    numbers = {"Build": range(1, 2), "ContinuousDoubleAuction": range(2, moves), "Gather": range(moves, moves + 4)}
     kept = torch.zeros_like(action[:, : core.config.n_agents, 0], dtype=torch.bool)
     for name in components:
         choice = action[:, : core.config.n_agents, 0]
