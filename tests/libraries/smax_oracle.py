@@ -216,7 +216,7 @@ def compare_all(settings, num_envs, steps, seed):
         theirs = step(before, action)
         sure = ~theirs.pop("near")
         seen = sure & ~theirs.pop("at_edge")
-        for names, worlds in ((theirs.keys() - {"obs"}, sure), ({"obs"}, seen)):
+        for names, worlds in ((theirs.keys() - {"obs"}, sure), ({"obs", "done"}, seen)):
             compare(*({name: each[name][worlds] for name in names} for each in (after, theirs)), settings)
         ended, alive = theirs["done"][:, 0], theirs["health"] > 0
         tally["steps"] += int(sure.sum())

@@ -6,35 +6,55 @@ one's shaped reward for a dish depends on the pots before the step in overcooked
 in JaxMARL.
 """
 
+from collections import Counter
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from flax.core.frozen_dict import FrozenDict
-from jaxmarl.environments.overcooked.common import DIR_TO_VEC
-from jaxmarl.environments.overcooked.overcooked import Overcooked
+from jaxmarl.environments.overcooked.common import DIR_TO_VEC, OBJECT_TO_INDEX
+from jaxmarl.environments.overcooked.overcooked import POT_EMPTY_STATUS, Overcooked
 
 from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS
 from gpu_envs.runtime.factory import make_core
-from trainers.storage import model_zoo
 
-WORLDS, STEPS, INTERACT = 32, 400, 5
+WORLDS, ROUNDS, STEPS, INTERACT = 128, 4, 100, 5
 WORDS = {"wall_idx": "XOPDS", "onion_pile_idx": "O", "plate_pile_idx": "D", "pot_idx": "P", "goal_idx": "S"}
 """Characters of a kitchen by part of a layout of JaxMARL, which counts cells row by row."""
 PLAYERS, POT, COUNTER, THINGS = [0, 1], 10, 11, [21, 22, 23]
 """Layers of observations; things are soups, dishes and onions."""
+DISH, ONION, SOUP_OF_ONIONS = 1, 2, 4 + 3 * 8
+"""Items of Overcooked-v0; the last one is on a dish."""
+HELD = {0: "empty", ONION: "onion", DISH: "plate", SOUP_OF_ONIONS: "dish"}
+"""Names of JaxMARL's items by item of Overcooked-v0."""
 
 
 def original(rows):
-    """Return an environment of JaxMARL with the kitchen of these rows of text, and its starts of a batch of worlds."""
+    """Return an environment of JaxMARL with the kitchen of these rows of text."""
     text = "".join(rows)
     layout = {name: jnp.array([k for k, letter in enumerate(text) if letter in kinds]) for name, kinds in WORDS.items()}
     layout["agent_idx"] = jnp.array([text.index(player) for player in "12"])
-    env = Overcooked(FrozenDict(layout | {"height": len(rows), "width": len(rows[0])}), max_steps=STEPS)
+    return Overcooked(FrozenDict(layout | {"height": len(rows), "width": len(rows[0])}), max_steps=STEPS)
+
+
+def starts(env, core, rng):
+    """Start an episode with random onions in the pots and random items in the hands; return JaxMARL's states."""
+    core.reset()
+    onions, held = rng.integers(0, 4, WORLDS), rng.choice(list(HELD), (WORLDS, 2))
+    mine = core.get_state()
+    soups = torch.from_numpy(np.where(onions, 4 + 8 * onions, 0))
+    mine["state.item"][:, : core.config.kitchen.num_pots] = soups[:, None]
+    mine["state.held"][:] = torch.from_numpy(held)
+    core.set_state(mine)
     state = jax.vmap(env.reset)(jax.random.split(jax.random.PRNGKey(0), WORLDS))[1]
+    padding = (state.maze_map.shape[1] - env.height) // 2
+    x, y = (padding + state.pot_pos[0, :, axis] for axis in (0, 1))
+    pots = state.maze_map.at[:, y, x, 2].set(jnp.asarray(POT_EMPTY_STATUS - onions, state.maze_map.dtype)[:, None])
+    items = np.vectorize(lambda item: OBJECT_TO_INDEX[HELD[item]])(held)
     north = jnp.zeros((WORLDS, 2), jnp.int32)  # the original starts in random directions
-    return env, state.replace(agent_dir_idx=north, agent_dir=DIR_TO_VEC[north])
+    return state.replace(agent_dir_idx=north, agent_dir=DIR_TO_VEC[north], maze_map=pots, agent_inv=jnp.asarray(items))
 
 
 def with_full_counters(seen):
@@ -48,21 +68,20 @@ def with_full_counters(seen):
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "counter_circuit"])  # JaxMARL has no tomatoes
 def test_steps_with_old_dynamics_equal_those_of_jaxmarl(name):
-    """Observations, rewards, shaped rewards and ends of random play, mixed with that of trained players."""
-    env, state = original(LAYOUTS[name]["layout_grid"])
+    """Observations, rewards, shaped rewards and ends of random play."""
+    env = original(LAYOUTS[name]["layout_grid"])
     step = jax.jit(jax.vmap(env.step_env))
     settings = {"layout_name": name, "old_dynamics": True, "horizon": STEPS, "autoreset": "disabled"}
     core = make_core("Overcooked-v0", WORLDS, "cpu", seed=0, **settings)
-    policy = model_zoo.load("overcooked-ippo").policy("player") if name == "cramped_room" else None
-    rng, keys, served, shaped = np.random.default_rng(0), jax.random.split(jax.random.PRNGKey(1), WORLDS), 0, 0
-    obs, _ = core.reset()
-    for index in range(STEPS):
+    pots, rng, total = core.config.kitchen.num_pots, np.random.default_rng(0), Counter()
+    keys = jax.random.split(jax.random.PRNGKey(1), WORLDS)
+    for index in range(ROUNDS * STEPS):
+        if index % STEPS == 0:
+            state = starts(env, core, rng)
         action = torch.from_numpy(rng.choice(6, (WORLDS, 2), p=(0.15, 0.15, 0.15, 0.15, 0.05, 0.35)))
-        if policy is not None:
-            told = policy.act(obs.flatten(0, 1)).view(WORLDS, 2)
-            action = torch.where(torch.from_numpy(rng.random((WORLDS, 2)) < 0.7), told, action)
         alone = (action == INTERACT).sum(1) < 2
         both = {agent: jnp.asarray(action[:, player].numpy()) for player, agent in enumerate(env.agents)}
+        before = core.world_state["item"][:, :pots].clone()
         theirs, state, reward, done, info = step(keys, state, both)
         obs, _, terminated, truncated, mine = core.step(action)
         for player, agent in enumerate(env.agents):
@@ -70,9 +89,14 @@ def test_steps_with_old_dynamics_equal_those_of_jaxmarl(name):
             np.testing.assert_array_equal(obs[:, player].numpy().reshape(seen.shape), seen, f"{name} step {index}")
             given = mine["shaped_r_by_agent"][alone, player]
             np.testing.assert_array_equal(given, np.asarray(info["shaped_reward"][agent])[alone])
+            total["shaped rewards"] += int((given > 0).sum())
         np.testing.assert_array_equal(mine["sparse_r_by_agent"].sum(1), reward["agent_0"])
         np.testing.assert_array_equal((terminated | truncated).all(1), done["__all__"])
-        served += int((reward["agent_0"] > 0).sum())
-        shaped += int((mine["shaped_r_by_agent"][alone] > 0).sum())
-    assert shaped >= 5  # random players of separate rooms seldom help each other
-    assert served > 50 or policy is None
+        after = core.world_state["item"][:, :pots]
+        total["pots that start"] += int(((before >> 11 == 0) & (after >> 11 > 0)).sum())
+        total["soups taken"] += int(((before > 0) & (after == 0)).sum())
+        total["soups served"] += int((mine["sparse_r_by_agent"] > 0).sum())
+        total["ends"] += int(done["__all__"].sum())
+    assert total["ends"] == ROUNDS * WORLDS
+    names = ("shaped rewards", "pots that start", "soups taken", "soups served")
+    assert min(total[name] for name in names) >= 5, total

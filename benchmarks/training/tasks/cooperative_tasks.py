@@ -40,8 +40,8 @@ _POINTS = (
 _FULL = (
     "the game of 25 points for two players. The threshold is IPPO in JAX on JaxMARL 0.2.0's Hanabi after as many "
     "steps. It has the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, so that it learns "
-    "from 122 rollouts and not from 7. Published results need far more: JaxMARL trains for 10 billion steps. Both players "
-    "receive the points"
+    "from 122 rollouts and not from 7. Published results need far more: JaxMARL trains for 10 billion steps. Both "
+    "players receive the points"
 )
 _ECONOMY = (
     "OneStepEconomy-v0 --env-arg payment_max_skill_multiplier=10.0 --env-arg bracket_spacing=linear "
