@@ -82,7 +82,7 @@ _RIDDLE = (
     "the best policy found that ignores the lamp: 1.605 for "
     "three prisoners together, over all 729 sequences. With the lamp, and another policy for each prisoner, the same "
     "search finds 2.198 (`python -m benchmarks.training.tasks.switch_riddle_search 60`), and a policy that knows all "
-    "visits gets 2.222. Not every training finds the lamp"
+    "visits gets 2.222. A seed below 1.605 has not learned to use the lamp"
 )
 _COINS = (
     "both players together; taking every coin gives about 0, since half of the coins have the other color and each of "
