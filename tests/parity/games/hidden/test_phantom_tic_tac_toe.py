@@ -95,8 +95,8 @@ def leaves(board, known, mover):
         if board[cell] == mover or cell in known[mover]:
             continue
         if board[cell] >= 0:  # the other's: the mover learns that and tries again
-            told = tuple(seen | {cell} if player == mover else seen for player, seen in enumerate(known))
-            count += leaves(board, told, mover)
+            known_after = tuple(cells | {cell} if player == mover else cells for player, cells in enumerate(known))
+            count += leaves(board, known_after, mover)
             continue
         after = (*board[:cell], mover, *board[cell + 1 :])
         ends = -1 not in after or any(all(after[place] == mover for place in line) for line in LINES)
