@@ -1,4 +1,4 @@
-"""Limits of size: modules per folder, lines per module, one class per name."""
+"""Limits of size: modules per folder, lines per module, one class per name, one test file per name."""
 
 import ast
 from collections import defaultdict
@@ -97,3 +97,13 @@ def test_recorded_traces_are_small():
     sizes = {str(path.relative_to(ROOT)): path.stat().st_size for path in (ROOT / "tests" / "parity").rglob("*.npz")}
     assert len(sizes) >= 9
     assert not {name: size for name, size in sizes.items() if size > 500_000}
+
+
+def test_names_of_test_files_are_unique():
+    """Pytest cannot collect two files of one name outside packages; `tests/libraries` runs alone."""
+    places = defaultdict(list)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if not (path.parent / "__init__.py").exists() and "libraries" not in path.parts:
+            places[path.name].append(str(path.relative_to(ROOT)))
+    assert len(places) > 100
+    assert not {name: found for name, found in places.items() if len(found) > 1}
