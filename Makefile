@@ -6,6 +6,10 @@ PARITY ?= --optimize
 BIN := .venv/bin
 READY := .venv/.installed
 
+# Some machines set this. Every process that a test starts would then compile the project's Python files again, and
+# every pytest its tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-slow test-libraries test-parity test-pythons test-wheel test-gpu docs lint format bench bench-quick bench-peers kernels gpu-report build clean
 
