@@ -1,7 +1,9 @@
 """Shared by all tests: one torch thread, since the suite runs on several processes."""
 
+import argparse
 import gc
 import os
+from collections import Counter
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
+from warp_kernels.drawing import rasterizer
 
 torch.set_num_threads(1)
 # Many modules in one process. Processes that tests start do the same, and so find what the tests compiled.
@@ -47,6 +50,19 @@ def pytest_addoption(parser):
     parser.addoption("--pretended-gpu", action="store_true", help=text)
     text = "compile kernels with optimization, for tests that take many steps"
     parser.addoption("--optimize", action="store_true", help=text)
+    text = "run one of N parts of the tests, such as 1/3"
+    parser.addoption("--part", type=part_of, metavar="K/N", default=(1, 1), help=text)
+
+
+def part_of(text):
+    """Return the numbers of K/N."""
+    try:
+        part, parts = map(int, text.split("/"))
+    except ValueError:
+        part = parts = 0
+    if not 1 <= part <= parts:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part of tests; write K/N with 1 <= K <= N, such as 1/3")
+    return part, parts
 
 
 def pytest_configure(config):
@@ -60,16 +76,39 @@ def pytest_configure(config):
     else:
         wp.config.optimization_level = 0
         os.environ[OPTIMIZATION_VARIABLE] = "0"
+        # One small kernel that colors millions of pixels. Without optimization a frame takes 30 times as long.
+        wp.set_module_options({"optimization_level": 2}, rasterizer)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark tests marked representative as slow for the environments that are not in `REPRESENTATIVES`."""
+def pytest_collection_modifyitems(config, items):
+    """Mark tests as slow that `representative` or `variations` say are, and leave out those of other parts."""
+    seen = Counter()
     for item in items:
-        if item.get_closest_marker("representative") is not None:
-            env_id = item.callspec.params.get("env_id") if hasattr(item, "callspec") else None
-            if env_id in SMALL and env_id not in REPRESENTATIVES:
+        if item.get_closest_marker("representative") is not None and environment(item) not in (None, *REPRESENTATIVES):
+            item.add_marker(pytest.mark.slow)
+        variations = item.get_closest_marker("variations")
+        if variations is not None:
+            function = item.nodeid.partition("[")[0]
+            seen[function] += 1
+            if seen[function] > variations.kwargs.get("quick", 1):
                 item.add_marker(pytest.mark.slow)
+    number, parts = config.option.part
+    kept = set(sorted({unit(item) for item in items})[number - 1 :: parts])
+    if left_out := [item for item in items if unit(item) not in kept]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if unit(item) in kept]
+
+
+def environment(item):
+    """Return the environment that a test is given as `env_id`, if it is one of `SMALL`."""
+    env_id = item.callspec.params.get("env_id") if hasattr(item, "callspec") else None
+    return env_id if isinstance(env_id, str) and env_id in SMALL else None
+
+
+def unit(item):
+    """Return what is in one part as a whole, since its tests compile the same kernels: an environment or a file."""
+    return environment(item) or item.nodeid.partition("::")[0]
 
 
 def pytest_runtest_setup(item):
@@ -116,6 +155,19 @@ def pretended_gpu(request):
 
     with activate():
         yield
+
+
+@pytest.fixture
+def unseen_window(monkeypatch):
+    """Show windows nowhere, and frames without waiting for their time."""
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+
+    class Clock:
+        def tick(self, fps):
+            assert fps > 0
+
+    monkeypatch.setattr(pygame.time, "Clock", Clock)
 
 
 @pytest.fixture(params=list_envs())

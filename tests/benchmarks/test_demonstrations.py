@@ -59,6 +59,7 @@ def test_claims_about_population_curves_are_computed_from_the_curves():
     assert list(population_curves.verdicts({**never, "XDO": FALLING}, 0.1, 2.5, 9).values())[2]  # 5 or more against 2
 
 
+@pytest.mark.slow
 def test_population_curves_of_kuhn_meet_their_claims():
     methods = demonstrations.SHOWS["curves-kuhn"].settings["methods"]
     short = {name: {**each, "iterations": 5} for name, each in methods.items()}

@@ -105,6 +105,7 @@ def test_study_trains_measures_and_compares_all_methods(files):
     assert (files / "small.json").read_text() == before  # nothing is trained or played again
 
 
+@pytest.mark.slow
 def test_runs_with_other_settings_are_repeated(files):
     study.run_study("small", ["PSRO"], [0])
     assert study.recorded_run("small", SMALL, "PSRO", 0) is not None
@@ -136,6 +137,7 @@ def test_unknown_seeds_and_methods_are_refused(given, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_policies_are_measured_again_without_training(files, monkeypatch):
     study.run_study("small", ["PSRO"], [0])
     monkeypatch.setattr(study, "train_method", None)

@@ -21,6 +21,7 @@ PPO = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1, "hidden_sizes
 needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
 
 
+@pytest.mark.slow
 def test_engines_and_rollouts_are_contenders():
     contenders = (
         Contender("kernels", "gpu_envs", PPOSubject("CartPole-v1", 4, PPO, engine="kernel")),

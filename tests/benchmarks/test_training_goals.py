@@ -83,6 +83,7 @@ def test_each_matchup_is_played_once(run, monkeypatch):
     assert len(played) == 2
 
 
+@pytest.mark.slow
 def test_cross_play_covers_the_run(run, tmp_path):
     """The section and the figure show every side against every kind of opponents."""
     points = tag_cross_play.cross_play_by_step(run, EPISODES, 3, "length")

@@ -134,6 +134,7 @@ def test_zoo_has_the_policies_of_the_tasks():
 LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
 
 
+@pytest.mark.variations(quick=4)
 @pytest.mark.parametrize(
     "name",
     [

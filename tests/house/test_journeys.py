@@ -76,6 +76,7 @@ def test_environment_step_reaches_the_launch_in_6_calls(threads):
     check(stacks, calls=6, files=4 if threads > 1 else 3)
 
 
+@pytest.mark.slow
 def test_train_command_reaches_the_gradient_in_8_calls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     argv = ["train", "SimpleTag-v0", "--algorithm", "ppo", "--num-envs", "4", "--total-steps", "400"]

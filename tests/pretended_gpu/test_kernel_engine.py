@@ -19,6 +19,7 @@ CASES = [("CartPole-v1", "ppo", {}), ("Pendulum-v1", "a2c", {}), ("TicTacToe-v0"
 ALL = [pytest.param(case, marks=() if case == CASES[0] else pytest.mark.slow, id=case[0]) for case in CASES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuda_graph", [True, False])
 @pytest.mark.parametrize("case", ALL)
 def test_update_in_tiles_equals_that_of_torch(case, cuda_graph, gpu, tmp_path):
@@ -37,6 +38,7 @@ def test_update_in_tiles_equals_that_of_torch(case, cuda_graph, gpu, tmp_path):
             torch.testing.assert_close(states["kernel"][name], value, rtol=2e-3, atol=1e-4, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env_id", "algorithm"),
     [("CartPole-v1", "ppo"), ("CartPole-v1", "dqn"), pytest.param("Pendulum-v1", "sac", marks=pytest.mark.slow)],

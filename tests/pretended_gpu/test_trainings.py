@@ -72,6 +72,7 @@ def test_cases_have_every_algorithm():
     assert {algorithm for _, algorithm, _ in CASES} == ALGORITHMS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "ppo" else pytest.mark.slow) for name in ALGORITHMS]
 )

@@ -105,6 +105,7 @@ def learning_kernels(network, tile_rows):
     return [gradient, build_tile_forward(network.mlp, tile_rows, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "tile_rows"), [pytest.param("categorical", 64, marks=pytest.mark.slow), ("tanh_gaussian", 32)]
 )

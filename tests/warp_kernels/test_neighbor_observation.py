@@ -117,6 +117,7 @@ def test_slots_of_an_observation_equal_the_observation(settings):
     assert any(step["terminated"].any() for step in histories[0])
 
 
+@pytest.mark.slow
 @pytest.mark.optimized  # the default of users
 @pytest.mark.parametrize("settings", [{}, {"use_full_observation": True}, {"neighbor_search": "grid"}])
 def test_gpu_kernels_keep_their_arrays_in_registers(settings, tmp_path):

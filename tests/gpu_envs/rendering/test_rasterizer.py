@@ -197,6 +197,7 @@ def test_worlds_are_drawn_with_their_own_parameters(env_id, settings):
     assert mixed.render_frames((1, 0), 32).shape == (2, 32, 32, 3)
 
 
+@pytest.mark.slow
 def test_kernel_compiles_for_cuda_without_a_gpu(tmp_path):
     warp_kernels.start()
     module = importlib.import_module(rasterizer.__name__)

@@ -45,6 +45,7 @@ def assert_same(left, right):
 # ---------------------------------------------------------------- the same answer
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     ("settings", "num_envs", "steps"),
     [
@@ -114,6 +115,7 @@ PLACES = {
 }
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
     "alive",
     [1.0, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.5, 0.02, 0.0))],
@@ -143,6 +145,7 @@ def test_cell_search_equals_brute_force_at_all_positions(place, alive):
     assert torch.equal(shown, (living.sum(1, keepdim=True) - 1).clamp(max=seen) * living)
 
 
+@pytest.mark.slow
 def test_starts_outside_of_the_square_work():
     """Given starts are observed before anyone moves, also where the square has shrunk meanwhile."""
     places = np.random.default_rng(0).random((2, 40)) * 4.0
@@ -171,6 +174,7 @@ def _variants():
                 yield pytest.param(law, given, id="-".join((name.removeprefix("test_"), *words)))
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(("law", "given"), list(_variants()))
 def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
     """The laws of tests/gpu_envs/runtime/test_conformance.py, one by one."""
@@ -189,6 +193,7 @@ def test_cell_search_conforms():
     gpu_envs.check_env(ID, **SMALL)
 
 
+@pytest.mark.slow
 def test_phase_violation_is_reported_by_phase_name():
     """The grid's arrays hang on the order of siblings by right: a flaw behind them is still found and named."""
     kind, build = find(ID).load()

@@ -140,6 +140,7 @@ def survive(*games):
 FLOATS = ["nan", "inf", "-inf", "1e38", "-1e38"]
 
 
+@pytest.mark.slow
 def test_states_at_the_ends_of_their_ranges_can_be_played():
     survive(*((env_id, SMALL[env_id], []) for env_id in ("TicTacToe-v0", "KuhnPoker-v0")))
 

@@ -45,9 +45,8 @@ def test_import_registers_ids(env_id):
 
 
 @pytest.mark.parametrize("render_mode", [None, pytest.param("rgb_array", marks=pytest.mark.slow)])
-def test_gymnasium_check_env_passes(one, env_id, render_mode, monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    pytest.importorskip("pygame")
+@pytest.mark.usefixtures("unseen_window")
+def test_gymnasium_check_env_passes(one, env_id, render_mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*A Box observation space m.* value is.*infinity")  # it is

@@ -45,6 +45,7 @@ env.close()
 """
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (at > 3)) for at, name in enumerate(NAMES)]
 )

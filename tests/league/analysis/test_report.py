@@ -117,6 +117,7 @@ def test_nash_conv_is_taken_from_the_run_or_pending(run):
     assert not any("NashConv" in name for name in whole.left_out)
 
 
+@pytest.mark.slow
 def test_missing_nash_conv_is_computed_or_explained(tmp_path):
     """Covers a game that is not declared zero-sum, and recurrent policies, which have no table."""
     general = Game.of("RockPaperScissors-v0", {"num_repetitions": 1}, zero_sum=False)
@@ -188,6 +189,7 @@ def test_matches_of_psro_are_those_of_its_store(tmp_path):
     assert ["player_0, iteration 1", "random", 5] in made.matches["by_pair"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["league"], indirect=True)
 def test_policies_without_payoffs_are_listed_but_not_rated(run):
     before = build_report(run)
@@ -217,6 +219,7 @@ with RunStore.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["rps"], indirect=True)
 def test_run_of_a_writing_process_is_reported(run):
     before = build_report(run).to_json()
@@ -272,6 +275,7 @@ def test_interval_of_population_gain_follows_from_payoffs(runs, tmp_path):
     assert exact.iterations[0]["population_gain_half_width"] == 0
 
 
+@pytest.mark.slow
 def test_learned_responses_are_reported_as_a_lower_bound(runs, tmp_path):
     with RunStore.open(runs["sampled"], write=False) as store:
         store.config["train_overrides"] = {"num_envs": 32, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}

@@ -95,6 +95,7 @@ class Late(LocalExecutor):
         return call.key, call.function(call.policies, **call.arguments)
 
 
+@pytest.mark.slow
 def test_responses_are_submitted_while_evaluations_are_pending(tmp_path):
     reports, late = [], Late()
     psro(tmp_path / "whole")
@@ -152,6 +153,7 @@ class Stops(Late):
         return super().next(within)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("iterations", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (0, 2))])
 def test_resumed_run_computes_missing_evaluations(iterations, tmp_path):
     psro(tmp_path / "whole")

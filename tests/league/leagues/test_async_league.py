@@ -70,6 +70,7 @@ class Watched(LeagueBuilder):
         return self.inner.build_league(result)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     ("game", "which"),
     [

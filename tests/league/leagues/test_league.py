@@ -158,6 +158,7 @@ def test_every_iteration_counts_matches_by_pair_and_role(tmp_path):
     running.store.close()
 
 
+@pytest.mark.slow
 def test_draw_margin_of_asymmetric_game_is_measured_once_at_start(tmp_path):
     running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
     running.begin()

@@ -74,6 +74,7 @@ def test_transported_policies_stay_separate_and_give_equal_results():
         assert torch.equal(unpacked(packed(draw), "cpu").probability, draw.probability)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(("game", "which", "settings"), CASES)
 def test_league_results_do_not_depend_on_workers(game, which, settings, tmp_path):
     settings = {"game": game, "which": which, "max_envs": 100, **settings}

@@ -69,6 +69,7 @@ def test_draw_margin_of_three_seats_is_refused(tmp_path):
         League(store, config, NoLeagueBuilder())
 
 
+@pytest.mark.variations
 @GAMES
 @pytest.mark.parametrize(
     "which", ["alphastar", *(pytest.param(each, marks=pytest.mark.slow) for each in ("pbt", "pfsp", "latest"))]
@@ -175,6 +176,7 @@ def test_pair_sums_of_a_training_are_those_of_its_episodes(tmp_path, monkeypatch
     running.store.close()
 
 
+@pytest.mark.slow
 def test_limited_payoff_table_keeps_policies_at_equal_distances(tmp_path):
     assert num_cells(THREE, dict.fromkeys(THREE.roles, 5)) == 125
     assert num_cells(SHARED, {"player": 5}) == 35

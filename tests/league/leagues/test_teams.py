@@ -117,6 +117,7 @@ def test_resumed_and_distributed_leagues_are_equal(tmp_path):
     assert records(tmp_path / "whole") == records(tmp_path / "parts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     [pytest.param("standard", marks=pytest.mark.slow), "pipeline", pytest.param("self_play", marks=pytest.mark.slow)],

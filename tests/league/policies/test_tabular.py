@@ -40,6 +40,7 @@ def network(tree, action, network="mlp"):
     return Policy(spec, ObservationNormalizer(width), actor, head)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["kuhn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("kuhn of three", "leduc"))]
 )

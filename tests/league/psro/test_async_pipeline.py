@@ -85,6 +85,7 @@ def test_order_of_completion_keeps_the_rules(game, seed, iterations, tmp_path):
     check(tmp_path / "run", game, iterations)
 
 
+@pytest.mark.slow
 def test_levels_respond_to_the_newest_policies_below(tmp_path):
     found, seen = opened(tmp_path / "run", KUHN, Shuffled(seed=3), iterations=1), []
     submit = found.coordinator.submit
@@ -188,6 +189,7 @@ def test_finished_run_is_extended(tmp_path):
     assert segments(tmp_path / "run").keys() > before.keys()
 
 
+@pytest.mark.slow
 def test_one_level_and_a_plateau(tmp_path):
     run(tmp_path / "one", RPS, Shuffled(), iterations=2, pipeline_depth=1)
     assert {place for _, place, _ in segments(tmp_path / "one")} == {1, 2}

@@ -93,11 +93,13 @@ def test_invalid_settings_of_joint_training_are_refused(given, message, tmp_path
         psro(tmp_path, joint_overrides=given, **SMALL)
 
 
+@pytest.mark.slow
 def test_anytime_psro_starts_with_equal_weights_of_the_snapshots(tmp_path):
     rows = play(tmp_path, iterations=1, variant="anytime", **SMALL)
     assert rows[0]["meta_strategy"] == [[0.25] * 4] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["nash", pytest.param("cce", marks=pytest.mark.slow)])
 def test_recent_policies_limit_the_meta_strategy(solver, tmp_path):
     rows = play(tmp_path, iterations=2, recent_policies=2, meta_solver=solver, **SMALL)

@@ -109,6 +109,7 @@ def test_shared_population_of_unequal_seats(tmp_path):
         assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("shared", [False, True])
 def test_joint_meta_strategies_of_three(shared, tmp_path):
     game = Game.of("KuhnPoker-v0", {"num_players": 3}, shared)
@@ -162,6 +163,7 @@ def test_summary_has_all_fields_of_every_iteration(tmp_path):
     assert [row["episodes"] for row in summary["iterations"]] == [20, 80, 180]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     [*(pytest.param(each, marks=pytest.mark.slow) for each in ("standard", "self_play", "anytime")), "pipeline"],

@@ -144,6 +144,7 @@ def test_exact_self_play_has_the_least_exploitable_mixture_unless_a_meta_solver_
     assert three.least_exploitable is None  # there the meta-solver decides
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", {"num_players": 3})], ids=["rps", "kuhn of three"])
 def test_learned_self_play_adds_averages(game, tmp_path):
     rows = play(tmp_path, game, iterations=1, variant="self_play", **QUICK)
@@ -232,6 +233,7 @@ def _interrupt_second_iteration(self, context, payoffs):
 # ---------------------------------------------------------------- pipeline
 
 
+@pytest.mark.slow
 def test_pipeline_trains_all_levels_and_fixes_the_lowest(tmp_path):
     settings = {**QUICK, "variant": "pipeline", "pipeline_depth": 3, "num_segments": 2}
     play(tmp_path, iterations=2, **settings)
@@ -263,6 +265,7 @@ def test_pipeline_of_one_level_equals_psro_in_segments(tmp_path):
     assert contents(tmp_path)["iterations"][2]["nash_conv"] == rows[2]["nash_conv"]
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("variant", ["standard", "anytime", "self_play"])
 def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypatch, variant):
     """Otherwise a trained actor would learn from an untrained critic and get worse."""

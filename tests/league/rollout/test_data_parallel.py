@@ -100,6 +100,7 @@ def assert_equal_results(case, *outs):
                 assert value.is_floating_point() or torch.equal(value, found), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "case"), CASES_OF_RANKS)
 def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
     assert_equal_results(case, played[1], played[ranks])
@@ -116,6 +117,7 @@ def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
         assert_equal_results(case, *outs.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*QUICK, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
 def test_cases_learn_from_opponents_that_were_sampled(played, case):
     """So that equal results are not those of trainings without opponents, or without gradients."""

@@ -124,6 +124,7 @@ def test_policies_of_a_shared_population_play_both_seats_equally_often():
     assert one.count.tolist() == [1]
 
 
+@pytest.mark.slow
 def test_one_batch_agrees_with_separate_runs():
     populations = {
         seat.role: [network(KUHN, place, 2 * seed + place) for seed in range(3)]

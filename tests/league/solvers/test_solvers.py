@@ -308,6 +308,7 @@ def test_greatest_entropy_takes_rounded_payoffs(count):
         assert (marginal - 1 / count).abs().max() < 1e-5
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("name", ["prd", "replicator"])
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
 def test_replicator_dynamics_take_payoffs_of_any_range(name: str, scale: float) -> None:

@@ -111,6 +111,7 @@ def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, mon
     assert "gift" not in sys.modules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [*TRAINING, *LEAGUE], ids=_line)
 def test_recorded_id_with_an_allowed_module_runs(argv, marker, capsys):
     said = main([*argv, "--allow-import", "gift.evil"]), capsys.readouterr().err

@@ -38,6 +38,7 @@ def test_recorded_steps_equal_the_original(index):
     assert core.world_state["sold"].sum() == core.world_state["bought"].sum() > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [pytest.param(index, marks=[pytest.mark.slow] * (index > 0)) for index in range(3)])
 def test_random_layouts_are_distributed_as_recorded(index):
     height, width = LAYOUTS[index]["world_size"]

@@ -75,6 +75,7 @@ def test_invalid_boards_raise(settings, words):
         make_core("ConnectFour-v0", 1, "cpu", **settings)
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("board", BOARDS)
 def test_playouts_equal_the_reference(board):
     rows, columns, length, games = BOARDS[board]

@@ -12,6 +12,7 @@ SHAPES = {"bandit": (4,), "two": (2, 2), "unequal": (3, 5), "three": (2, 4, 3), 
 STEPS = 5
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_play_equals_the_reference(shape):
     """Rewards, observations and ends are equal in every step of several episodes."""

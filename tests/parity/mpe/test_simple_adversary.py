@@ -29,6 +29,7 @@ def run(num_envs, steps=25, **settings):
     return beside.compare(core, theirs, steps, prepare=beside.closer, set_world=set_world, count_cases=count_cases)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)
@@ -39,6 +40,7 @@ def test_episodes_equal_the_reference(continuous):
         assert tally[case] > 1000, case
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     "settings",
     [

@@ -18,6 +18,7 @@ def run(num_envs, **settings):
     return targets.run(ENV, simple_formation_v1, num_envs, prepare=targets.onto_targets, **settings)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)

@@ -27,6 +27,7 @@ def count_cases(world, tally, rewards):
     tally["farther"] += rewards["adversary_0"] < 0
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core = make_core("SimplePush-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)

@@ -38,6 +38,7 @@ def count_cases(world, rewards, tally):
     tally["unequal"] += rewards["agent_0"] != rewards["agent_1"]
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)

@@ -40,6 +40,7 @@ def count_cases(world, rewards, tally):
     assert not speaker.state.p_vel.any()
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)

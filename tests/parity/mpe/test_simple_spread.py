@@ -28,6 +28,7 @@ def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **setti
     return beside.compare(core, theirs, steps, prepare=prepare, begin=begin, count_cases=count_cases)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)
@@ -38,6 +39,7 @@ def test_episodes_equal_the_reference(continuous):
     assert tally["covered"] > 500
 
 
+@pytest.mark.variations(quick=3)
 @pytest.mark.parametrize(
     "settings",
     [

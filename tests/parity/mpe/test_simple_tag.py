@@ -41,6 +41,7 @@ def test_episodes_equal_the_reference(continuous):
         assert tally[case] > 500, case
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     "settings",
     [

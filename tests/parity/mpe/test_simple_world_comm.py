@@ -94,6 +94,7 @@ def test_episodes_equal_the_reference(continuous, worlds):
     assert all(tally["said", letter] > share * 500 for letter in range(4))
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_other_numbers_of_entities(variant):
     core, theirs = make(30, max_cycles=11, **VARIANTS[variant])

@@ -303,6 +303,7 @@ def test_clone_command_uses_recorded_episodes_of_one_group(cloned, tmp_path, cap
     assert capsys.readouterr().out.splitlines()[-5].split()[:2] == ["tagger", "tagger"]  # without runner
 
 
+@pytest.mark.slow
 def test_clone_command_uses_trained_policies(tmp_path, capsys):
     assert train_command([*SMALL, "--run-dir", str(tmp_path / "run"), "--eval-episodes", "0"]) == 0
     assert clone_command([str(tmp_path / "run"), *FAST, "--run-dir", str(tmp_path / "clone")]) == 0

@@ -67,6 +67,7 @@ def test_update_equals_that_of_torch(case):
             torch.testing.assert_close(states[1][name], value, rtol=2e-4, atol=2e-5, msg=name)
 
 
+@pytest.mark.slow
 def test_update_on_large_minibatches_equals_that_of_torch():
     """2,560 rows, which are more than eight chunks."""
     groups = []

@@ -96,6 +96,7 @@ def test_replay_learners_solve_identity(algorithm, kind, masked, target, tmp_pat
     assert score(trainer) >= target
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("algorithm", ["sac", "maddpg", "masac"])
 def test_replay_learners_solve_corridor_with_agents_that_die_one_by_one(algorithm, tmp_path):
     trainer = trained(configured(algorithm, 40, gamma=0.9), tmp_path, corridor)
@@ -103,6 +104,7 @@ def test_replay_learners_solve_corridor_with_agents_that_die_one_by_one(algorith
     assert policy.act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
 
 
+@pytest.mark.variations(quick=3)
 @pytest.mark.parametrize(
     ("algorithm", "kind", "masked", "normalize"),
     [

@@ -20,6 +20,7 @@ def test_eval_prints_the_table(run, capsys, tmp_path):
     assert len(json.loads((tmp_path / "t.json").read_text())["matchups"]) == 7
 
 
+@pytest.mark.slow
 def test_eval_engines_agree_within_their_intervals(run, tmp_path, capsys):
     found = {}
     for engine in ("auto", "torch", "kernel"):

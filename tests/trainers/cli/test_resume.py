@@ -105,6 +105,7 @@ def test_run_of_a_registered_environment_resumes_with_its_module(tmp_path, monke
     assert parse_train(["json:Far-v0", "--resume", str(tmp_path)])[0].env_id == "Far-v0"
 
 
+@pytest.mark.slow
 def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_path):
     out = tmp_path / "run"
     options = ["--num-envs", "4", "--total-steps", "64", "--eval-episodes", "0", "--no-video", "--num-threads", "1"]
@@ -150,6 +151,7 @@ sys.exit(train_command(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     options = [*SMALL, "--total-steps", "4000"]  # 25 iterations

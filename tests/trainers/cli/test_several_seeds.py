@@ -22,6 +22,7 @@ def seeds(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
     for file in ("seeds.json", "summary.json", "mean_metrics.csv", "curves.png"):
         assert (seeds / file).stat().st_size > 0, file

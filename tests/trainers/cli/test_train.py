@@ -90,6 +90,7 @@ def test_errors_print_one_line(run, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_train_against_a_checkpoint(run, tmp_path):
     """And with deterministic algorithms: nothing that a small training needs is refused."""
     options = [*SMALL, "--total-steps", "320", "--deterministic", "--no-video"]

@@ -71,6 +71,7 @@ def assert_near(one, other, what=""):
         assert torch.equal(one, other), what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
     whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
@@ -83,6 +84,7 @@ def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
             assert all(torch.equal(part["nets"][policy][name], parts[0]["nets"][policy][name]) for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
     whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
@@ -96,6 +98,7 @@ def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
         torch.testing.assert_close(part["recent"], whole["recent"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_checkpoints_and_metrics_equal_those_of_one_process(outs, ranks, run):
     one, other = checkpoint.load(outs[1] / run), checkpoint.load(outs[ranks] / run)

@@ -48,6 +48,7 @@ CASES = [
 ]
 
 
+@pytest.mark.variations(quick=3)
 @pytest.mark.parametrize(("env_id", "settings"), CASES, ids=str)
 def test_greedy_evaluation_equals_the_one_step_by_step(env_id, settings):
     core = make_core(env_id, 30, **settings)
@@ -80,6 +81,7 @@ def test_evaluation_of_policies_without_chance_equals_the_one_step_by_step(env_i
         assert (one.mean, one.half) == pytest.approx((two.mean, two.half), rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_sampled_evaluations_agree_within_their_intervals():
     core = make_core("SimpleTag-v0", 500)
     players = players_of(core)
@@ -92,6 +94,7 @@ def test_sampled_evaluations_agree_within_their_intervals():
     assert evaluate_policies(core, players, 8, engine="kernel") != found
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "LeducPoker-v0"])
 def test_world_plays_the_same_in_batches_of_any_size_and_with_both_schedules(env_id):
     results = []

@@ -54,6 +54,7 @@ def test_continuous_actions_are_full_pushes():
     assert chosen[0].tolist() == torch.eye(5)[[LEFT, UP]].tolist()
 
 
+@pytest.mark.slow
 def test_treasures_beat_random():
     core = make_core("CollectTreasure-v0", 256, "cpu", seed=0)
     chance = evaluate_policies(core, dict.fromkeys(core.groups), seed=1).returns

@@ -162,6 +162,7 @@ def one_by_one(seats, core) -> list[ActingGroup]:
     return [ActingGroup(seat.agents, seat.learner, seat.critic_state) for seat in seats.values()]
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("case", TRAININGS)
 def test_batched_learners_store_the_same_rollouts_as_single_ones(case, monkeypatch):
     """Equal samples of the same streams, and equal log-probabilities, observations, states, hidden states and ends."""
@@ -240,6 +241,7 @@ def test_batched_policies_use_the_latest_weights():
     check()
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("body", ["mlp", "gru"])
 def test_batched_training_resumes_bit_for_bit(body, tmp_path):
     learner = PPOConfig(rollout_length=8, hidden_sizes=(8,), network=body)

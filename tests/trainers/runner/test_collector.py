@@ -25,6 +25,7 @@ def as_on_a_gpu(core: Core):
     return capture
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
     ("env_id", "algorithm", "settings", "sharing"),
     [

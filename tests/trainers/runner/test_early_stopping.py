@@ -96,6 +96,7 @@ def test_every_group_has_to_reach_the_goal(tmp_path):
 CARTPOLE = ["CartPole-v1", "--device", "cpu", "--num-threads", "1", "--num-envs", "64", "--learner.hidden_sizes", "8"]
 
 
+@pytest.mark.slow
 def test_train_until_a_return(tmp_path, capsys):
     options = ["--until-return", "15", "--total-steps", "100000", "--learner.num_epochs", "1"]
     code = """

@@ -26,6 +26,7 @@ print(*into.numpy()[0].tolist())
 """
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("length", [24, 32, 48])
 def test_products_stay_within_their_vectors(length, tmp_path):
     """A vector of 24 numbers has the size of 32 in the compiler, which warns where it is copied into an array of 24."""

@@ -71,6 +71,7 @@ def assert_outputs(minibatch, tile_rows, normalize, listed, block_dim=BLOCK_DIM)
         assert (seen == 7.0).all()
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("name", SEVERAL)
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(batch=BATCHES)
@@ -78,6 +79,7 @@ def test_tiles_give_the_gradients_of_rows_and_of_autograd(name, batch):
     assert_forms_agree(Minibatch(SEVERAL[name], **batch), 32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "tile_rows"), [("categorical", 32), ("tanh_gaussian", 64)])
 @settings(max_examples=5, deadline=None, derandomize=True)
 @given(batch=BATCHES)

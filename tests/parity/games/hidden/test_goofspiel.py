@@ -66,6 +66,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("settings", some(LARGE, 3))
 def test_random_games_equal_the_reference(settings):
     games = 10_000 // len(LARGE) + 1

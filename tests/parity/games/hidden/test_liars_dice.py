@@ -48,6 +48,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_random_games_equal_the_reference(settings):
     games = 10_000 // len(SETTINGS)

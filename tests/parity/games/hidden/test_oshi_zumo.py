@@ -32,6 +32,7 @@ def test_all_histories_of_a_small_game_equal_the_reference():
     assert len(found.results) == 3
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     ("settings", "games"),
     [

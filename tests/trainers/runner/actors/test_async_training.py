@@ -221,6 +221,7 @@ def test_several_seeds_refuse_actors(tmp_path):
         MultiSeedTrainer(config(), 2, tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_command_trains_with_actors(tmp_path, capsys):
     argv = ["CartPole-v1", "--algorithm", "appo", "--num-actors", "2", "--total-steps", "4096", "--eval-episodes", "0"]
     assert train_command([*argv, "--no-video", "--device", "cpu", "--run-dir", str(tmp_path / "run")]) == 0
