@@ -1,14 +1,13 @@
 """Shared by all tests: one torch thread, since the suite runs on several processes."""
 
-import argparse
 import gc
 import os
-from collections import Counter
 
 import pytest
 import torch
 import warp as wp
-from small_environments import REPRESENTATIVES, SMALL
+from selection import in_part, mark_slow, part_of
+from small_environments import SMALL
 from temporary_files import memory_folder
 
 from gpu_envs.definition import id_modules
@@ -54,17 +53,6 @@ def pytest_addoption(parser):
     parser.addoption("--part", type=part_of, metavar="K/N", default=(1, 1), help=text)
 
 
-def part_of(text):
-    """Return the numbers of K/N."""
-    try:
-        part, parts = map(int, text.split("/"))
-    except ValueError:
-        part = parts = 0
-    if not 1 <= part <= parts:
-        raise argparse.ArgumentTypeError(f"{text!r} is no part of tests; write K/N with 1 <= K <= N, such as 1/3")
-    return part, parts
-
-
 def pytest_configure(config):
     """Compile without optimization unless --optimize is given: most tests compile many kernels and take few steps.
 
@@ -82,33 +70,12 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark tests as slow that `representative` or `variations` say are, and leave out those of other parts."""
-    seen = Counter()
-    for item in items:
-        if item.get_closest_marker("representative") is not None and environment(item) not in (None, *REPRESENTATIVES):
-            item.add_marker(pytest.mark.slow)
-        variations = item.get_closest_marker("variations")
-        if variations is not None:
-            function = item.nodeid.partition("[")[0]
-            seen[function] += 1
-            if seen[function] > variations.kwargs.get("quick", 1):
-                item.add_marker(pytest.mark.slow)
-    number, parts = config.option.part
-    kept = set(sorted({unit(item) for item in items})[number - 1 :: parts])
-    if left_out := [item for item in items if unit(item) not in kept]:
+    """Mark slow tests, and leave out those of other parts."""
+    mark_slow(items)
+    kept = in_part(items, *config.option.part)
+    if left_out := [item for item in items if item not in kept]:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if unit(item) in kept]
-
-
-def environment(item):
-    """Return the environment that a test is given as `env_id`, if it is one of `SMALL`."""
-    env_id = item.callspec.params.get("env_id") if hasattr(item, "callspec") else None
-    return env_id if isinstance(env_id, str) and env_id in SMALL else None
-
-
-def unit(item):
-    """Return what is in one part as a whole, since its tests compile the same kernels: an environment or a file."""
-    return environment(item) or item.nodeid.partition("::")[0]
+        items[:] = [item for item in items if item in kept]
 
 
 def pytest_runtest_setup(item):

@@ -70,23 +70,39 @@ def machine(tmp_path):
 
 
 def test_ci_calls_every_target_and_stops_at_the_first_failure(machine):
-    names = ["ray", "ptxas", "pythons", "docs", "together", "rllib", "browser", "recipes", "benchmarl"]
+    done, calls = machine("run", {"chromium": "", "make": "true", "git": "exit 1"})
+    assert (done.returncode, calls[1:]) == (0, calls_of(part=1))
+    assert done.stdout.count("took") == len(calls_of(part=1))
+    done, calls = machine("run", {"chromium": "", "make": "exit 2", "git": "exit 1"})
+    assert (done.returncode, calls[1:]) == (2, ["make test"])
+    done, calls = machine("run", {"chromium": "", "make": "[ $1 != --jobs=2 ]", "git": "exit 1"})
+    assert (done.returncode, calls[1:]) == (1, calls_of(part=1))
+
+
+def calls_of(part):
+    """Return the calls of .ci/run that runs this part of the slow tests."""
+    python = f"pythons-3.{11 + part}"
+    names = ["ray", "ptxas", "docs", python, "together", "rllib", "browser", "recipes", "benchmarl"]
     together = " ".join(["--jobs=2 --output-sync=target --keep-going", *(f"session-{name}" for name in names)])
-    parts = ["test", "lint", "test-slow PARITY=-k recorded", together]
-    done, calls = machine("run", {"chromium": "", "make": "true"})
-    assert (done.returncode, calls) == (0, [f"make {part}" for part in parts])
-    assert done.stdout.count("took") == len(parts)
-    done, calls = machine("run", {"chromium": "", "make": "exit 2"})
-    assert (done.returncode, calls) == (2, ["make test"])
-    done, calls = machine("run", {"chromium": "", "make": "[ $1 != --jobs=2 ]"})
-    assert (done.returncode, len(calls)) == (1, len(parts))
+    slow = f"test-slow PARITY=-k recorded ARGS=--part {part}/3"
+    return [f"make {call}" for call in ("test", "lint", slow, together)]
+
+
+@pytest.mark.parametrize(("commit", "part"), [("000000", 1), ("00000a", 2), ("0000ff", 1), ("123455", 3)])
+def test_ci_runs_the_part_that_the_commit_chooses(machine, commit, part):
+    done, calls = machine("run", {"chromium": "", "make": "true", "git": f"echo {commit}"})
+    assert (done.returncode, calls[1:]) == (0, calls_of(part))
+    done, calls = machine("run", {"chromium": "", "make": "true", "git": f"echo {commit}"}, PART="2")
+    assert (done.returncode, calls) == (0, calls_of(part=2))
 
 
 def test_ci_runs_every_session_that_is_not_of_an_original():
     nox = noxfile()
     sessions = {name for name, found in vars(nox).items() if hasattr(found, "tags") and "parity" not in found.tags}
-    listed = re.search(r"sessions=\((.*)\)", (ROOT / ".ci" / "run").read_text())
-    assert {*listed[1].split(), "wheel"} == sessions  # the session of a release
+    listed = {call.partition("-")[2].partition("-3.")[0] for call in calls_of(part=1)[-1].split() if "session-" in call}
+    assert {*listed, "wheel"} == sessions  # the session of a release
+    versions = re.search(r"versions=\((.*)\)", (ROOT / ".ci" / "run").read_text())
+    assert versions[1].split() == nox.pythons.python
 
 
 def test_ci_stops_after_its_limit(machine):
