@@ -15,7 +15,7 @@ from league.storage.run_store import RunStore
 from trainers.base.agent_group import agent_rows_of
 from trainers.storage.learning_curves import read_rows
 
-__all__ = ["options_of", "policies_in", "progress_of", "run_training"]
+__all__ = ["options_of", "policies_in", "progress_of", "run_training", "settings_of"]
 
 POINTS = 50
 """Maximum number of points of a curve."""
@@ -26,6 +26,18 @@ LEAGUE, POLICIES = "league", "policies"
 def options_of(task: TrainingTask, seed: int) -> list[str]:
     """Return the options of a run, without its folder."""
     return [*shlex.split(task.options), "--seed", str(seed), *(["--no-video"] if task.command == "train" else [])]
+
+
+def settings_of(task: TrainingTask, options: Sequence[str]) -> str:
+    """Return all settings of a run as YAML, those of its preset included.
+
+    Raises:
+        ValueError: The command refused the options.
+    """
+    code, text = _run([*task.command.split(), *options, "--print-config"], threads=None)
+    if code:
+        raise ValueError(f"{task.name}: {text.strip()}")
+    return text
 
 
 def run_training(task: TrainingTask, options: Sequence[str], out: Path, threads: str | None) -> tuple[int, str]:

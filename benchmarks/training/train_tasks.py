@@ -21,7 +21,7 @@ from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.training import baselines
 from benchmarks.training.goals import evaluate_goals
 from benchmarks.training.learning_page import write
-from benchmarks.training.task_runs import options_of, policies_in, progress_of, run_training
+from benchmarks.training.task_runs import options_of, policies_in, progress_of, run_training, settings_of
 from benchmarks.training.tasks.all_tasks import TASKS
 from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from trainers.storage import checkpoint
@@ -31,7 +31,7 @@ RESULTS = ResultFolder(provenance.ROOT / "benchmarks" / "results" / "learning")
 JUDGES = 577_215
 """Seed of the evaluation, different from all training seeds."""
 FINISHED = "finished.json"
-"""File in the folder of a finished run: its options, exit status, seconds and `OF_TRAINING`."""
+"""File in the folder of a finished run: its settings, exit status, seconds and `OF_TRAINING`."""
 OF_TRAINING = ("commit", "date", "machine")
 """Entries that tell where a training ran. It may be evaluated later, and elsewhere."""
 
@@ -43,15 +43,16 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
         task: The task.
         seed: Seed of the run.
         threads: OMP_NUM_THREADS of the run; None: torch's own choice.
-        again: Run it even if a finished run with the same options exists; otherwise only evaluate that one.
+        again: Run it even if a finished run with the same settings exists; otherwise only evaluate that one.
     """
     options = options_of(task, seed)
-    done = None if again else finished(task, seed, options)
+    settings = settings_of(task, options)
+    done = None if again else finished(task, seed, settings)
     out = done or OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     if done is None:
         commit, begin = provenance.commit(), time.perf_counter()
         code, text = run_training(task, options, out, threads)
-        about = {"options": options, "exit": code, "wall": time.perf_counter() - begin, "commit": commit}
+        about = {"settings": settings, "exit": code, "wall": time.perf_counter() - begin, "commit": commit}
         about |= {"date": date.today().isoformat(), "machine": provenance.machine()}
         (out / "output.txt").write_text(text)
         (out / FINISHED).write_text(json.dumps(about))
@@ -61,11 +62,11 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
     return result | evaluate_goals(task.goals, policies_in(task, out), task.episodes, JUDGES, task.judged_with)
 
 
-def finished(task: TrainingTask, seed: int, options: Sequence[str]) -> Path | None:
-    """Return the latest finished run of a seed with these options; None if there is none."""
+def finished(task: TrainingTask, seed: int, settings: str) -> Path | None:
+    """Return the latest finished run of a seed with these settings; None if there is none."""
     for file in sorted((OUT / task.name).glob(f"{seed}-*/{FINISHED}"), reverse=True):
         about = json.loads(file.read_text())
-        if about["options"] == list(options) and all(name in about for name in OF_TRAINING):
+        if about.get("settings") == settings and all(name in about for name in OF_TRAINING):
             return file.parent
     return None
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 import gpu_envs
 from benchmarks.training import baselines, learning_page, train_tasks
 from benchmarks.training.goals import Matches, sources_of
+from benchmarks.training.task_runs import options_of, settings_of
 from benchmarks.training.tasks.all_tasks import TASKS
 from benchmarks.training.tasks.training_task import Goal, TrainingTask
 from gpu_envs.errors import ConfigError
@@ -193,3 +194,30 @@ def test_deaf_listener_scores_above_random_play():
     goal = TrainingTask("b", "", (Goal("return listener", "scripted"),), "chosen", "s").goals[0]
     assert torch.isfinite(torch.tensor(deaf.mean))
     assert goal.bound == "scripted"
+
+
+def test_run_with_other_settings_is_trained_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(train_tasks, "OUT", tmp_path)
+    task, about = TASKS[0], {"settings": "a: 1\n", **dict.fromkeys(train_tasks.OF_TRAINING, "")}
+    assert train_tasks.finished(task, 0, "a: 1\n") is None
+    for name, written in (("0-1", about), ("0-2", {**about, "settings": "a: 2\n"}), ("0-3", {"options": ["--a", "1"]})):
+        (tmp_path / task.name / name).mkdir(parents=True)
+        (tmp_path / task.name / name / train_tasks.FINISHED).write_text(json.dumps(written))
+    assert train_tasks.finished(task, 0, "a: 1\n") == tmp_path / task.name / "0-1"
+    assert train_tasks.finished(task, 0, "a: 3\n") is None
+    assert train_tasks.finished(task, 1, "a: 1\n") is None
+
+
+@pytest.mark.slow
+def test_settings_of_a_run_are_those_of_its_preset():
+    (task,) = (task for task in TASKS if task.name == "foraging-ippo")
+    assert "--rollout-length" not in task.options
+    assert "rollout_length: 100\n" in settings_of(task, options_of(task, 0))
+    with pytest.raises(ValueError, match="foraging-ippo: .*Unrecognized options: --unknown"):
+        settings_of(task, ["--unknown"])
+
+
+def test_recorded_baselines_are_of_these_settings():
+    recorded = train_tasks.recorded()
+    settings = {name: recorded[baselines.file_of(name)]["task"] for name in baselines.BASELINES}
+    assert settings == json.loads(json.dumps(baselines.BASELINES))
