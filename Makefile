@@ -18,10 +18,11 @@ help:  ## this list
 
 install: $(READY)  ## .venv with everything at the pinned versions
 
-# The stamp makes a second call skip the install until a requirement changes.
+# The stamp makes a second call skip the install until a requirement changes. Modules are compiled at their first
+# import: most of the installed ones are never imported.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[league,dev]"
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -c constraints.txt -e ".[league,dev]"
 	@touch $@
 
 train: $(READY)  ## train Tag, then print the cross-play table; ARGS="--seed 1" adds options

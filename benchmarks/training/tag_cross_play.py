@@ -8,7 +8,6 @@ The first needs finished runs of the tasks in out/learning/, see `benchmarks.tra
 
 import argparse
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -18,6 +17,7 @@ from typing import Any
 from benchmarks.hardware import provenance
 from benchmarks.training.goals import Matches, checkpoints_of
 from benchmarks.training.tag_cross_play_section import GAMES, OPPONENTS, PICTURE, RESULT, draw, recorded
+from benchmarks.training.task_runs import options_of, settings_of
 from benchmarks.training.tasks.all_tasks import TASKS
 from benchmarks.training.train_tasks import finished
 from trainers.storage.learning_curves import read_rows
@@ -83,7 +83,7 @@ def training_curves(run: Path, agents: Mapping[str, int], of: str) -> dict[str, 
 def measure(name: str) -> dict[str, Any]:
     """Measure one task's run of seed 0; return the entry of the result file."""
     task = next(task for task in TASKS if task.name == name)
-    run = finished(task, 0, [*shlex.split(task.options), "--seed", "0", "--no-video"])
+    run = finished(task, 0, settings_of(task, options_of(task, 0)))
     if run is None:
         raise SystemExit(f"no finished run: python -m benchmarks.training.train_tasks --only {name}")
     episodes, count, of = GAMES[name]

@@ -213,7 +213,7 @@ def test_settings_of_a_run_are_those_of_its_preset():
     (task,) = (task for task in TASKS if task.name == "foraging-ippo")
     assert "--rollout-length" not in task.options
     assert "rollout_length: 100\n" in settings_of(task, options_of(task, 0))
-    with pytest.raises(ValueError, match="foraging-ippo: .*Unrecognized options: --unknown"):
+    with pytest.raises(ValueError, match=r"foraging-ippo: .*Unrecognized options: --unknown"):
         settings_of(task, ["--unknown"])
 
 
