@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
+from messages import one_line
 
 import gpu_envs
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
-
-
-def one_line(info, *words):
-    message = str(info.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
 
 
 def test_unknown_id():

@@ -2,16 +2,10 @@
 
 import pytest
 import torch
+from messages import one_line
 
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
-
-
-def one_line(info, *words):
-    message = str(info.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message, message
 
 
 @pytest.fixture
