@@ -18,34 +18,34 @@ from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.shard import Shard
 
 HERE = Path(__file__).parent
-QUICK = ("group_torch", "response_kernels", "segment")
-SLOW = tuple(case for case in CASES if case not in QUICK)
+SHORT = ("group_torch", "response_kernels", "segment")
+LONG = tuple(case for case in CASES if case not in SHORT)
 OF_THREE = ("group_torch",)
 """Cases that three processes play, too: with 3, 2 and 2 worlds."""
 CASES_OF_RANKS = [
-    *((2, case) for case in QUICK),
-    *(pytest.param(2, case, marks=pytest.mark.slow) for case in SLOW),
-    *(pytest.param(3, case, marks=pytest.mark.slow) for case in OF_THREE),
+    *((2, case) for case in SHORT),
+    *((2, case) for case in LONG),
+    *((3, case) for case in OF_THREE),
 ]
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
+def short(tmp_path_factory):
     """Return folders of results by number of processes."""
-    return played_by(tmp_path_factory, QUICK)
+    return played_by(tmp_path_factory, SHORT)
 
 
 @pytest.fixture(scope="module")
-def slow(tmp_path_factory):
-    """Return folders of the slow cases."""
-    return played_by(tmp_path_factory, SLOW, OF_THREE)
+def long(tmp_path_factory):
+    """Return folders of the other cases."""
+    return played_by(tmp_path_factory, LONG, OF_THREE)
 
 
 @pytest.fixture
 def played(request, case):
     """Return the folders that have the results of a case."""
-    slow = case in SLOW or request.node.callspec.params.get("ranks") == 3
-    return request.getfixturevalue("slow" if slow else "quick")
+    longer = case in LONG or request.node.callspec.params.get("ranks") == 3
+    return request.getfixturevalue("long" if longer else "short")
 
 
 def played_by(tmp_path_factory, of_two, of_three=()):
@@ -118,7 +118,7 @@ def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*QUICK, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)])
+@pytest.mark.parametrize("case", CASES)
 def test_cases_learn_from_opponents_that_were_sampled(played, case):
     """So that equal results are not those of trainings without opponents, or without gradients."""
     first, second = torch.load(played[1] / f"{case}.pt", weights_only=True)

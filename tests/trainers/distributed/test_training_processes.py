@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from shard_run import ACROSS, ITERATIONS, RUNS, SLOW, WORLDS, play, train
+from shard_run import ACROSS, ITERATIONS, LONG, RUNS, WORLDS, play, train
 
 from trainers.algorithms import registry
 from trainers.base.shard import Shard
@@ -16,12 +16,12 @@ from trainers.storage.learning_curves import read_rows
 
 HERE = Path(__file__).parents[1]
 OF_THREE = ("recurrent_tag",)
-SLOW_OF_THREE = ("turns", "iql", "choices", "impala")
+LONG_OF_THREE = ("turns", "iql", "choices", "impala")
 CASES = [
     *((2, run) for run in RUNS),
     *((3, run) for run in OF_THREE),
-    *(pytest.param(2, run, marks=pytest.mark.slow) for run in SLOW),
-    *(pytest.param(3, run, marks=pytest.mark.slow) for run in SLOW_OF_THREE),
+    *((2, run) for run in LONG),
+    *((3, run) for run in LONG_OF_THREE),
 ]
 
 
@@ -33,14 +33,14 @@ def many(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def more(tmp_path_factory):
-    """Return the folders of the slow runs."""
-    return played(tmp_path_factory, tuple(SLOW), SLOW_OF_THREE)
+    """Return the folders of the longer runs."""
+    return played(tmp_path_factory, tuple(LONG), LONG_OF_THREE)
 
 
 @pytest.fixture
 def outs(request, run):
     """Return the folders that contain a run."""
-    return request.getfixturevalue("more" if run in SLOW else "many")
+    return request.getfixturevalue("more" if run in LONG else "many")
 
 
 def played(tmp_path_factory, of_two, of_three):
@@ -127,9 +127,10 @@ def exact_or_learned(run, name):
 
 
 def env_of(run):
-    return {**RUNS, **SLOW}[run][0]
+    return {**RUNS, **LONG}[run][0]
 
 
+@pytest.mark.slow
 def test_runs_cover_uneven_rows_and_early_stopping(many):
     """Valid rows are uneven over steps and ranks, and an update is stopped by its divergence."""
     counts = [torch.stack(part["first"]["runner"]["counts"]) for part in held(many[3], "recurrent_tag", 3)]
@@ -139,6 +140,7 @@ def test_runs_cover_uneven_rows_and_early_stopping(many):
     assert steps == {6.0, 9.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_sharded_run_resumes_bit_for_bit(many, ranks):
     whole, again = (checkpoint.load(many[ranks] / name).state for name in ("recurrent_tag", "again"))
@@ -147,6 +149,7 @@ def test_sharded_run_resumes_bit_for_bit(many, ranks):
         assert same or name == "trainer.seconds", name
 
 
+@pytest.mark.slow
 def test_one_process_resumes_a_sharded_run(many, tmp_path):
     middle = checkpoint.load(many[3] / "recurrent_tag" / "checkpoints" / "000000002")
     trainer = train("recurrent_tag", tmp_path / "on", Shard.split(0, 1, WORLDS), middle)[1]
@@ -155,7 +158,8 @@ def test_one_process_resumes_a_sharded_run(many, tmp_path):
             assert_near(net[name], tensor, name)
 
 
-@pytest.mark.parametrize("run", [pytest.param(run, marks=[pytest.mark.slow] * (run in SLOW)) for run in ACROSS])
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ACROSS)
 def test_replay_is_resumed_with_any_number_of_processes(outs, run, tmp_path):
     """From one process to two and back to one, with hidden states and pending decisions in between."""
     across = checkpoint.load(outs[2] / f"{run}-across")
@@ -168,6 +172,7 @@ def test_replay_is_resumed_with_any_number_of_processes(outs, run, tmp_path):
             assert_near(value, other[name], name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_signal_to_one_rank_ends_training_on_all(many, ranks):
     assert [part["iteration"] for part in held(many[ranks], "stopped", ranks)] == [3] * ranks
@@ -175,10 +180,11 @@ def test_signal_to_one_rank_ends_training_on_all(many, ranks):
 
 
 def test_runs_cover_all_algorithms():
-    tried = {algorithm for _, _, algorithm, _ in [*RUNS.values(), *SLOW.values()]}
+    tried = {algorithm for _, _, algorithm, _ in [*RUNS.values(), *LONG.values()]}
     assert tried == {*registry.ALGORITHMS} - {"ippo"}  # ppo under another name
 
 
+@pytest.mark.slow
 def test_ranks_on_one_machine_share_its_memory_budget(many):
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     for ranks in (2, 3):
