@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 import warp as wp
-from selection import in_part, mark_slow, part_of
+from selection import is_in_part, mark_slow, part_of
 from small_environments import SMALL
 from temporary_files import memory_folder
 
@@ -56,7 +56,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Compile without optimization unless --optimize is given: most tests compile many kernels and take few steps.
 
-    So do the processes that tests start. Results are the same bit for bit.
+    So do the processes that tests start. Results are the same bit for bit. Only the kernel that draws is optimized, in
+    this process: it colors millions of pixels, and without optimization a frame takes 30 times as long.
     """
     if config.option.optimize:
         wp.config.optimization_level = None
@@ -64,7 +65,6 @@ def pytest_configure(config):
     else:
         wp.config.optimization_level = 0
         os.environ[OPTIMIZATION_VARIABLE] = "0"
-        # One small kernel that colors millions of pixels. Without optimization a frame takes 30 times as long.
         wp.set_module_options({"optimization_level": 2}, rasterizer)
 
 
@@ -72,10 +72,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """Mark slow tests, and leave out those of other parts."""
     mark_slow(items)
-    kept = in_part(items, *config.option.part)
-    if left_out := [item for item in items if item not in kept]:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item in kept]
+    kept = [item for item in items if is_in_part(item, *config.option.part)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if not is_in_part(item, *config.option.part)])
+        items[:] = kept
 
 
 def pytest_runtest_setup(item):
@@ -125,8 +125,8 @@ def pretended_gpu(request):
 
 
 @pytest.fixture
-def unseen_window(monkeypatch):
-    """Show windows nowhere, and frames without waiting for their time."""
+def hidden_window(monkeypatch):
+    """Open windows on a dummy display, and do not wait between frames."""
     pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
 

@@ -85,7 +85,9 @@ def measure(name: str) -> dict[str, Any]:
     task = next(task for task in TASKS if task.name == name)
     run = finished(task, 0, settings_of(task, options_of(task, 0)))
     if run is None:
-        raise SystemExit(f"no finished run: python -m benchmarks.training.train_tasks --only {name}")
+        raise SystemExit(
+            f"no finished run with the present settings: python -m benchmarks.training.train_tasks --only {name}"
+        )
     episodes, count, of = GAMES[name]
     agents = {side: len(rows) for side, rows in Matches(run, 1, SEED).core.groups.items()}
     about = {"options": task.options, "command": "python -m benchmarks.training.tag_cross_play", "episodes": episodes}

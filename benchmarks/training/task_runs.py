@@ -19,6 +19,7 @@ __all__ = ["options_of", "policies_in", "progress_of", "run_training", "settings
 
 POINTS = 50
 """Maximum number of points of a curve."""
+_COMMAND = str(Path(sys.executable).with_name("gpu-envs"))
 LEAGUE, POLICIES = "league", "policies"
 """Folders of a league's run and of its exported policies, within the folder of a task's run."""
 
@@ -34,10 +35,11 @@ def settings_of(task: TrainingTask, options: Sequence[str]) -> str:
     Raises:
         ValueError: The command refused the options.
     """
-    code, text = _run([*task.command.split(), *options, "--print-config"], threads=None)
-    if code:
-        raise ValueError(f"{task.name}: {text.strip()}")
-    return text
+    words = [_COMMAND, *task.command.split(), *options, "--print-config"]
+    run = subprocess.run(words, check=False, cwd=provenance.ROOT, capture_output=True, text=True)
+    if run.returncode:
+        raise ValueError(f"{task.name}: {run.stderr.strip()}")
+    return run.stdout
 
 
 def run_training(task: TrainingTask, options: Sequence[str], out: Path, threads: str | None) -> tuple[int, str]:
@@ -62,7 +64,7 @@ def run_training(task: TrainingTask, options: Sequence[str], out: Path, threads:
 def _run(words: Sequence[str], threads: str | None) -> tuple[int, str]:
     """Run a command of gpu-envs."""
     run = subprocess.run(
-        [str(Path(sys.executable).with_name("gpu-envs")), *words],
+        [_COMMAND, *words],
         check=False,
         cwd=provenance.ROOT,
         env={**os.environ, **({"OMP_NUM_THREADS": threads} if threads else {})},

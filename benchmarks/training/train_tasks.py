@@ -2,7 +2,7 @@
 
 python -m benchmarks.training.train_tasks                       # All tasks, then the page.
 python -m benchmarks.training.train_tasks --only pendulum-sac   # Selected tasks; the others are unchanged.
-python -m benchmarks.training.train_tasks --evaluate            # Train only what has no finished run in out/learning/.
+python -m benchmarks.training.train_tasks --evaluate            # Train only what has no run with these settings.
 python -m benchmarks.training.train_tasks --write               # Only the page and its figure, from recorded results.
 """
 
@@ -50,6 +50,7 @@ def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True
     done = None if again else finished(task, seed, settings)
     out = done or OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     if done is None:
+        print(f"{task.name}, seed {seed}: training", flush=True)
         commit, begin = provenance.commit(), time.perf_counter()
         code, text = run_training(task, options, out, threads)
         about = {"settings": settings, "exit": code, "wall": time.perf_counter() - begin, "commit": commit}
@@ -129,7 +130,11 @@ def main(argv: Sequence[str]) -> None:
     names = [task.name for task in TASKS]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="these tasks")
     parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
-    parser.add_argument("--evaluate", action="store_true", help="train only seeds without a finished run in out/")
+    parser.add_argument(
+        "--evaluate",
+        action="store_true",
+        help="train only seeds without a finished run with the present settings in out/",
+    )
     parser.add_argument("--num-threads", help="OMP_NUM_THREADS of the runs, if not torch's own choice")
     args = parser.parse_args(argv)
     for task in TASKS if not args.write else ():

@@ -41,7 +41,7 @@ def test_update_in_tiles_equals_that_of_torch(case, cuda_graph, gpu, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("env_id", "algorithm"),
-    [("CartPole-v1", "ppo"), ("CartPole-v1", "dqn"), pytest.param("Pendulum-v1", "sac", marks=pytest.mark.slow)],
+    [("CartPole-v1", "ppo"), ("CartPole-v1", "dqn"), ("Pendulum-v1", "sac")],
 )
 def test_rollout_in_kernels_is_captured_and_does_not_wait(env_id, algorithm, gpu, tmp_path):
     trainer = Trainer(configuration(env_id, algorithm, "cuda:0", {}, engine="kernel"), tmp_path)

@@ -73,9 +73,7 @@ def test_cases_have_every_algorithm():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "ppo" else pytest.mark.slow) for name in ALGORITHMS]
-)
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(name, gpu, tmp_path):
     env_id, learner = next((env_id, learner) for env_id, algorithm, learner in CASES if algorithm == name)
     trainers = [

@@ -38,7 +38,7 @@ RUNS = {
     "recurrent_tag": ("TagContinuous-v0", TAG, "ppo", PPO | {"network": "gru"}),
     "dqn": ("CartPole-v1", {}, "dqn", RARE),
 }
-LONG = {
+MORE_RUNS = {
     "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
     "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
     "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some agents leave early: valid rows differ between ranks
@@ -67,7 +67,7 @@ WORLDS, ITERATIONS = 7, 5
 
 
 def config(run):
-    env_id, env, algorithm, settings = {**RUNS, **LONG}[run]
+    env_id, env, algorithm, settings = {**RUNS, **MORE_RUNS}[run]
     learner = registry.find(algorithm).settings(**settings)
     return TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, seed=3, num_threads=1,

@@ -106,9 +106,7 @@ def learning_kernels(network, tile_rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "tile_rows"), [pytest.param("categorical", 64, marks=pytest.mark.slow), ("tanh_gaussian", 32)]
-)
+@pytest.mark.parametrize(("name", "tile_rows"), [("categorical", 64), ("tanh_gaussian", 32)])
 def test_gradients_compile_for_cuda_with_the_expected_shared_memory(name, tile_rows, tmp_path):
     """Warp adds up the tiles while it generates code."""
     network = NETWORKS[name]

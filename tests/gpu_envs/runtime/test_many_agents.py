@@ -115,7 +115,6 @@ PLACES = {
 }
 
 
-@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
     "alive",
     [1.0, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.5, 0.02, 0.0))],

@@ -45,7 +45,7 @@ def test_import_registers_ids(env_id):
 
 
 @pytest.mark.parametrize("render_mode", [None, pytest.param("rgb_array", marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("unseen_window")
+@pytest.mark.usefixtures("hidden_window")
 def test_gymnasium_check_env_passes(one, env_id, render_mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

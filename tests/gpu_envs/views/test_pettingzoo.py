@@ -50,7 +50,7 @@ def test_pettingzoo_test_with_masks_passes(toys):
     "env_id",
     [pytest.param(each, marks=[pytest.mark.slow] * (each not in RENDERED)) for each in list_envs()],
 )
-@pytest.mark.usefixtures("unseen_window")
+@pytest.mark.usefixtures("hidden_window")
 def test_pettingzoo_render_test_passes(small):
     render_test(lambda render_mode: parallel_to_aec(small(render_mode=render_mode)))
 

@@ -1,6 +1,5 @@
 """Leagues whose players begin with the policies of a training, as AlphaStar's do with those of supervised learning."""
 
-import pytest
 import torch
 
 from gpu_envs.__main__ import main
@@ -10,7 +9,6 @@ from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 
 
-@pytest.mark.slow
 def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
     """Their first weights, to which exploiters return, are those of the training."""
     learner = registry.find("ppo").settings(rollout_length=8, hidden_sizes=(16,))

@@ -64,7 +64,6 @@ def test_errors_come_back_as_themselves(processes):
     assert processes.pending == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("make", ["learn", pytest.param("play", marks=pytest.mark.slow)])
 def test_killed_worker_does_not_change_results(processes, tmp_path, make):
     made = calls_made.calls()

@@ -118,10 +118,7 @@ def test_resumed_and_distributed_leagues_are_equal(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "variant",
-    [pytest.param("standard", marks=pytest.mark.slow), "pipeline", pytest.param("self_play", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("variant", ["standard", "pipeline", "self_play"])
 def test_psro_adds_teams_to_the_population(variant, tmp_path):
     overrides = {"num_envs": 8, "total_steps": 64, "learner.rollout_length": 4, "learner.hidden_sizes": [4]}
     config = PSROConfig(

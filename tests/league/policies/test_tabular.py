@@ -41,9 +41,7 @@ def network(tree, action, network="mlp"):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["kuhn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("kuhn of three", "leduc"))]
-)
+@pytest.mark.parametrize("name", ["kuhn", "kuhn of three", "leduc"])
 def test_play_earns_the_exact_value(name):
     tree, generator = tree_of(name), torch.Generator().manual_seed(5)
     profile = [random_table(tree, seat, generator) for seat in range(len(tree.game.seats))]

@@ -100,7 +100,7 @@ def test_anytime_psro_starts_with_equal_weights_of_the_snapshots(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["nash", pytest.param("cce", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("solver", ["nash", "cce"])
 def test_recent_policies_limit_the_meta_strategy(solver, tmp_path):
     rows = play(tmp_path, iterations=2, recent_policies=2, meta_solver=solver, **SMALL)
     for row in rows:

@@ -18,14 +18,14 @@ from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.shard import Shard
 
 HERE = Path(__file__).parent
-SHORT = ("group_torch", "response_kernels", "segment")
+SHORT = ("segment",)
 LONG = tuple(case for case in CASES if case not in SHORT)
 OF_THREE = ("group_torch",)
 """Cases that three processes play, too: with 3, 2 and 2 worlds."""
 CASES_OF_RANKS = [
     *((2, case) for case in SHORT),
-    *((2, case) for case in LONG),
-    *((3, case) for case in OF_THREE),
+    *(pytest.param(2, case, marks=pytest.mark.slow) for case in LONG),
+    *(pytest.param(3, case, marks=pytest.mark.slow) for case in OF_THREE),
 ]
 
 
@@ -100,7 +100,6 @@ def assert_equal_results(case, *outs):
                 assert value.is_floating_point() or torch.equal(value, found), name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "case"), CASES_OF_RANKS)
 def test_processes_learn_and_count_what_one_process_does(played, ranks, case):
     assert_equal_results(case, played[1], played[ranks])
@@ -117,8 +116,7 @@ def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
         assert_equal_results(case, *outs.values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*SHORT, *(pytest.param(case, marks=pytest.mark.slow) for case in LONG)])
 def test_cases_learn_from_opponents_that_were_sampled(played, case):
     """So that equal results are not those of trainings without opponents, or without gradients."""
     first, second = torch.load(played[1] / f"{case}.pt", weights_only=True)

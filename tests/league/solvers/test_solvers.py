@@ -308,9 +308,9 @@ def test_greatest_entropy_takes_rounded_payoffs(count):
         assert (marginal - 1 / count).abs().max() < 1e-5
 
 
-@pytest.mark.variations
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("name", ["prd", "replicator"])
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("scale", [1e6, 1.0, 1e3])
 def test_replicator_dynamics_take_payoffs_of_any_range(name: str, scale: float) -> None:
     """Returns below 0, or of hundreds per episode, gave NaN or wrong shares without a word."""
     first = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)

@@ -39,7 +39,7 @@ def test_recorded_steps_equal_the_original(index):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", [pytest.param(index, marks=[pytest.mark.slow] * (index > 0)) for index in range(3)])
+@pytest.mark.parametrize("index", range(3))
 def test_random_layouts_are_distributed_as_recorded(index):
     height, width = LAYOUTS[index]["world_size"]
     with np.load(TRACE) as file:

@@ -39,15 +39,15 @@ def test_episodes_equal_the_reference(continuous):
     assert tally["covered"] > 500
 
 
-@pytest.mark.variations(quick=3)
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
     "settings",
     [
+        {"N": 3, "local_ratio": 0.25, "benchmark_data": True, "continuous_actions": True},
+        {"N": 5, "num_agent_neighbors": 1, "num_landmark_neighbors": 2},
         {"N": 1, "max_cycles": 3},
         {"N": 2, "local_ratio": 0.0},
         {"N": 5, "local_ratio": 1.0, "benchmark_data": True},
-        {"N": 3, "local_ratio": 0.25, "benchmark_data": True, "continuous_actions": True},
-        {"N": 5, "num_agent_neighbors": 1, "num_landmark_neighbors": 2},
         {"N": 5, "num_agent_neighbors": 2},
         {"N": 3, "num_landmark_neighbors": 1, "continuous_actions": True},
         {"N": 3, "num_agent_neighbors": 9, "num_landmark_neighbors": 9},

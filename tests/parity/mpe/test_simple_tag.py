@@ -41,13 +41,13 @@ def test_episodes_equal_the_reference(continuous):
         assert tally[case] > 500, case
 
 
-@pytest.mark.variations
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
     "settings",
     [
         {"num_good": 3, "num_adversaries": 4, "num_obstacles": 1, "benchmark_data": True},
-        {"num_good": 2, "num_adversaries": 1, "num_obstacles": 0, "continuous_actions": True, "max_cycles": 3},
         {"num_good": 3, "num_agent_neighbors": 2, "num_landmark_neighbors": 1},
+        {"num_good": 2, "num_adversaries": 1, "num_obstacles": 0, "continuous_actions": True, "max_cycles": 3},
         *(
             pytest.param(settings, marks=pytest.mark.slow)
             for settings in (

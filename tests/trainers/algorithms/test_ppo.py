@@ -163,7 +163,6 @@ def test_first_gradient_step_has_ratio_one():
         assert metrics["clip_fraction"] == 0.0
 
 
-@pytest.mark.variations
 @pytest.mark.parametrize(("entropy", "rises"), [(0.1, True), (0.0, False)])
 def test_entropy_bonus_raises_entropy_without_rewards(entropy, rises):
     core = Identity(16)

@@ -41,7 +41,6 @@ import torch.distributed.nn.functional  # as parts of torch do later
 """
 
 
-@pytest.mark.slow
 def test_no_thread_of_the_process_group_is_left_at_exit():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from shard_run import ACROSS, ITERATIONS, LONG, RUNS, WORLDS, play, train
+from shard_run import ACROSS, ITERATIONS, MORE_RUNS, RUNS, WORLDS, play, train
 
 from trainers.algorithms import registry
 from trainers.base.shard import Shard
@@ -15,14 +15,19 @@ from trainers.storage import checkpoint
 from trainers.storage.learning_curves import read_rows
 
 HERE = Path(__file__).parents[1]
+SHORT = ("spread",)
 OF_THREE = ("recurrent_tag",)
-LONG_OF_THREE = ("turns", "iql", "choices", "impala")
+MORE_OF_THREE = ("turns", "iql", "choices", "impala")
 CASES = [
-    *((2, run) for run in RUNS),
-    *((3, run) for run in OF_THREE),
-    *((2, run) for run in LONG),
-    *((3, run) for run in LONG_OF_THREE),
+    *(pytest.param(2, run, marks=[pytest.mark.slow] * (run not in SHORT)) for run in (*RUNS, *MORE_RUNS)),
+    *(pytest.param(3, run, marks=pytest.mark.slow) for run in (*OF_THREE, *MORE_OF_THREE)),
 ]
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """Return folders of the short run with 2 processes and 1."""
+    return played(tmp_path_factory, SHORT, ())
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +38,15 @@ def many(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def more(tmp_path_factory):
-    """Return the folders of the longer runs."""
-    return played(tmp_path_factory, tuple(LONG), LONG_OF_THREE)
+    """Return folders of the other runs with 2, 3 and 1 processes."""
+    return played(tmp_path_factory, tuple(MORE_RUNS), MORE_OF_THREE)
 
 
 @pytest.fixture
 def outs(request, run):
     """Return the folders that contain a run."""
-    return request.getfixturevalue("more" if run in LONG else "many")
+    quick = run in SHORT and request.node.callspec.params.get("ranks") == 2
+    return request.getfixturevalue("short" if quick else "more" if run in MORE_RUNS else "many")
 
 
 def played(tmp_path_factory, of_two, of_three):
@@ -49,6 +55,8 @@ def played(tmp_path_factory, of_two, of_three):
     play(outs[1], Shard.split(0, 1, WORLDS), of_two)
     where = {**os.environ, "PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
     for ranks, runs in ((2, of_two), (3, of_three)):
+        if not runs:
+            continue
         outs[ranks] = out = tmp_path_factory.mktemp(f"ranks{ranks}")
         for rank in range(ranks):
             command = [sys.executable, str(HERE / "shard_run.py"), str(out), str(rank), str(ranks), *runs]
@@ -71,7 +79,6 @@ def assert_near(one, other, what=""):
         assert torch.equal(one, other), what
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
     whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
@@ -84,7 +91,6 @@ def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
             assert all(torch.equal(part["nets"][policy][name], parts[0]["nets"][policy][name]) for part in parts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
     whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
@@ -98,7 +104,6 @@ def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
         torch.testing.assert_close(part["recent"], whole["recent"], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_checkpoints_and_metrics_equal_those_of_one_process(outs, ranks, run):
     one, other = checkpoint.load(outs[1] / run), checkpoint.load(outs[ranks] / run)
@@ -127,7 +132,7 @@ def exact_or_learned(run, name):
 
 
 def env_of(run):
-    return {**RUNS, **LONG}[run][0]
+    return {**RUNS, **MORE_RUNS}[run][0]
 
 
 @pytest.mark.slow
@@ -180,7 +185,7 @@ def test_signal_to_one_rank_ends_training_on_all(many, ranks):
 
 
 def test_runs_cover_all_algorithms():
-    tried = {algorithm for _, _, algorithm, _ in [*RUNS.values(), *LONG.values()]}
+    tried = {algorithm for _, _, algorithm, _ in [*RUNS.values(), *MORE_RUNS.values()]}
     assert tried == {*registry.ALGORITHMS} - {"ippo"}  # ppo under another name
 
 

@@ -25,7 +25,6 @@ def as_on_a_gpu(core: Core):
     return capture
 
 
-@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
     ("env_id", "algorithm", "settings", "sharing"),
     [
@@ -33,11 +32,12 @@ def as_on_a_gpu(core: Core):
         pytest.param("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent", marks=pytest.mark.slow),
         ("SimpleSpread-v0", "ppo", {"network": "gru", "rollout_length": 30}, "agent"),
         ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}, "group"),
-        (
+        pytest.param(
             "SimpleSpread-v0",
             "qmix",
             {"learning_starts": 16, "network": "gru", "rollout_length": 30, "batch_size": 8},
             "group",
+            marks=pytest.mark.slow,
         ),
         pytest.param("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}, "group", marks=pytest.mark.slow),
         ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 16, "batch_size": 16}, "group"),
