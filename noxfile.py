@@ -23,7 +23,7 @@ nox.options.error_on_missing_interpreters = False  # nox's own default is True i
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
-LIMIT = "25m"  # for the tests of a session, and for building the site; two sessions may share the cores
+LIMIT = "40m"  # for the tests of a session, and for building the site; two sessions may share the cores
 
 NICENESS = "RAY_worker_niceness"
 """Variable with the priority of Ray's workers. Ray's own value, 15, would let them wait for all else on the machine."""
