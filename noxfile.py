@@ -25,8 +25,8 @@ ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
 LIMIT = "40m"  # for the tests of a session, and for building the site; two sessions may share the cores
 
-QUIETLY = ("--disable-pip-version-check", "--no-compile")
-"""Options of pip. Modules are compiled at their first import: most of the installed ones are never imported."""
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-compile")
+"""Modules are compiled at their first import: most of the installed ones are never imported."""
 
 NICENESS = "RAY_worker_niceness"
 """Variable with the priority of Ray's workers. Ray's own value, 15, would let them wait for all else on the machine."""
@@ -164,7 +164,7 @@ def docs(session: nox.Session) -> None:
 def pythons(session: nox.Session) -> None:
     """Part of the quick tests, then the wheel, in newer installed versions of Python."""
     tools = ("hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
-    session.install(*QUIETLY, "-c", "constraints.txt", "-e", ".[league]", *tools)
+    session.install(*PIP_OPTIONS, "-c", "constraints.txt", "-e", ".[league]", *tools)
     run(session, *(ROOT / "tests" / name for name in EVERY_LAYER), marks="not gpu and not slow and not learning")
     session.install("--disable-pip-version-check", "--no-deps", "--force-reinstall", str(build_wheel(session)))
     use_wheel(session)
@@ -220,7 +220,7 @@ def prepare(session: nox.Session) -> None:
     share(session)
     # nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of 2021 of Jupyter and other tools
     few = ("--no-deps",) if session.name in ("ai_economist", "ptxas") else ()
-    session.install(*QUIETLY, *few, "-c", str(constraints), "-r", str(wanted))
+    session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]
     if loose:
