@@ -28,6 +28,7 @@ __all__ = [
     "RUNNER",
     "check_played",
     "configured_definition",
+    "limit_name_of",
     "make_core",
     "suggested_calls",
     "takes_turns",
@@ -40,6 +41,12 @@ PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}
 """Arguments of single-agent and row views, which other functions do not take."""
+
+
+def limit_name_of(kind: type) -> str | None:
+    """Return the name that the settings of an environment have for its time limit; None if they have none."""
+    named = (each.name for each in fields(kind) if each.name in LIMIT_NAMES and not each.metadata.get("decides"))
+    return next(named, None)
 
 
 def suggested_calls(id: str, definition: EnvDefinition, given: Mapping[str, Any]) -> str:
@@ -83,8 +90,7 @@ def configured_definition(
     """
     entry = find(id)
     kind, build = entry.load()
-    named = (each.name for each in fields(kind) if each.name in LIMIT_NAMES and not each.metadata.get("decides"))
-    limit_name = next(named, None)
+    limit_name = limit_name_of(kind)
     # Gymnasium's TimeLimit truncates, whatever the reference environment does at a limit of another name.
     # An environment whose own limit has that name may have a setting for the kind of its end.
     truncates = max_episode_steps is not None and not (limit_name == "max_episode_steps" and "time_limit" in config)

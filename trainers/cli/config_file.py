@@ -222,8 +222,17 @@ def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: A setting is unknown or invalid.
     """
+    from gpu_envs.runtime.factory import PLAYED, limit_name_of
+
     kind, _ = find(env_id).load()
-    return dataclasses.asdict(build_config(kind, dict(env), env_id))
+    own = {each.name for each in dataclasses.fields(kind)}
+    played = {name: value for name, value in env.items() if name in PLAYED - own}
+    given = {name: value for name, value in env.items() if name not in played}
+    settings = dataclasses.asdict(build_config(kind, given, env_id)) | played
+    if "max_episode_steps" in played:  # it is given in place of the limit with the environment's own name
+        own_name = limit_name_of(kind)
+        settings = {name: value for name, value in settings.items() if name != own_name}
+    return settings
 
 
 def allow_named_module(words: CommandLine) -> None:

@@ -185,6 +185,15 @@ def test_printed_settings_of_every_environment_can_be_read(env_id, tmp_path, cap
     assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
 
 
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "CartPole-v1", "TicTacToe-v0"])
+def test_common_time_limit_is_printed_once_and_can_be_read(env_id, tmp_path, capsys):
+    text = printed(capsys, "train", env_id, "--device", "cpu", "--env-arg", "max_episode_steps=4")
+    assert text.count("  max_episode_steps: 4\n") == 1
+    assert "max_cycles" not in text  # SimpleTag-v0's own name of the limit
+    (tmp_path / "a.yaml").write_text(text)
+    assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
+
+
 @pytest.mark.slow
 def test_config_of_a_run_repeats_it_bit_for_bit(file, tmp_path, capsys):
     first, second = tmp_path / "first", tmp_path / "second"
