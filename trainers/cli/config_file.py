@@ -222,8 +222,9 @@ def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: A setting is unknown or invalid.
     """
-    from gpu_envs.runtime.factory import PLAYED, limit_name_of
+    from gpu_envs.runtime.factory import PLAYED, limit_name_of, make_core
 
+    make_core(env_id, 1, "cpu", **env)  # refuses what a training refuses
     kind, _ = find(env_id).load()
     own = {each.name for each in dataclasses.fields(kind)}
     played = {name: value for name, value in env.items() if name in PLAYED - own}
