@@ -1,4 +1,6 @@
-"""Messages of errors, for tests of several rooms."""
+"""Messages of errors and output of commands, for tests of several rooms."""
+
+from gpu_envs.cli import main
 
 
 def one_line(info, *words):
@@ -7,3 +9,20 @@ def one_line(info, *words):
     assert "\n" not in message
     for word in words:
         assert word in message, message
+
+
+def printed(capsys, *argv):
+    """Return what --print-config prints."""
+    assert main([*map(str, argv), "--print-config"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def refused(capsys, *argv):
+    """Return the one line that a refused command prints."""
+    assert main(list(map(str, argv))) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    return line.removeprefix("gpu-envs: error: ")

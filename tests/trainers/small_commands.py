@@ -1,4 +1,4 @@
-"""Options of small training runs, and such a run, for tests of several rooms."""
+"""Options and a file of small training runs, and such a run, for tests of several rooms."""
 
 import pytest
 
@@ -10,6 +10,25 @@ SMALL = [
     "--learner.rollout-length", "10", "--learner.hidden_sizes", "16",
 ]  # fmt: skip
 WITHOUT_VIDEO = [option for option in SMALL if option != "--no-video"]
+SMALL_FILE = """
+env_id: SimpleTag-v0
+env: {num_good: 2}
+policies: {adversary: hunters}
+device: cpu
+num_envs: 16
+total_steps: 640
+num_threads: 1
+eval_episodes: 4
+checkpoint_interval: 2
+video: false
+learner:
+  rollout_length: 10
+  hidden_sizes: [16, 8]
+  learning_rate: 1e-3
+  normalize_obs: false
+  clip_range_vf: null
+"""
+"""A configuration file of a small training."""
 
 
 @pytest.fixture(scope="module")

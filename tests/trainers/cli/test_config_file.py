@@ -2,72 +2,31 @@
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
 
 import pytest
 from checkpoints import assert_equal_checkpoints
-from toy import announce
+from messages import printed, refused
+from small_commands import SMALL_FILE
 
-from gpu_envs.cli import main
 from gpu_envs.cli.options import split_command_line
-from gpu_envs.definition import id_modules
 from gpu_envs.definition.registry import list_envs
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.errors import ConfigError
 from trainers.algorithms import registry
 from trainers.cli.options import TrainOptions, parse_train
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig
-from trainers.storage import checkpoint
 from trainers.storage.config_yaml import CONFIG_FILE, read_config
-
-HELPERS = Path(__file__).parents[1]
-SMALL = """
-env_id: SimpleTag-v0
-env: {num_good: 2}
-policies: {adversary: hunters}
-device: cpu
-num_envs: 16
-total_steps: 640
-num_threads: 1
-eval_episodes: 4
-checkpoint_interval: 2
-video: false
-learner:
-  rollout_length: 10
-  hidden_sizes: [16, 8]
-  learning_rate: 1e-3
-  normalize_obs: false
-  clip_range_vf: null
-"""
 
 
 @pytest.fixture
 def file(tmp_path):
     """Return a file with the settings of a small training."""
-    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "small.yaml").write_text(SMALL_FILE)
     return tmp_path / "small.yaml"
 
 
 def options_of(file, *argv):
     return parse_train(["--config", str(file), *argv])[0]
-
-
-def printed(capsys, *argv):
-    """Return what --print-config prints."""
-    assert main([*map(str, argv), "--print-config"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return said.out
-
-
-def refused(capsys, *argv):
-    """Return the one line that a refused command prints."""
-    assert main(list(map(str, argv))) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    (line,) = said.err.splitlines()
-    return line.removeprefix("gpu-envs: error: ")
 
 
 def test_values_of_a_file_are_parsed_by_the_types_of_the_options(file):
@@ -194,6 +153,22 @@ def test_common_time_limit_is_printed_once_and_can_be_read(env_id, tmp_path, cap
     assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["max_episode_steps=-3"], ["max_episode_steps", "-3"]),
+        (["max_episode_steps=4", "max_cycles=3"], ["expected one of max_episode_steps and max_cycles, got both"]),
+        (["illegal_actions=other"], ["illegal_actions", "other"]),
+        (["max_cycle=3"], ["no setting named 'max_cycle'"]),
+    ],
+)
+def test_wrong_settings_are_not_printed(values, words, capsys):
+    given = [word for value in values for word in ("--env-arg", value)]
+    for command in ("train", "league train"):
+        line = refused(capsys, *command.split(), "SimpleTag-v0", "--device", "cpu", *given, "--print-config")
+        assert all(word in line for word in words)
+
+
 @pytest.mark.slow
 def test_config_of_a_run_repeats_it_bit_for_bit(file, tmp_path, capsys):
     first, second = tmp_path / "first", tmp_path / "second"
@@ -212,7 +187,7 @@ def test_config_of_a_run_repeats_it_bit_for_bit(file, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_config_of_several_seeds_repeats_them_bit_for_bit(tmp_path, capsys):
-    (tmp_path / "a.yaml").write_text(SMALL.replace("video: false\n", "num_seeds: 2\n"))
+    (tmp_path / "a.yaml").write_text(SMALL_FILE.replace("video: false\n", "num_seeds: 2\n"))
     first, second, alone = tmp_path / "first", tmp_path / "second", tmp_path / "alone"
     assert train_command(["--config", str(tmp_path / "a.yaml"), "--run-dir", str(first)]) == 0
     assert train_command(["--config", str(first / CONFIG_FILE), "--run-dir", str(second)]) == 0
@@ -247,110 +222,6 @@ def test_settings_of_a_search_are_a_file_with_equal_settings(tmp_path, capsys):
 
 
 # ---------------------------------------------------------------- classes by module:Name
-
-
-@pytest.fixture
-def own_module(monkeypatch):
-    """Make the module of a user's learner importable and not imported."""
-    monkeypatch.setattr(id_modules, "_named", {})
-    monkeypatch.delitem(sys.modules, "own_learner", raising=False)
-    yield "own_learner"
-    sys.modules.pop("own_learner", None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "env_id: own_learner:Meet-v0",
-        "env_id: gpu_envs/own_learner:Meet-v0",
-        "env_id: CartPole-v1\nalgorithm: own_learner:Doubled",
-    ],
-)
-def test_module_in_a_file_is_not_imported_without_allow_import(text, own_module, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(HELPERS)  # not even from the folder of the file
-    (tmp_path / "a.yaml").write_text(text)
-    for more in ([], ["--allow-import", "json"]):
-        line = refused(capsys, "train", "--config", tmp_path / "a.yaml", *more)
-        assert "is in the module 'own_learner', and a file cannot choose the code to run; add --allow-import" in line
-        assert own_module not in sys.modules
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--allow-import=own_learner",
-        "--allow-import",
-        "--ray-address=1.2.3.4:6379",
-        "--resume=x",
-        "-h",
-        "--print-config",
-    ],
-)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "env_id: '{option}'",
-        "env_id: CartPole-v1\nlearner: {{hidden_sizes: [64, '{option}']}}",
-        "env_id: CartPole-v1\nlearner: {{hidden_sizes: ['{option}', own_learner]}}",
-        "env_id: CartPole-v1\ndevice: '{option}'",
-        "env_id: CartPole-v1\nalgorithm: '{option}'",
-    ],
-)
-def test_value_of_a_file_does_not_become_an_option(text, option, own_module, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(HELPERS)
-    file = tmp_path / "a.yaml"
-    file.write_text(text.format(option=option))
-    for command in ("train", "tune", "league train"):
-        if command != "train" and "learner" in text:
-            continue
-        line = refused(capsys, *command.split(), "--config", file)
-        assert line.startswith(f"{file}: ")
-        assert f"got {option!r}, which looks like an option" in line
-    assert own_module not in sys.modules
-
-
-def test_own_environment_is_made_with_allow_import(tmp_path, monkeypatch, capsys):
-    announce(monkeypatch)
-    (tmp_path / "a.yaml").write_text("env_id: toy:Toy-v0\nenv: {length: 3}\ndevice: cpu\n")
-    assert "add --allow-import toy" in refused(capsys, "train", "--config", tmp_path / "a.yaml")
-    text = printed(capsys, "train", "--config", tmp_path / "a.yaml", "--allow-import", "toy")
-    assert "env_id: toy:Toy-v0\n" in text
-    assert "  length: 3\n" in text
-
-
-@pytest.mark.slow
-def test_own_learner_trains_resumes_and_repeats(own_module, tmp_path, capsys):
-    (tmp_path / "a.yaml").write_text(f"{SMALL}  factor: 3\nalgorithm: own_learner:Doubled\n")
-    first, second = tmp_path / "first", tmp_path / "second"
-    allow = ["--allow-import", "own_learner"]
-    argv = ["--config", str(tmp_path / "a.yaml"), "--run-dir", str(first), "--no-video", *allow]
-    assert train_command(argv) == 0
-    assert f"gpu-envs watch {first} --allow-import own_learner" in capsys.readouterr().out
-    assert f"--config {first / CONFIG_FILE} --allow-import own_learner\n" in (first / CONFIG_FILE).read_text()
-    assert train_command(["--config", str(first / CONFIG_FILE), "--run-dir", str(second), "--no-video", *allow]) == 0
-    assert_equal_checkpoints(first, second)
-    assert checkpoint.load(first).config["learner"]["factor"] == 3.0
-    sys.modules.pop("own_learner")
-    with pytest.raises(CheckpointError, match="its module 'own_learner' is not imported"):
-        TrainConfig.of(checkpoint.load(first))
-    resume = ["--resume", str(first), "--total-steps", "960", "--no-video"]
-    with pytest.raises(ConfigError, match="add --allow-import own_learner if you trust it"):
-        train_command(resume)
-    assert train_command([*resume, *allow]) == 0
-
-
-def test_typed_algorithm_imports_its_module(own_module, capsys):
-    text = printed(capsys, "train", "CartPole-v1", "--device", "cpu", "--algorithm", "own_learner:Doubled")
-    assert "algorithm: own_learner:Doubled\n" in text
-
-
-def test_name_without_a_learner_is_refused(own_module, capsys):
-    for name, words in (
-        ("own_learner:Trebled", "expected a class Trebled in own_learner, got None"),
-        ("json:JSONDecoder", "expected a dataclass JSONDecoderConfig in json"),
-        ("none_such:Learner", "No module named 'none_such'"),
-    ):
-        assert words in refused(capsys, "train", "CartPole-v1", "--algorithm", name)
 
 
 def test_two_level_settings_come_from_options_and_files(file, tmp_path, capsys):
