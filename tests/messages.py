@@ -2,6 +2,8 @@
 
 from gpu_envs.cli import main
 
+ERROR = "gpu-envs: error: "
+
 
 def one_line(info, *words):
     """Assert that the message of a raised error is one line with these words."""
@@ -25,4 +27,5 @@ def refused(capsys, *argv):
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
-    return line.removeprefix("gpu-envs: error: ")
+    assert line.startswith(ERROR)
+    return line.removeprefix(ERROR)

@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from messages import refused
 
 import gpu_envs
 from gpu_envs.cli import dispatch, options
@@ -27,15 +28,6 @@ def run(capsys, *argv):
     """Return exit code, standard output and standard error."""
     code = dispatch.main(list(argv))
     return code, *capsys.readouterr()
-
-
-def refused(capsys, *argv):
-    """Return the one line that a refused command prints."""
-    code, out, err = run(capsys, *argv)
-    assert (code, out) == (2, "")
-    (line,) = err.splitlines()
-    assert line.startswith("gpu-envs: error: ")
-    return line
 
 
 def test_list_prints_environment_ids(capsys):
@@ -168,7 +160,7 @@ def test_failed_cpu_allocation_of_torch_prints_one_line(capsys, monkeypatch):
 def test_other_errors_print_one_line_with_their_place(capsys, monkeypatch):
     failing(monkeypatch, RuntimeError("a defect\nand more"))
     line = refused(capsys, "fail")
-    assert line.startswith("gpu-envs: error: RuntimeError: a defect (")
+    assert line.startswith("RuntimeError: a defect (")
     assert f"{Path(__file__).name}, line " in line
     assert "and more" not in line
     monkeypatch.setenv(dispatch.TRACEBACK, "1")

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from messages import refused
 
-from gpu_envs.cli import dispatch
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import LONGEST, check_file, check_folder
 
@@ -55,15 +55,12 @@ BAD = {
 }
 
 
-def refused(capsys, folder: Path, command: list[str], path: str) -> str:
+def refused_path(capsys, folder: Path, command: list[str], path: str) -> str:
+    """Return the one line that a command with this path prints, and assert that it makes no file."""
     before = sorted(folder.rglob("*"))
-    assert dispatch.main([word.replace("@", path, 1) for word in command]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("gpu-envs: error: ")
+    line = refused(capsys, *(word.replace("@", path, 1) for word in command))
     assert sorted(folder.rglob("*")) == before
-    assert len(err.splitlines()) == 1
-    return err
+    return line
 
 
 @pytest.fixture
@@ -86,11 +83,11 @@ def cases():
 
 @pytest.mark.parametrize(("command", "path"), list(cases()))
 def test_invalid_path_prints_one_line(folder, capsys, command, path):
-    refused(capsys, folder, command, path)
+    refused_path(capsys, folder, command, path)
 
 
 def test_equals_sign_without_a_value_is_refused(folder, capsys):
-    assert "train: --run-dir: expected a value, got ''" in refused(
+    assert "train: --run-dir: expected a value, got ''" in refused_path(
         capsys, folder, ["train", "CartPole-v1", "--run-dir=@"], ""
     )
 
@@ -99,14 +96,14 @@ def test_equals_sign_without_a_value_is_refused(folder, capsys):
 def test_folder_or_device_where_a_file_is_to_be_is_refused(folder, capsys, command):
     suffix = next(word for word in command if "@" in word).removeprefix("@")
     (folder / f"taken{suffix}").mkdir()
-    assert "expected a file, got a folder" in refused(capsys, folder, command, "taken")
+    assert "expected a file, got a folder" in refused_path(capsys, folder, command, "taken")
     os.mkfifo(folder / f"pipe{suffix}")
-    assert "expected a file, got a device" in refused(capsys, folder, command, "pipe")
+    assert "expected a file, got a device" in refused_path(capsys, folder, command, "pipe")
 
 
 @pytest.mark.parametrize("command", FOLDERS.values(), ids=FOLDERS)
 def test_file_where_a_folder_is_to_be_is_refused(folder, capsys, command):
-    refused(capsys, folder, command, "file")
+    refused_path(capsys, folder, command, "file")
 
 
 def test_path_is_checked_before_anything_is_made(tmp_path):

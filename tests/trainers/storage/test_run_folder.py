@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from messages import refused
 
 from gpu_envs.cli import main
 from gpu_envs.errors import ConfigError, GpuEnvsError
@@ -84,13 +85,6 @@ def holder():
 
 def contents(path: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-
-
-def refused(capsys, *argv: str) -> str:
-    """Return the printed line of a command that ends with exit code 2."""
-    assert main(list(argv)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
 
 
 # ---------------------------------------------------------------- one process writes a run
