@@ -1,4 +1,4 @@
-"""What replay learners store of a rollout: true last observations, and steps without a target."""
+"""Replay learners store the true last observations of a rollout, and mark steps that have no target."""
 
 import numpy as np
 import torch
