@@ -67,6 +67,7 @@ class Merging(EightPlayers):
         return [Freeze(result.trained[0])] if result.iteration == 1 else []
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_that_merge_are_trained_to_the_end_also_after_an_interrupt(seed, tmp_path):
     for stop in (3, 6, 8, 10, None):

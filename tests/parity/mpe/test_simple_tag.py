@@ -31,6 +31,7 @@ def run(num_envs, steps=25, prepare=beside.closer, **settings):
     return beside.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, count_cases=count_cases)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)

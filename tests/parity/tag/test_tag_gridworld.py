@@ -21,6 +21,7 @@ CASES = {
 }
 
 
+@pytest.mark.variations(quick=3)
 @pytest.mark.parametrize("case", CASES)
 def test_transitions_equal_the_reference(case):
     worlds, steps = 30, 40

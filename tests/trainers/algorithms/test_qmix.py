@@ -50,6 +50,7 @@ def test_slopes_of_the_team_value_start_near_1(agents, state_width, width):
         assert 0.6 < mean < 1.2
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("kind", "earned"), [("qmix", 8.0), ("vdn", 7.0)])
 def test_qmix_solves_the_two_step_game_and_vdn_does_not(kind, earned, seed):

@@ -28,9 +28,9 @@ def as_on_a_gpu(core: Core):
 @pytest.mark.parametrize(
     ("env_id", "algorithm", "settings", "sharing"),
     [
-        ("SimpleSpread-v0", "mappo", {"network": "gru", "rollout_length": 30}, "group"),
+        ("SimpleSpread-v0", "mappo", {"network": "gru", "rollout_length": 30, "num_epochs": 1}, "group"),
         pytest.param("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent", marks=pytest.mark.slow),
-        ("SimpleSpread-v0", "ppo", {"network": "gru", "rollout_length": 30}, "agent"),
+        ("SimpleSpread-v0", "ppo", {"network": "gru", "rollout_length": 30, "num_epochs": 1}, "agent"),
         ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}, "group"),
         pytest.param(
             "SimpleSpread-v0",
