@@ -263,7 +263,7 @@ def play(settings, num_envs, episodes, seed, keep=None, components=COMPONENTS):
                 if heads == 1:
                     taken = {agent: choice for agent, (choice,) in taken.items()}
                 if core.config.sizes.has_planner:
-                    taken["p"] = action[world, -1].tolist()
+                    taken["p"] = action[world, -1, : len(env.world.planner.action_spaces)].tolist()
                 with drawing(env, state, world, at):
                     obs, reward, done, _ = env.step(taken)
                 found = rows(env, obs, mine)
