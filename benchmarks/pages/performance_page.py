@@ -24,6 +24,9 @@ READING = """\
 - Contenders take turns within one run on the same machine. A figure is a median. A ratio is the median of the ratios of
   adjacent turns.
 - Random actions are sampled beforehand. Observations, rewards, flags and the start of new episodes are included.
+- `core.step` overwrites its results in the next step (`reuse_buffers=True`), as in the trainers, unless the row says
+  clones. By default `step` returns clones. On a CPU copying large observations takes longer than the step itself: see
+  [Reused results compared with clones](#reused-results-compared-with-clones).
 - The fastest other library is the fastest one that was installed and does the same work, observations included.
 - A row names its processor if it is another one than that of this page. Ratios of different rows are therefore not
   comparable with each other.

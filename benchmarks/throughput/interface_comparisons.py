@@ -67,6 +67,13 @@ def _dicts(title: str, case: Case) -> tuple[Round, Round]:
     return rounds[0], rounds[1]
 
 
+def _copies(case: Case) -> Round:
+    """Return a round of reused results and clones, which is what ``step`` returns by default."""
+    clones = replace(case, reuse_buffers=False)
+    title = f"{case.env_id}, {world_count(case.num_envs)}"
+    return Round(title, (Contender(CORE_STEP, "gpu_envs", case), Contender("core.step, clones", "interface", clones)))
+
+
 def _one_world(title: str, case: Case, interface: Contender, *others: Contender) -> Round:
     """Return a round of an interface, equivalent interfaces of other libraries, and the core."""
     return Round(title, (interface, *others, *core_contenders(case)))
@@ -105,6 +112,17 @@ INTERFACE_COMPARISONS = (
         (
             *_dicts("SimpleTag-v0, 4,096 worlds", Case("SimpleTag-v0", 4096)),
             *_dicts("TagContinuous-v0 5 + 100, 1,024 worlds", Case("TagContinuous-v0", 1024, config=NO_EXITS)),
+        ),
+    ),
+    ComparisonGroup(
+        "interfaces-copies",
+        "Reused results compared with clones",
+        "LevelBasedForaging-v0",
+        (
+            _copies(Case("LevelBasedForaging-v0", 4096)),
+            _copies(Case("RobotWarehouse-v0", 4096)),
+            _copies(Case("Overcooked-v0", 4096, config={"old_dynamics": True})),
+            _copies(Case("Hanabi-v0", 4096, "legal actions")),
         ),
     ),
     ComparisonGroup("interfaces-one", "One world through PettingZoo and Gymnasium", "SimpleSpread-v0", _ONE_WORLD),

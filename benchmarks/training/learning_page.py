@@ -155,7 +155,8 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
         "",
     ]
     if task.zoo:
-        lines += [f"The policies of seed 0 are in the package: `gpu-envs eval zoo:{task.name}`.", ""]
+        judged = "".join(f" --env-arg {name}={value}" for name, value in task.judged_with)
+        lines += [f"The policies of seed 0 are in the package: `gpu-envs eval zoo:{task.name}{judged}`.", ""]
     names = [name for goal in task.goals if (name := baselines.baseline_of(goal.bound))]
     for name in dict.fromkeys(names):
         lines += [baselines.describe(name, results[baselines.file_of(name)]), ""]

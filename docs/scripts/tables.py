@@ -260,7 +260,8 @@ def state(place: str) -> str:
     for key, comment in comments.items():
         low, high = d.ranges.get(key, (None, None))
         allowed = "" if key not in d.ranges else "any" if low is None else f"{low} to {high}"
-        rows.append((f"`{key}`", f"`{('E', *d.shapes[key])}`".replace("'", ""), allowed, comment))
+        vector = getattr(rules.State.vars[key].type.dtype, "_shape_", ())  # numbers of a vector or matrix
+        rows.append((f"`{key}`", f"`{('E', *d.shapes[key], *vector)}`".replace("'", ""), allowed, comment))
     return table(("field", "shape", "range", "meaning, unit"), rows)
 
 

@@ -38,17 +38,27 @@ class ChanceOutcomes:
     """Function that returns the outcomes with their relative probabilities."""
 
 
+def _too_large(env_id: str) -> ConfigError:
+    many = f"more than {LARGEST} histories of one length"
+    return ConfigError(f"{env_id}: no exact tree: {many}; use learned responses and sampled payoffs")
+
+
 def _deals(deck: int, dealt: int, field: str = "card") -> ChanceOutcomes:
     """Return the outcomes of a deal: every ordered selection of this number of cards."""
     return ChanceOutcomes(field, math.perm(deck, dealt), lambda: dict.fromkeys(permutations(range(deck), dealt), 1))
 
 
 def _point_cards(config: Any) -> ChanceOutcomes | None:
-    """Return the outcomes of the order of Goofspiel's point cards; None if it is not random."""
-    if config.points_order != "random":
-        return None
+    """Return the outcomes of the order of Goofspiel's point cards; None if it is not random.
+
+    A tree that is too large is refused here: its enumeration would only find after a while that it is.
+    """
     turns = config.num_cards if config.num_turns < 0 else config.num_turns
-    return _deals(config.num_cards, turns, "order")
+    orders, random = math.perm(config.num_cards, turns), config.points_order == "random"
+    histories = orders ** (config.players + random)  # as many orders of the cards of each player as of the point cards
+    if histories > LARGEST:
+        raise _too_large("Goofspiel-v0")
+    return _deals(config.num_cards, turns, "order") if random else None
 
 
 def _rolls(config: Any) -> ChanceOutcomes:
@@ -178,10 +188,7 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
             break
         world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, found)
         if len(world) > LARGEST:
-            raise ConfigError(
-                f"{game.env_id}: no exact tree: more than {LARGEST} histories of one length; use learned responses and "
-                "sampled payoffs"
-            )
+            raise _too_large(game.env_id)
         chance, total = chance[world], total[world]
         core = _moved(game, core, world)
         core.step(from_numpy(choice))

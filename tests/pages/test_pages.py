@@ -139,6 +139,14 @@ def test_stale_table_is_found(tmp_path):
 # ---------------------------------------------------------------- numbers mean what the page says
 
 
+@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
+def test_shapes_of_states_are_those_of_tensors(name, env_id):
+    core = make_core(env_id, 3, "cpu")
+    rows = re.findall(r"^\| `(\w+)` \| `\((E[^)]*)\)`", tables.state(name), re.MULTILINE)
+    found = {key: tuple(map(int, shape.replace("E", "3").rstrip(",").split(","))) for key, shape in rows}
+    assert found == {key: tuple(tensor.shape) for key, tensor in core.world_state.items()}
+
+
 ECONOMIES = ("GatherTradeBuild-v0", "OneStepEconomy-v0")
 
 

@@ -40,7 +40,7 @@ HEURISTICS = {
 class ForagingPolicy(Summarized):
     """Go to a food in sight and load it; has the interface of `trainers.models.policy.Policy`.
 
-    Without such a food, or if no step is_closer closer to it, the action is random among those with an effect.
+    Without such a food, or if no step leads closer to it, the action is random among those with an effect.
     """
 
     def __init__(self, core: Core, member: str, heuristic: str = "H4") -> None:

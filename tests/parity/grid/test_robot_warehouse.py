@@ -332,8 +332,9 @@ def test_wrong_settings_are_refused(settings, message):
         make(**settings)
 
 
-def test_layout_ignores_spaces_and_case():
-    floor, goals = Config(layout="\n X X .\n x G g \n").floor_and_goals()
+@pytest.mark.parametrize("layout", ["\n X X .\n x G g \n", "xx. | xgg"])
+def test_layout_ignores_spaces_and_case(layout):
+    floor, goals = Config(layout=layout).floor_and_goals()
     assert floor.tolist() == [[0, 0, 1], [0, 2, 2]]
     assert goals == [(1, 1), (1, 2)]
 

@@ -32,8 +32,8 @@ class Config:
     horizon: int = setting(1000, ge=2, le=MAX_INT, decides=True)
     """Moves after which the game is a draw; placing the ball is one of them."""
     grid: str = ".....\n..OB.\n.AO..\n....."
-    """Rows of the field as lines of text: "A" and "B" are the first cells of player 0 and player 1, "O" the possible
-    first cells of the ball, "." other cells."""
+    """Rows of the field as text, apart by newlines or "|": "A" and "B" are the first cells of player 0 and player 1,
+    "O" the possible first cells of the ball, "." other cells."""
 
 
 def sizes_of(config: Config) -> markov_soccer.Sizes:
@@ -42,9 +42,9 @@ def sizes_of(config: Config) -> markov_soccer.Sizes:
     Raises:
         ConfigError: The text is not a grid with one A, one B and at least one O.
     """
-    lines = config.grid.rstrip("\n").split("\n")
+    lines = config.grid.replace("|", "\n").rstrip("\n").split("\n")
     text, columns = "".join(lines), len(lines[0])
-    hint = 'use a text such as "A.O.B\\n.....\\n....."'
+    hint = 'use a text such as "A.O.B|.....|....."'
     if not columns or any(len(line) != columns for line in lines) or len(text) > MOST_CELLS:
         got = "x".join(str(len(line)) for line in lines)
         raise ConfigError(

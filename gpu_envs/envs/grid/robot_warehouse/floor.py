@@ -45,7 +45,7 @@ def floor_from_text(layout: str) -> tuple[np.ndarray, list[tuple[int, int]]]:
     Raises:
         ConfigError: The text has other characters, lines of unequal lengths, no goal, or is too large.
     """
-    lines = layout.strip().replace(" ", "").split("\n")
+    lines = layout.strip().replace("|", "\n").replace(" ", "").split("\n")
     kinds = {"x": PLACE, ".": CORRIDOR, "g": GOAL}
     for number, line in enumerate(lines):
         wrong = sorted(set(line.lower()) - set(kinds))

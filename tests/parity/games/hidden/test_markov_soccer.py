@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gpu_envs import errors
+from gpu_envs.envs.games.hidden.markov_soccer import Config, sizes_of
 from gpu_envs.runtime.factory import make_core
 from parity.references import spiel_games
 
@@ -67,6 +68,10 @@ def test_both_orders_are_equally_frequent_in_every_step():
         assert abs(float((first == before).float().mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
         before = first
     assert abs(float((core.world_state["ball"] == 7).float().mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
+
+
+def test_rows_of_the_grid_may_be_apart_by_bars():
+    assert sizes_of(Config(grid="A.O|..B|O..")) == sizes_of(Config(grid="A.O\n..B\nO..\n"))
 
 
 MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "stand": 4}
