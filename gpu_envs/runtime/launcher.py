@@ -19,6 +19,7 @@ from gpu_envs.runtime.kernels import (
 )
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.spare_arrays import SpareArrays
 from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.recorded_launch import record_launch
 from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
@@ -202,6 +203,7 @@ class KernelLauncher:
         self._buffer, self._buffer_address, self._results = buffer, buffer.data_ptr(), results
         if self.device.is_cpu:
             self._buffer_array, self._result_arrays = buffer.numpy(), [result.numpy() for result in results]
+            self._spares = [SpareArrays(array) for array in self._result_arrays]
 
     def step(self, action: torch.Tensor, reuse: bool) -> list[torch.Tensor]:
         """Copy the actions into the kernels' buffer, run a step, and return its results.
@@ -226,7 +228,7 @@ class KernelLauncher:
             for command in launches[0]:
                 command.launch()
             return self._results if reuse else [torch.from_numpy(array.copy()) for array in self._result_arrays]
-        clones = [] if reuse else [np.empty_like(array) for array in self._result_arrays]
+        clones = [] if reuse else [spares.take() for spares in self._spares]
         inputs = [] if source is None else [(self._buffer_array, source)]
         outputs = list(zip(clones, self._result_arrays, strict=False))
         with _WorldsRun(self, "step", launches, inputs, outputs) as run:
