@@ -20,7 +20,7 @@ _UNUSED = _references([np.empty(0)], 0)  # references to an array that only its 
 
 
 class SpareArrays:
-    """Arrays of one shape and dtype.
+    """Arrays (E, ...) of one shape and dtype.
 
     A tensor of `torch.from_numpy`, its views and what shares their memory keep a reference to the array.
     """
@@ -30,7 +30,7 @@ class SpareArrays:
         self._kept: list[np.ndarray] = []
 
     def take(self) -> np.ndarray:
-        """Return an array that nothing else refers to; its content is arbitrary."""
+        """Return an array (E, ...) that nothing else refers to; its content is arbitrary."""
         for index in range(len(self._kept)):
             if _references(self._kept, index) == _UNUSED:
                 return self._kept[index]
