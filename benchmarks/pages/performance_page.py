@@ -21,15 +21,12 @@ How many steps per second gpu-envs simulates and trains, compared with other lib
 READING = """\
 ## How to read the figures
 
-- Contenders take turns within one run on the same machine. A figure is a median. A ratio is the median of the ratios of
-  adjacent turns.
+- Contenders take turns within one run on the same machine. Figures are medians, and ratios those of adjacent turns.
 - Random actions are sampled beforehand. Observations, rewards, flags and the start of new episodes are included.
-- `core.step` overwrites its results in the next step (`reuse_buffers=True`), as in the trainers, unless the row says
-  clones. By default `step` returns clones. On a CPU copying large observations takes longer than the step itself: see
-  [Reused results compared with clones](#reused-results-compared-with-clones).
+- `core.step` overwrites its results in the next step, as in the trainers, unless a row says clones, the default of
+  `make`. Copying can take longer than the step: [figures](#reused-results-compared-with-clones).
 - The fastest other library is the fastest one that was installed and does the same work, observations included.
-- A row names its processor if it is another one than that of this page. Ratios of different rows are therefore not
-  comparable with each other.
+- A row names its processor if it is not that of this page. Ratios of different rows are not comparable with each other.
 - The figures hold for these environments and for a few CPU cores. They say nothing about GPUs, and nothing about
   rewards: [Learning results](learning.md) shows what trainings reach.
 

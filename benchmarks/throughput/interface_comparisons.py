@@ -117,10 +117,8 @@ INTERFACE_COMPARISONS = (
     ComparisonGroup(
         "interfaces-copies",
         "Reused results compared with clones",
-        "LevelBasedForaging-v0",
+        "Overcooked-v0",
         (
-            _copies(Case("LevelBasedForaging-v0", 4096)),
-            _copies(Case("RobotWarehouse-v0", 4096)),
             _copies(Case("Overcooked-v0", 4096, config={"old_dynamics": True})),
             _copies(Case("Hanabi-v0", 4096, "legal actions")),
         ),
