@@ -40,7 +40,14 @@ BASELINES: dict[str, dict[str, Any]] = {
         "options": {"num_colors": 2, "hand_size": 2, "max_info_tokens": 3, "max_life_tokens": 1},
     },
     "jaxmarl riddle": {"game": "switch_riddle", "worlds": 64, "steps": 1_500_000, "seeds": 3, "rate": 2.5e-4},
-    "jaxmarl coins": {"game": "coin_game", "worlds": 64, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-4},
+    "jaxmarl coins": {
+        "game": "coin_game",
+        "worlds": 64,
+        "steps": 1_000_000,
+        "seeds": 3,
+        "rate": 2.5e-4,
+        "against": "random",
+    },
     "jaxmarl coins-shared": {
         "game": "coin_game",
         "worlds": 64,
@@ -88,7 +95,7 @@ SB3_ACTIONS = {"greedy": "most probable actions", "sampled": "sampled actions"}
 def baseline_of(bound: float | str | None) -> str | None:
     """Return the name of the baseline of a threshold; None if it is no baseline.
 
-    The threshold is the name. The index of OpenSpiel's seat may follow, as in "openspiel liars_dice 1". The measure of
+    The threshold is the name. The index of a seat may follow, as in "openspiel liars_dice 1". The measure of
     SMAX follows if it is not the win rate, as in "jaxmarl_smax qmix-2s3z return", and the group of agents of mpe2 or
     lbforaging, as in "sb3 simple_line_v1 agent".
     """
@@ -105,7 +112,7 @@ def bound_of(bound: str, results: Mapping[str, Any]) -> float:
     result = results[str(baseline_of(bound))]
     if bound.startswith("jaxmarl_smax") and not bound.endswith(" return"):
         return statistics.fmean(result["win_rates"])
-    if bound.startswith("openspiel"):
+    if bound.startswith("openspiel") or "against" in result["task"]:
         return statistics.fmean(result["returns"][int(bound.split()[2])])
     if bound.startswith("sb3"):
         group = bound.split()[2]
@@ -126,12 +133,13 @@ def run(name: str) -> dict[str, Any]:
 
 def describe(name: str, result: Mapping[str, Any]) -> str:
     """Return a sentence with the returns of all seeds and the command."""
-    if name.startswith("openspiel"):
+    if name.startswith("openspiel") or "against" in result["task"]:
         seats = "; ".join(
             f"seat {seat} {', '.join(f'{value:.3f}' for value in values)}"
             for seat, values in enumerate(result["returns"])
         )
-        return f"OpenSpiel's returns, {len(result['returns'][0])} seeds: {seats}, by `python {result['command']}`."
+        program = "OpenSpiel" if name.startswith("openspiel") else "JaxMARL"
+        return f"{program}'s returns, {len(result['returns'][0])} seeds: {seats}, by `python {result['command']}`."
     if name.startswith("sb3"):
         ways = "; ".join(
             f"{words}: "

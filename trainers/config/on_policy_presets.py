@@ -284,7 +284,9 @@ ON_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
             num_minibatches=1,
         ),
     },
+    # The players' interests oppose, so that each has a policy.
     ("CoinGame-v0", "cpu", "ppo"): {
+        "sharing": "agent",
         "num_envs": 512,
         "total_steps": 1_000_000,
         "num_threads": 1,

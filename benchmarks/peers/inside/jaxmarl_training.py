@@ -137,7 +137,8 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE, options=None)
 
     Returns:
         Agents of a world, the initial carry of a rollout of `STEPS` steps, and the functions `rollout` (plays one) and
-        `update` (plays one and learns from it), both compiled.
+        `update` (plays one and learns from it), both compiled. The first argument of `rollout` tells which agents of a
+        world act by the policy, (A,) booleans; the others act at random. None: all.
     """
     env = jaxmarl.make(game, **(options or {}))
     names, settings = env.agents, GAMES.get(game, Settings())
@@ -156,12 +157,15 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE, options=None)
             return jnp.ones((count, choices))
         return stacked(jax.vmap(env.get_legal_moves)(state))
 
-    def act(carry, _):
+    def act(acting, carry, _):
         params, state, obs, key, factor = carry
         key, sample, draw = jax.random.split(key, 3)
         legal = legal_actions(state)
         log_probs, value = evaluate(params, obs, legal, activation)
-        action = jax.random.categorical(sample, log_probs)
+        logits = log_probs
+        if acting is not None:
+            logits = jnp.where(jnp.repeat(acting, worlds)[:, None], log_probs, jnp.log(legal))
+        action = jax.random.categorical(sample, logits)
         by_agent = dict(zip(names, action.reshape(len(names), worlds), strict=True))
         after, state, score, done, info = jax.vmap(env.step)(jax.random.split(draw, worlds), state, by_agent)
         score, done = stacked(score)[:, 0], stacked(done)[:, 0].astype(jnp.float32)
@@ -179,19 +183,21 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE, options=None)
         parts = jax.tree.map(lambda x: x[order].reshape(MINIBATCHES, -1, *x.shape[1:]), batch)
         return jax.lax.scan(minibatch, carry, parts)
 
-    def played(params, state, obs, key, steps):
+    def played(acting, params, state, obs, key, steps):
         factor = jnp.maximum(1.0 - 2.0 * steps / total, 0.0) if total is not None else 1.0
-        (_, state, obs, key, _), rows = jax.lax.scan(act, (params, state, obs, key, factor), None, STEPS)
+        (_, state, obs, key, _), rows = jax.lax.scan(
+            partial(act, acting), (params, state, obs, key, factor), None, STEPS
+        )
         return state, obs, key, steps + STEPS * worlds, rows
 
     @jax.jit
-    def rollout(params, moments, *world):
-        *world, rows = played(params, *world)
+    def rollout(acting, params, moments, *world):
+        *world, rows = played(acting, params, *world)
         return (params, moments, *world), rows
 
     @jax.jit
     def update(params, moments, *world):
-        state, obs, key, steps, rows = played(params, *world)
+        state, obs, key, steps, rows = played(None, params, *world)
         advantage = advantages(rows, evaluate(params, obs, legal_actions(state), activation)[1])
         batch = jax.tree.map(
             lambda x: x.reshape(STEPS * count, *x.shape[2:]), (rows, advantage, advantage + rows.value)

@@ -84,11 +84,16 @@ _RIDDLE = (
     "search finds 2.198 (`python -m benchmarks.training.tasks.switch_riddle_search 60`), and a policy that knows all "
     "visits gets 2.222. A seed below 1.605 has not learned to use the lamp"
 )
-_COINS = (
-    "both players together; taking every coin gives about 0, since half of the coins have the other color and each of "
-    "them gives 1 and costs 2. The threshold is IPPO in JAX on JaxMARL 0.2.0's coin_game after as many steps. JaxMARL "
-    "publishes no settings for it, so that it gets those of switch_riddle"
+_JAXMARL_COINS = (
+    "The threshold is IPPO in JAX on JaxMARL 0.2.0's coin_game after as many steps. JaxMARL publishes no settings for "
+    "it, so that it gets those of switch_riddle. Its players share a policy"
 )
+_COINS = (
+    "cross-play: each player against a random one. The return of self-play says little: two selfish players who take "
+    "every coin earn about 0, since half of the coins have the other color and each of them gives 1 and costs 2. "
+    f"{_JAXMARL_COINS}"
+)
+_SHARED_COINS = f"both players together. {_JAXMARL_COINS}"
 _SB3 = (
     "PPO of Stable-Baselines3 on mpe2 1.1.1 with SuperSuit's wrappers, after as many steps of 8 worlds, with the "
     "settings of PettingZoo's tutorial (sb3_waterworld_vector.py). There all agents share one policy, which does not "
@@ -251,7 +256,11 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     TrainingTask(
         "coin-game-ppo",
         f"CoinGame-v0 {NO_TABLE}",
-        (Goal("return player", "jaxmarl coins", greedy=False),),
+        (
+            Goal("return player_0", "jaxmarl coins 0", playing=("player_0",), greedy=False),
+            Goal("return player_1", "jaxmarl coins 1", playing=("player_1",), greedy=False),
+            Goal("return player", greedy=False),
+        ),
         "measured",
         _COINS,
         zoo=False,
@@ -264,7 +273,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             Goal("return player", 180.0, greedy=False, origin="chosen"),
         ),
         "measured",
-        _COINS,
+        _SHARED_COINS,
         zoo=False,
         variant="with shared rewards",
     ),

@@ -25,8 +25,8 @@ class Goal:
     A number; or the policies that take the place of the trained ones, from whose interval it must lie apart.
     These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
     steps, and those of the model zoo. "fixed places" are scripted agents that know no more than they observe, in
-    SimpleFormation-v0. "jaxmarl NAME", "openspiel NAME SEAT", "sb3 NAME GROUP", "jaxmarl_smax NAME" and
-    "jaxmarl_smax NAME return" are results of other programs, see `benchmarks.training.baselines`.
+    SimpleFormation-v0. "jaxmarl NAME", "jaxmarl NAME SEAT", "openspiel NAME SEAT", "sb3 NAME GROUP",
+    "jaxmarl_smax NAME" and "jaxmarl_smax NAME return" are results of other programs, see `benchmarks.training.baselines`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
