@@ -26,7 +26,8 @@ class Goal:
     These are "random", "scripted", "checkpoint SHARE" and "zoo NAME": the run's own policies after this share of its
     steps, and those of the model zoo. "fixed places" are scripted agents that know no more than they observe, in
     SimpleFormation-v0. "jaxmarl NAME", "jaxmarl NAME SEAT", "openspiel NAME SEAT", "sb3 NAME GROUP",
-    "jaxmarl_smax NAME" and "jaxmarl_smax NAME return" are results of other programs, see `benchmarks.training.baselines`.
+    "jaxmarl_smax NAME" and "jaxmarl_smax NAME return" are results of other programs, see
+    `benchmarks.training.baselines`.
     """
     playing: tuple[str, ...] = ()
     """Trained policies that are judged; () for all."""
