@@ -171,6 +171,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         (Goal("return agent", "jaxmarl riddle"), Goal("return agent", 1.605, origin="chosen")),
         "measured",
         _RIDDLE,
+        episodes=16_384,
         zoo=False,
     ),
     TrainingTask(
