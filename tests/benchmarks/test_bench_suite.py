@@ -228,12 +228,12 @@ def test_profile_assigns_time_to_layers():
 
 
 def test_games_and_training_are_contenders():
-    ppo = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1}
+    ppo = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1, "hidden_sizes": (16,)}
     contenders = (
-        Contender("steps", "gpu_envs", Batch("LeducPoker-v0", 16, fused=False)),
+        Contender("steps", "gpu_envs", Batch("KuhnPoker-v0", 16, fused=False)),
         Contender("learning", "gpu_envs", PPOSubject("CartPole-v1", 4, ppo)),
     )
-    comparison = ComparisonGroup("mixed", "Mixed", "LeducPoker-v0", (), unit="games/s")
+    comparison = ComparisonGroup("mixed", "Mixed", "KuhnPoker-v0", (), unit="games/s")
     games, learning = rounds.rows_of(comparison, rounds.play(comparison, Round("both", contenders), TINY))
     assert games["rate"] > 0
     assert (learning["worlds"], learning["agents"], learning["interface"]) == (4, 1, "training")

@@ -15,16 +15,24 @@ from benchmarks.pages import (
 )
 from league.storage import presets
 
+DRAWN = (league_page, population_curves_section, self_play_section, study_section)
+"""Modules with a figure of the page."""
 
-def test_page_equals_the_recorded_results(monkeypatch, tmp_path):
-    written, picture = league_page.PAGE.read_text(encoding="utf-8"), league_page.PICTURE
-    assert picture.stat().st_size < 500_000
+
+@pytest.mark.parametrize("saved", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["text", "figures"])
+def test_page_equals_the_recorded_results(saved, monkeypatch, tmp_path):
+    """Saving the figures takes nearly all of the time."""
+    written = league_page.PAGE.read_text(encoding="utf-8")
     monkeypatch.setattr(league_page, "PAGE", tmp_path / "league.md")
-    monkeypatch.setattr(league_page, "PICTURE", tmp_path / "curves.png")
-    monkeypatch.setattr(population_curves_section, "PICTURE", tmp_path / "population_curves.png")
-    monkeypatch.setattr(self_play_section, "PICTURE", tmp_path / "self_play_curves.png")
-    monkeypatch.setattr(study_section, "PICTURE", tmp_path / "studies.png")
+    figures = []
+    for each in DRAWN:
+        assert 1_000 < each.PICTURE.stat().st_size < 500_000
+        monkeypatch.setattr(each, "PICTURE", tmp_path / each.PICTURE.name)
+        if not saved:
+            monkeypatch.setattr(each, "save_figure", lambda figure, path, dpi: figures.append(path.name))
     demonstrations.write_page()
+    names = [path.name for path in tmp_path.glob("*.png")] if saved else figures
+    assert sorted(names) == sorted(each.PICTURE.name for each in DRAWN)
     again = "python -m benchmarks.league.demonstrations --write"
     assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
 
@@ -42,7 +50,7 @@ def test_first_time_below():
 
 
 RISING = [[0.0, 2.0], [0.1, 3.0], [0.2, 1.0], [0.3, 0.1]]
-SHORT = {"total_steps": 512, "num_envs": 16, "learner.rollout_length": 8, "learner.hidden_sizes": [8]}
+SHORT = {"total_steps": 128, "num_envs": 16, "learner.rollout_length": 8, "learner.hidden_sizes": [8]}
 FALLING = [[0.0, 2.0], [0.1, 1.0], [0.2, 0.05]]
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 import warp as wp
 
-from benchmarks.gpu import plan, process, report, requirements, wheels
+from benchmarks.gpu import facts, plan, process, report, requirements, wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ("gpu_envs", "league", "trainers", "warp_kernels")
@@ -93,6 +93,23 @@ def test_report_imports_no_library_itself():
     assert not {*OWN, "torch", "warp", "numpy", "gymnasium"} & set(done.stdout.split())
 
 
+@pytest.mark.parametrize("name", ["torch", "memory"])
+def test_facts_follow_a_failed_one(name, monkeypatch, capsys):
+    """As the command of the first part prints them."""
+
+    def fails(device, tiny):
+        raise OSError("libcuda is damaged")
+
+    quick = {each: facts.FACTS[each] for each in ("system", "packages", "torch", "memory")}
+    monkeypatch.setattr(facts, "FACTS", quick | {name: fails})
+    facts.main(["--device", "cpu", "--tiny"])
+    printed = capsys.readouterr().out
+    heads = [line.partition(":")[0].strip() for line in printed.splitlines() if not line.startswith("ROW ")]
+    assert heads == list(quick)
+    assert f"{name}: OSError: libcuda is damaged\n" in printed
+
+
+@pytest.mark.slow
 def test_failed_fact_is_listed_and_the_next_ones_follow(tmp_path):
     (tmp_path / "warp.py").write_text("raise OSError('libcuda is damaged')")
     done = run(tmp_path, "--tiny", "--device", "cpu", "--only", "machine")
@@ -106,6 +123,7 @@ def test_failed_fact_is_listed_and_the_next_ones_follow(tmp_path):
 # ---------------------------------------------------------------- no GPU
 
 
+@pytest.mark.slow
 def test_gpu_that_warp_does_not_see_is_explained_in_one_line(tmp_path):
     (tmp_path / "torch.py").write_text(TORCH)
     done = run(tmp_path, CUDA_VISIBLE_DEVICES="")

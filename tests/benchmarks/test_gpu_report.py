@@ -1,5 +1,7 @@
 """The GPU report without a GPU: parts that fail, hang or crash, its time limit, its files, and a tiny run."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -46,6 +48,19 @@ def stand_ins(tmp_path, monkeypatch):
         return code, json.loads(kept.read_text()) if kept.exists() else None
 
     return main
+
+
+def run_here(words, seconds, log, on_row, on_line):
+    """Run the code of a part in this process, for tests of many runs."""
+    status = "done"
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        try:
+            exec(words[-1], {})
+        except RuntimeError as error:
+            status = f"failed (1): {error}"
+    for line in said.getvalue().splitlines():
+        on_row(json.loads(line.removeprefix("ROW ")))
+    return process.Outcome(status)
 
 
 # ---------------------------------------------------------------- report
@@ -125,6 +140,7 @@ def test_interrupted_report_keeps_its_results(tmp_path, stand_ins):
 
 def test_only_runs_some_parts_and_keeps_the_others(tmp_path, stand_ins, monkeypatch, capsys):
     codes = {"machine": MACHINE, "goals": ROW, "sweep": f"{ROW}; raise RuntimeError('no')"}
+    monkeypatch.setattr(process, "run", run_here)
     monkeypatch.setattr(results, "commit", lambda: "abc")
     assert stand_ins(codes)[0] == 1
     code, result = stand_ins(codes | {"sweep": f"{ROW}; {ROW}"}, "--only", "sweep")

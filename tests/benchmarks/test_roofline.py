@@ -54,6 +54,7 @@ def test_cartpole_by_hand():
     assert traffic(make_core("CartPole-v1", 2, "cpu", seed=0)).bytes == 32 + 8 + 16 + 4 + 8 + 8 + 5
 
 
+@pytest.mark.representative
 def test_every_environment_has_a_figure(env_id, small_core):
     """Actions and observations at least; at most every buffer of a world read and written."""
     core = small_core(env_id, 4)

@@ -120,11 +120,12 @@ def test_method_needs_the_runs_that_it_refers_to(files):
         study.run_study("small", ["joint PPO, equal time"], [0])
 
 
-def test_recorded_training_without_its_policies_is_reported(files):
-    study.run_study("small", ["PSRO"], [0])
+def test_recorded_training_without_its_policies_is_reported(files, monkeypatch):
+    monkeypatch.setitem(STUDIES, "small", replace(SMALL, steps=256))
+    study.run_study("small", ["joint PPO"], [0])
     shutil.rmtree(files / "out")
     with pytest.raises(SystemExit, match="expected the policies of a recorded training, got none"):
-        study.run_study("small", ["PSRO"], [0], again=True)
+        study.run_study("small", ["joint PPO"], [0], again=True)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_policies_are_measured_again_without_training(files, monkeypatch):
 
 
 def test_saved_sides_play_the_same(files):
-    side = study_methods.joint_ppo(SMALL.game(), 512, 0, {"num_snapshots": 2}, TINY).sides["average policy"]
+    side = study_methods.joint_ppo(SMALL.game(), 128, 0, {"num_snapshots": 2}, TINY).sides["average policy"]
     study._save(files / "side", side)
     loaded = study._load(files / "side")
     assert study.measure(SMALL, loaded, 0) == study.measure(SMALL, side, 0)
@@ -168,7 +169,7 @@ def test_exploitability_is_exact_in_small_games_and_learned_in_others():
 def test_responses_start_from_the_latest_of_the_most_probable_policies(monkeypatch):
     """Snapshots have equal probabilities, and the first of them has hardly trained."""
     tag, given = replace(SMALL, env_id="SimpleTag-v0", env={"max_cycles": 5}, budget=64, episodes=20), {}
-    side = study_methods.joint_ppo(tag.game(), 512, 0, {"num_snapshots": 3}, TINY).sides["average policy"]
+    side = study_methods.joint_ppo(tag.game(), 128, 0, {"num_snapshots": 3}, TINY).sides["average policy"]
     bound = SimpleNamespace(
         half_width=0.0, seconds=0.0, seats=[SimpleNamespace(seat="s", value=1, response=0, gain=-1)]
     )

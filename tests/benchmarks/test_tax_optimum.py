@@ -71,7 +71,8 @@ def test_welfare_equals_the_environment():
     np.testing.assert_allclose(tax_optimum.welfare(CONFIG, rates, labor), played(rates, labor)[1], rtol=2e-5, atol=1e-3)
 
 
-@pytest.mark.parametrize("exponent", [2.0, 2.5, 3.0])
+@pytest.mark.variations
+@pytest.mark.parametrize("exponent", [2.5, 2.0, 3.0])
 def test_saez_formula_gives_the_best_flat_rate(exponent):
     config = Config(
         labor_exponent=exponent, labor_cost=0.05 / 8 ** (exponent - 2), n_brackets=2, bracket_spacing="linear"
@@ -103,7 +104,8 @@ def test_scripted_workers_respond_best_and_the_scripted_planner_uses_saez_formul
     np.testing.assert_allclose(played(rates, found)[1], played(rates, best)[1], rtol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{"agent_reward_type": "isoelastic_coin_minus_labor"}, {"disable_taxes": True}])
+@pytest.mark.variations
+@pytest.mark.parametrize("settings", [{"disable_taxes": True}, {"agent_reward_type": "isoelastic_coin_minus_labor"}])
 def test_scripted_workers_earn_more_than_random_ones_with_other_settings(settings):
     core = make_core("OneStepEconomy-v0", 64, "cpu", **settings)
     result = evaluate_policies(core, {"worker": scripted_policy(core, "worker")}, seed=0)

@@ -138,6 +138,22 @@ def test_result_of_a_training_names_the_trained_policies():
     assert runs._returns(matchup) == "tagger trained: 51.8 / -45.0"
 
 
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_exit_code_of_a_training_is_read(code, tmp_path, monkeypatch):
+    """A goal that is not reached, code 1, is no error."""
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho reached 475 after 9 steps, 3.5 s from the start\nexit {code}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(runs.sys, "executable", str(program))
+    run = runs.TimedTraining(("CartPole-v1",), to_goal=True)
+    if code == 2:
+        with pytest.raises(RuntimeError, match=r"train CartPole-v1 --engine torch .* failed:\nreached 475"):
+            runs.measure(run, "torch", 0)
+    else:
+        assert runs.measure(run, "torch", 0).result == "reached 475 after 9 steps"
+
+
+@pytest.mark.slow
 def test_failed_training_is_an_error():
     with pytest.raises(RuntimeError, match="Unrecognized options: --no-such-option"):
         runs.measure(runs.TimedTraining(("CartPole-v1", "--no-such-option"), to_goal=True), "torch", 0)

@@ -21,6 +21,7 @@ def run(tmp_path_factory):
     config = preset("TagGridworld-v0", "cpu")
     learner = dataclasses.replace(config.learner, hidden_sizes=(16,), rollout_length=8)
     short = {"num_envs": 16, "total_steps": 512, "checkpoint_interval": 1, "keep_last_checkpoints": 9}
+    short["env"] = {"episode_length": 20}
     folder = tmp_path_factory.mktemp("run")
     Trainer(dataclasses.replace(config, eval_episodes=0, engine="torch", learner=learner, **short), folder).run()
     return folder

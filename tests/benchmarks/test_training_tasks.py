@@ -55,10 +55,11 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
 )
 def test_verdict_uses_the_worst_seed(goal, runs, met):
     baselines = {
-        "jaxmarl": {"returns": [-2.0, -4.0], "agents": 3},
-        "jaxmarl_smax mappo-2s3z": {"win_rates": [0.25, 0.75], "returns": [1.0, 1.5], "agents": 5},
+        "jaxmarl": {"task": {}, "returns": [-2.0, -4.0], "agents": 3},
+        "jaxmarl_smax mappo-2s3z": {"task": {}, "win_rates": [0.25, 0.75], "returns": [1.0, 1.5], "agents": 5},
         "openspiel liars_dice": {"returns": [[1.0, 1.0], [0.25, 0.75]]},
         "sb3 simple_line_v1": {
+            "task": {},
             "greedy": [{"agent": -4.0}, {"agent": -5.0}],
             "sampled": [{"agent": -2.0}, {"agent": -4.0}],
         },
@@ -135,7 +136,7 @@ def test_zoo_has_the_policies_of_the_tasks():
 LARGE_GAMES = ("tag-continuous", "tag-continuous-joint")
 
 
-@pytest.mark.variations(quick=4)
+@pytest.mark.variations
 @pytest.mark.parametrize(
     "name",
     [

@@ -35,7 +35,8 @@ def aim(state: State, count: int):
 def shared_constants(source):
     """Return the lines where a Warp function converts a constant that it uses elsewhere too."""
     lines = []
-    for function in ast.walk(ast.parse(source)):
+    converts = any(f"{each}(" in source for each in CONVERSIONS)  # parsing and walking take long
+    for function in ast.walk(ast.parse(source)) if converts else ():
         decorators = function.decorator_list if isinstance(function, ast.FunctionDef) else []
         if not any(ast.unparse(each).startswith(("wp.func", "wp.kernel")) for each in decorators):
             continue

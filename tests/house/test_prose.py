@@ -31,6 +31,9 @@ FIRST_PERSON = re.compile(r"\b(?:we|our|ours)\b", re.IGNORECASE)
 TEST_NAME = re.compile(r"test_(?:(?:an?|the|who|what|where|whoever|nobody|everything)_|[a-z0-9]*$)")
 SENTENCE = re.compile(r"(?<=[.!?])\s+|:\s*\n|\n\s*(?:\n|[-*|#>]|\d+\.|\w[\w ,*`]*: )|\n {4,}(?=\S.* (?:=|<-) )|\|")
 """The end of a sentence, a paragraph, an entry of a list, a cell of a table or a line of a formula."""
+AFTER_HASH = re.compile(r"#.*")
+"""What is a comment, or a part of a string."""
+WORDLESS = (ast.Name, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 CONTRIBUTING = ("CONTRIBUTING.md", "docs/contributing.md")
 CARD_GAMES = re.compile(r"/games/|/cards/|/\w*hanabi\w*\.")
 """Paths of files that may say "deck"."""
@@ -60,18 +63,31 @@ def findings(area: str) -> list[str]:
 
 
 def _in_python(name: str, text: str) -> Iterator[tuple[int, str, str]]:
-    tree = ast.parse(text)
-    strings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = _nodes(ast.parse(text))
+    strings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _in_text(name, node.lineno, node.value, sentences=id(node) in strings)
             if id(node) in strings and FRAGMENT.match(node.value):
                 yield node.lineno, "fragment", node.value.split("\n")[0]
         if isinstance(node, ast.FunctionDef) and name.startswith("tests/") and TEST_NAME.match(node.name):
             yield node.lineno, "name of a test", node.name
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield from _in_text(name, token.start[0], token.string, sentences=False)
+    if any(_in_text(name, 1, "\n".join(AFTER_HASH.findall(text)), sentences=False)):  # reading all tokens takes long
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield from _in_text(name, token.start[0], token.string, sentences=False)
+
+
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """Return the nodes of a file; names and operators, which are most of them and have no words, are left out."""
+    found: list[ast.AST] = [tree]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            for child in value if isinstance(value, list) else (value,):
+                if isinstance(child, ast.AST) and not isinstance(child, WORDLESS):
+                    found.append(child)
+    return found
 
 
 def _in_markdown(name: str, text: str) -> Iterator[tuple[int, str, str]]:

@@ -2,7 +2,9 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -21,6 +23,42 @@ AUTHORING_CONTRACT = {"Config", "Params", "State", "Sizes"}
 def modules(package):
     """Return the Python modules of a package; templates are text, not code of the package."""
     return [path for path in sorted((ROOT / package).rglob("*.py")) if "templates" not in path.parts]
+
+
+class Outline(NamedTuple):
+    """Names in a module."""
+
+    classes: list[str]  # also those in other classes and in functions
+    public: set[str]  # functions and classes of the module itself
+    exported: set[str] | None  # by `__all__`
+
+
+@cache  # parsing all modules takes more than a second
+def outlines(package):
+    """Return the outline of each module of a package by its path."""
+    return {path: outline(ast.parse(path.read_text(encoding="utf-8")).body) for path in modules(package)}
+
+
+def outline(body):
+    """Return the outline of a module from its statements."""
+    exports = [
+        ast.literal_eval(node.value)
+        for node in body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    defined = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    exported = {name for names in exports for name in names} if exports else None
+    public = {name for name in defined if not name.startswith("_")}
+    return Outline([node.name for node in statements(body) if isinstance(node, ast.ClassDef)], public, exported)
+
+
+def statements(body):
+    """Return statements and those in them."""
+    found = list(body)
+    for node in found:
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found += getattr(node, name, ())
+    return found
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -51,11 +89,12 @@ def test_every_folder_is_a_package(package):
 def test_class_names_are_unique():
     places = defaultdict(list)
     for package in PACKAGES:
-        for path in modules(package):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef) and node.name not in AUTHORING_CONTRACT:
-                    places[node.name].append(str(path.relative_to(ROOT)))
-    assert not {name: found for name, found in places.items() if len(found) > 1}
+        for path, found in outlines(package).items():
+            for name in found.classes:
+                places[name].append(str(path.relative_to(ROOT)))
+    assert places.keys() >= AUTHORING_CONTRACT
+    own = places.keys() - AUTHORING_CONTRACT
+    assert not {name: places[name] for name in own if len(places[name]) > 1}
 
 
 def test_only_environments_share_class_names():
@@ -63,13 +102,12 @@ def test_only_environments_share_class_names():
     groups = {path.name for path in (ROOT / "gpu_envs" / "envs").iterdir() if path.is_dir()}
     places = defaultdict(list)
     for package in PACKAGES:
-        for path in modules(package):
+        for path, found in outlines(package).items():
             parts = path.relative_to(ROOT).parts
             if parts[:2] == ("gpu_envs", "envs") or (parts[0] == "warp_kernels" and parts[1] in groups):
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef) and node.name in AUTHORING_CONTRACT:
-                    places[node.name].append(str(path.relative_to(ROOT)))
+            for name in AUTHORING_CONTRACT.intersection(found.classes):
+                places[name].append(str(path.relative_to(ROOT)))
     assert not {name: found for name, found in places.items() if len(found) > 1}
 
 
@@ -77,18 +115,10 @@ def test_every_public_name_is_exported():
     """`__all__` of a module names its public functions and classes; the API reference documents just these."""
     missing = {}
     for package in PACKAGES[:-1]:
-        for path in modules(package):
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-            exports = [
-                node.value
-                for node in body
-                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-            ]
-            if path.name == "__init__.py" and not exports:
+        for path, found in outlines(package).items():
+            if path.name == "__init__.py" and found.exported is None:
                 continue
-            named = {name for value in exports for name in ast.literal_eval(value)}
-            defined = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-            if public := {name for name in defined - named if not name.startswith("_")}:
+            if public := found.public - (found.exported or set()):
                 missing[str(path.relative_to(ROOT))] = sorted(public)
     assert not missing
 

@@ -78,11 +78,15 @@ def check_counts(path, iterations, groups):
     return numbers
 
 
-class EightPlayers(LeagueBuilder):
-    """Eight players against each other, without frozen copies."""
+class Players(LeagueBuilder):
+    """Players against each other, without frozen copies."""
+
+    def __init__(self, count=4):
+        super().__init__()
+        self.count = count
 
     def players(self, game):
-        return players_per_role(game, "main", 8)
+        return players_per_role(game, "main", self.count)
 
     def matches(self, roster, player, role):
         return uniform_matches([name for name in roster.learning() if name != player.name])

@@ -32,7 +32,14 @@ SCRIPT = Path(__file__)
 EXACT = {"oracle": "exact", "payoff_estimation": "exact"}
 LEDUC = {0: 4.747, 1: 5.206, 2: 5.261, 5: 3.394, 10: 2.348, 20: 1.554, 30: 1.088, 40: 0.872}
 """As `KUHN_UNIFORM`, with three digits."""
-TINY = {"total_steps": 256, "num_envs": 8, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}
+TINY = {
+    "total_steps": 128,
+    "num_envs": 8,
+    "learner.rollout_length": 4,
+    "learner.hidden_sizes": [8],
+    "learner.num_epochs": 1,
+    "learner.num_minibatches": 1,
+}
 QUICK: dict[str, Any] = {"train_overrides": TINY, "episodes_per_matchup": 10, "num_segments": 2}
 KINDS: dict[str, dict[str, Any]] = {
     "exact": {"oracle": "exact", "episodes_per_matchup": 10},

@@ -35,15 +35,29 @@ def league(path: Path, game: Game, iterations: int, **settings) -> Path:
     return path
 
 
+RUNS = {
+    "rps": lambda path: psro(path, RPS, iterations=4),
+    "kuhn": lambda path: psro(path, KUHN, iterations=4, payoff_estimation="exact"),
+    "sampled": lambda path: psro(path, KUHN, iterations=3),
+    "league": lambda path: league(path, RPS, 2),
+}
+
+
+class Runs(dict):
+    """Folders of runs by name, each made when a test needs it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        self[name] = RUNS[name](self.folder / name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("runs")
-    return {
-        "rps": psro(folder / "rps", RPS, iterations=4),
-        "kuhn": psro(folder / "kuhn", KUHN, iterations=4, payoff_estimation="exact"),
-        "sampled": psro(folder / "sampled", KUHN, iterations=3),
-        "league": league(folder / "league", RPS, 2),
-    }
+def runs(tmp_path_factory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture

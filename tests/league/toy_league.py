@@ -2,8 +2,6 @@
 
 `python toy_league.py kill FOLDER POINTS` runs once undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1, ...,
 each killed at a random point and resumed. The runs are forks, so that PyTorch is imported once.
-
-`python toy_league.py write FOLDER` writes to a run, step after step, until it is killed.
 """
 
 from __future__ import annotations
@@ -194,8 +192,8 @@ def end_at(file: Path, more: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def write(path: Path) -> None:
-    """Add 1 to three values in every step."""
+def write(path: Path, begun: Any) -> None:
+    """Add 1 to three values in every step, until this process is killed; set an event after the first one."""
     with RunStore.open(path) as store:
         for number in range(10**9):
             with store.step(f"{number}") as result:
@@ -205,7 +203,7 @@ def write(path: Path) -> None:
                 store.put("number", number)
                 result["number"] = number
             if number == 0:
-                print("writing", flush=True)
+                begun.set()
 
 
 def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
@@ -252,7 +250,4 @@ def grown(store: RunStore) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if sys.argv[1] == "write":
-        write(Path(sys.argv[2]))
-    else:
-        kill(Path(sys.argv[2]), int(sys.argv[3]))
+    kill(Path(sys.argv[2]), int(sys.argv[3]))

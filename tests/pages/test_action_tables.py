@@ -109,8 +109,14 @@ def test_all_action_tables_have_a_check():
     assert ACTIONS.keys() == NAMES.keys()
 
 
-@pytest.mark.representative
-@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
-def test_action_tables(name, env_id):  # env_id: for the mark representative
+QUICK = ("CartPole-v1", "Pendulum-v1", "RockPaperScissors-v0", "SimpleSpeakerListener-v0", "SimpleTag-v0")
+"""Environments of quick tests, with discrete, continuous and several actions."""
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id"),
+    [pytest.param(*each, marks=() if each[1] in QUICK else pytest.mark.slow) for each in NAMES.items()],
+)
+def test_action_tables(name, env_id):  # env_id: for the parts of all tests, see selection.py
     """Each row has the effect that it describes."""
     ACTIONS[name]()

@@ -28,13 +28,26 @@ HEADINGS = {
 """Headings of a page in order, each with its generated parts; the summary comes first."""
 
 
-def functions(path):
-    """Return the names of the top-level functions and classes of a module, and of those that it takes from another."""
-    if path.suffix != ".py":
-        return set()
-    body = ast.parse(path.read_text()).body
+FILMED = ("CartPole-v1", "RockPaperScissors-v0")
+OBSERVED = ("CartPole-v1", "DarkHex-v0", "RockPaperScissors-v0", "SimpleTag-v0")
+"""Environments of quick tests: the page of every other one is a slow test."""
+
+
+def every_page(quick):
+    """Return places and IDs of all environments as parameters; the tests of those that are not quick are slow."""
+    return [
+        pytest.param(name, env_id, marks=() if env_id in quick else pytest.mark.slow) for name, env_id in NAMES.items()
+    ]
+
+
+def defines(path, wanted):
+    """Return whether a module defines these top-level functions and classes, or takes them from another."""
+    text = path.read_text() if wanted else ""
+    if not all(name in text for name in wanted):  # parsing takes long
+        return False
+    body = ast.parse(text).body
     own = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    return own | {each.name for node in body if isinstance(node, ast.ImportFrom) for each in node.names}
+    return wanted <= own | {each.name for node in body if isinstance(node, ast.ImportFrom) for each in node.names}
 
 
 def without_folder(place):
@@ -53,7 +66,7 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
     def places(folder, pattern, wanted=frozenset()):
         """Return the paths of files under a folder, without suffix."""
         found = [path for path in (ROOT / folder).rglob(pattern) if path.name != "__init__.py"]
-        return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if wanted <= functions(path)}
+        return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if defines(path, wanted)}
 
     host = {without_folder(path) for path in places("gpu_envs/envs", "*.py", {"Config", "build"})}
     rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
@@ -117,8 +130,7 @@ def test_tables_are_fresh(path):
     assert generate.filled(path) == path.read_text(encoding="utf-8"), "run: python docs/scripts/generate.py"
 
 
-@pytest.mark.representative
-@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
+@pytest.mark.parametrize(("name", "env_id"), every_page(FILMED))
 def test_pictures_are_fresh(name, env_id):
     assert pictures.fresh(name, env_id), f"{name}.gif is stale; run: python -m docs.scripts.pictures {name}"
 
@@ -176,8 +188,7 @@ def check_blocks(core, blocks_of, rows, steps=25):
     return compared
 
 
-@pytest.mark.representative
-@pytest.mark.parametrize(("name", "env_id"), NAMES.items())
+@pytest.mark.parametrize(("name", "env_id"), every_page(OBSERVED))
 def test_observation_columns(name, env_id):
     words = tables.description(name)
     for agent, settings in words.OBSERVATIONS.values():

@@ -31,13 +31,30 @@ def test_readme_begins_with_the_benefit_the_figure_and_the_picture():
     assert TEXT.index("nothing has run on a GPU yet") < TEXT.index("## Installation")
 
 
-def test_example_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    example, shown = notebook.blocks(TEXT, notebook.PYTHON)[0], notebook.blocks(TEXT, "text")[0]
+def test_example_is_short():
+    example = notebook.blocks(TEXT, notebook.PYTHON)[0]
     lines = [line for line in example.code.splitlines() if line.strip() and not line.startswith(("import", "from"))]
     assert len(lines) <= 10
+
+
+def test_example_with_fewer_worlds_prints_about_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "num_envs=4096" in TEXT
+    (tmp_path / "README.md").write_text(TEXT.replace("num_envs=4096", "num_envs=256"), encoding="utf-8")
+    notebook.run(tmp_path / "README.md", notebook.PYTHON)
+    shown, found = notebook.blocks(TEXT, "text")[0].code, capsys.readouterr().out
+    number = r"\d+\.\d"
+    assert re.sub(number, "", found) == re.sub(number, "", shown)
+    values = [[float(each) for each in re.findall(number, text)] for text in (found, shown)]
+    assert values[0] == pytest.approx(values[1], abs=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.optimized  # thousands of worlds
+def test_example_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     notebook.run(ROOT / "README.md", notebook.PYTHON)
-    assert capsys.readouterr().out == shown.code
+    assert capsys.readouterr().out == notebook.blocks(TEXT, "text")[0].code
 
 
 def test_headline_has_the_ratios_of_the_result_files():

@@ -18,6 +18,10 @@ ELSEWHERE = {
 }
 """Pages whose blocks need more than a namespace, and who runs them."""
 
+LONG = ("docs/guides/train.md", "docs/guides/use.md")
+"""Pages that play many environments or train: slow tests, as are the pages of all environments but one."""
+ENVIRONMENT = "docs/envs/games/kuhn_poker.md"
+
 
 def pages():
     """Return every page with Python code, relative to the root."""
@@ -26,10 +30,22 @@ def pages():
     return [str(path.relative_to(ROOT)) for path in with_code if path not in notebook.notebooks()]
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page not in ELSEWHERE])
+def is_slow(page):
+    """Return whether the test of a page is slow."""
+    return page in LONG or (page.startswith("docs/envs/") and page != ENVIRONMENT)
+
+
+HERE = [page for page in pages() if page not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=pytest.mark.slow if is_slow(page) else ()) for page in HERE])
 def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
     notebook.run(ROOT / page, notebook.PYTHON)
+
+
+def test_pages_of_slow_tests_exist():
+    assert {*LONG, ENVIRONMENT} < set(HERE)
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)

@@ -16,6 +16,7 @@ from trainers.runner.trainer import Trainer
 
 __all__ = [
     "DEVICES",
+    "FEW_STEPS",
     "ON_POLICY",
     "REPLAY",
     "SECOND",
@@ -30,6 +31,8 @@ DEVICES = ("cuda:0", "cuda:1")
 SECOND = DEVICES[1:]
 """The slow tests play on this one only. It is not the default GPU, so that a use of that would show."""
 ON_POLICY = {"rollout_length": 8, "hidden_sizes": (8,)}
+FEW_STEPS = {"num_epochs": 2, "num_minibatches": 2}
+"""Settings of PPO for the quick tests: a quarter of the gradient steps, which take most of the time."""
 REPLAY = {"rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 16, "replay_size": 256}
 ENV_SETTINGS: dict[str, dict[str, Any]] = {
     "TagContinuous-v0": {"num_taggers": 2, "num_runners": 4, "num_other_agents_observed": 3, "episode_length": 12},

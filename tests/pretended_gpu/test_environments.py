@@ -51,6 +51,7 @@ def test_state_moves_between_devices(env_id, schedule, gpu):
     assert gpu.current_device == 0
 
 
+@pytest.mark.variations(quick=2)
 @ENVS
 def test_recorded_episodes_and_their_frames_equal_the_cpu(env_id):
     recorded = []

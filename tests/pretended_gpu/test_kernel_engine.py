@@ -7,7 +7,7 @@ from gpu_envs.runtime.rollout.network_form import MAX_THREAD_WIDTH
 from league.game import Game
 from league.rollout.kernel_matchups import plays_in_kernels
 from league.rollout.matchups import simulate_matchups
-from pretended_gpu.runs import assert_equal_runs, configuration, on_host, train
+from pretended_gpu.runs import FEW_STEPS, assert_equal_runs, configuration, on_host, train
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.agent_group import make_agent_group
@@ -137,9 +137,10 @@ def test_steps_outside_of_kernels_equal_those_in_them(gpu, tmp_path):
     """Kernels compute each gradient from the weights that PyTorch's fused optimizer has just written."""
     states = {}
     for reducer in (LOCAL_REDUCER, ManyRanks()):
-        config = configuration("CartPole-v1", "ppo", "cuda:0", {}, engine="kernel", cuda_graph=False)
+        config = configuration("CartPole-v1", "ppo", "cuda:0", FEW_STEPS, engine="kernel", cuda_graph=False)
         trainer = Trainer(config, tmp_path / type(reducer).__name__)
         trainer.learners.set_reducer(reducer)
+        trainer.collector.kernels = None  # PyTorch plays the rollouts, without kernels to compile
         for _ in range(2):
             trainer.iterate()
         states[type(reducer)] = on_host(trainer.learners.state_dict())

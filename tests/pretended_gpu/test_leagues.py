@@ -108,7 +108,7 @@ def assert_equal_on_devices(name, game, folder, devices=SECOND, **settings):
 )
 def test_league_equals_the_cpu(name, tmp_path):
     game = KUHN if name == "psro" else small_league.RPS
-    assert_equal_on_devices(name, game, tmp_path, DEVICES if name == "self_play" else SECOND)
+    assert_equal_on_devices(name, game, tmp_path, DEVICES if name == "fictitious_self_play" else SECOND)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs.runtime.core import Core
-from pretended_gpu.runs import assert_equal_runs, configuration, train
+from pretended_gpu.runs import FEW_STEPS, assert_equal_runs, configuration, train
 from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.normalization import ObservationNormalizer
 
@@ -56,7 +56,7 @@ PLANTED = [
 )
 def test_planted_bug_is_found(owner, name, replacement, message, gpu, monkeypatch, tmp_path):
     monkeypatch.setattr(owner, name, replacement)
-    settings = {"env_id": "CartPole-v1", "algorithm": "ppo", "learner": {}, "eval_episodes": 0}
+    settings = {"env_id": "CartPole-v1", "algorithm": "ppo", "learner": FEW_STEPS, "eval_episodes": 0}
     expected = train(configuration(device="cpu", **settings), tmp_path / "cpu")  # the CPU does not show it
     with pytest.raises((RuntimeError, AssertionError), match=message):
         assert_equal_runs(expected, train(configuration(device="cuda:0", **settings), tmp_path / "gpu"))

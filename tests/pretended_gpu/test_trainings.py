@@ -2,7 +2,16 @@
 
 import pytest
 
-from pretended_gpu.runs import DEVICES, SECOND, assert_equal_runs, assert_equal_states, configuration, on_host, train
+from pretended_gpu.runs import (
+    DEVICES,
+    FEW_STEPS,
+    SECOND,
+    assert_equal_runs,
+    assert_equal_states,
+    configuration,
+    on_host,
+    train,
+)
 from trainers.algorithms.registry import ALGORITHMS
 from trainers.runner.trainer import Trainer
 
@@ -50,8 +59,10 @@ def name_of(case):
     return "-".join([env_id, algorithm, *(f"{name}={value}" for name, value in learner.items())])
 
 
-QUICK = ("CartPole-v1", "ppo", {})
-ALL = [pytest.param(case, marks=() if case == QUICK else pytest.mark.slow, id=name_of(case)) for case in CASES]
+QUICK = ("CartPole-v1", "ppo", FEW_STEPS)
+ALL = [
+    pytest.param(case, marks=() if case == QUICK else pytest.mark.slow, id=name_of(case)) for case in (QUICK, *CASES)
+]
 
 
 @pytest.mark.parametrize("case", ALL)
@@ -60,7 +71,7 @@ def test_training_equals_the_cpu(case, gpu, tmp_path):
     env_id, algorithm, learner = case
     expected = train(configuration(env_id, algorithm, "cpu", learner), tmp_path / "cpu")
     assert not gpu.synchronizations
-    for device in DEVICES if case == QUICK else SECOND:
+    for device in DEVICES if case == CASES[0] else SECOND:
         with gpu.observe() as seen:
             found = train(configuration(env_id, algorithm, device, learner), tmp_path / device)
         assert_equal_runs(expected, found)

@@ -1,5 +1,8 @@
 """Options and a file of small training runs, and such a run, for tests of several rooms."""
 
+import shutil
+import sys
+
 import pytest
 
 from trainers.cli.train import train_command
@@ -7,7 +10,7 @@ from trainers.cli.train import train_command
 SMALL = [
     "SimpleTag-v0", "--device", "cpu", "--num-envs", "16", "--total-steps", "1000", "--num-threads", "1",
     "--eval-episodes", "8", "--checkpoint-interval", "2", "--env-arg", "num_good=2", "--no-video",
-    "--learner.rollout-length", "10", "--learner.hidden_sizes", "16",
+    "--learner.rollout-length", "10", "--learner.hidden_sizes", "16", "--learner.num-epochs", "1",
 ]  # fmt: skip
 WITHOUT_VIDEO = [option for option in SMALL if option != "--no-video"]
 SMALL_FILE = """
@@ -31,9 +34,19 @@ learner:
 """A configuration file of a small training."""
 
 
+_trained = []
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return the folder of a run; a file that imports it has one of its own."""
-    out = tmp_path_factory.mktemp("run")
-    assert train_command([*SMALL, "--run-dir", str(out)]) == 0
-    return out
+    """Return the folder of a run; a file that imports it has a copy of its own. One training serves them all."""
+    if not _trained:
+        _trained.append(tmp_path_factory.mktemp("trained"))
+        assert train_command([*SMALL, "--run-dir", str(_trained[0])]) == 0
+    return shutil.copytree(_trained[0], tmp_path_factory.mktemp("copy") / "run")
+
+
+@pytest.fixture
+def no_curves(monkeypatch):
+    """Let commands draw no curves at their end, which takes longer than a small training."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -61,10 +61,11 @@ def rules_of(env_id, settings):
     return build(build_config(kind, SMALL[env_id] | settings, env_id)).rules
 
 
-FEW = ("ConnectFour-v0", "SimpleSpeakerListener-v0")
-"""Environments of the quick test."""
+FEW = ("SimpleSpeakerListener-v0", "ConnectFour-v0")
+"""An environment of agents that move together, and one of agents that take turns."""
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("env_id", FEW)
 def test_compiles_for_cuda(env_id, tmp_path):
     """The schedule that a GPU would take, for one architecture; the slow tests below have more."""
@@ -72,22 +73,20 @@ def test_compiles_for_cuda(env_id, tmp_path):
     assert_rules_compile(rules, choose_schedule(rules.num_agents, torch.device("cuda")), tmp_path, [H100])
 
 
-@pytest.mark.parametrize(
-    ("env_id", "schedule"),
-    [pytest.param("SimpleTag-v0", "fused", marks=pytest.mark.slow), ("TagContinuous-v0", "phased")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("env_id", "schedule"), [("SimpleTag-v0", "fused"), ("TagContinuous-v0", "phased")])
 def test_compiles_for_the_newest_architecture(env_id, schedule, newest, tmp_path):
     """The slow tests below compile more for it."""
     assert_rules_compile(rules_of(env_id, {}), schedule, tmp_path, [newest])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env_id", "kind"),
     [
         pytest.param(
             "KuhnPoker-v0",
             PolicyKind(Mlp(7, (32,), 3, extra=1), "values", (2,), explores=True),
-            marks=pytest.mark.slow,
             id="KuhnPoker-v0",
         ),
         ("Pendulum-v1", PolicyKind(Mlp(3, (32,), 1, extra=2), "tanh", (1,), True, explores=True)),
@@ -145,11 +144,17 @@ def test_acting_in_tiles_compiles_for_cuda(env_id, hidden, tile_rows, shared, ar
     assert_compiles(stages[0].kernel.module, tmp_path / "stages", [H100])
 
 
-@pytest.mark.parametrize("by_turns", [False, True])
+@pytest.mark.variations
+@pytest.mark.parametrize("by_turns", [True, False])
 def test_advantages_compile_for_cuda(by_turns, tmp_path):
     assert_compiles(build_advantages(by_turns).module, tmp_path, [H100])
 
 
+def test_optimizer_compiles_for_the_newest_architecture(newest, tmp_path):
+    assert_compiles(build_optimizer()[0].module, tmp_path, [newest])
+
+
+@pytest.mark.slow
 def test_optimizer_compiles_for_cuda(tmp_path):
     assert_compiles(build_optimizer()[0].module, tmp_path, [H100])
 

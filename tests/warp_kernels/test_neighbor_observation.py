@@ -58,7 +58,7 @@ def as_on_gpu(monkeypatch):
     "settings",
     [
         SMALL[TAG],
-        CROWDED,
+        pytest.param(CROWDED, marks=pytest.mark.slow),
         pytest.param(ROWS, marks=pytest.mark.slow),
         pytest.param(ROWS | {"num_other_agents_observed": 69}, marks=pytest.mark.slow),
         pytest.param(ROWS | {"runner_exits_game_after_tagged": False}, marks=pytest.mark.slow),
@@ -77,32 +77,40 @@ def test_search_in_registers_equals_search_by_counting(settings, schedule, as_on
     assert len(near.unique()) > 5
 
 
-def lattice(side):
-    """Return settings with agents on a square lattice that stand still: many equal distances."""
-    x, y = (axis.ravel().tolist() for axis in np.meshgrid(np.arange(side) + 1.0, np.arange(side) + 1.0))
-    places = {"starting_location_x": tuple(x), "starting_location_y": tuple(y)}
-    count = {"num_taggers": 2, "num_runners": side * side - 2}
-    return places | count | {"starting_directions": (0.0,) * side**2, "tagging_distance": 0.0}
+def lattice(side, left_out):
+    """Return sites of a square lattice (N, 2) float32, of which many have equal distances."""
+    sites = np.meshgrid(np.arange(side) + 1, np.arange(side) + 1)
+    return 0.5 * np.stack([np.delete(axis.ravel(), left_out) for axis in sites], 1, dtype=np.float32)
 
 
-@pytest.mark.parametrize(("side", "seen"), [pytest.param(3, 5, marks=pytest.mark.slow), (6, 10)])
-def test_equal_distances_are_in_the_order_of_rows(side, seen, as_on_gpu):
-    settings = lattice(side) | {"num_other_agents_observed": seen, "neighbor_search": "brute"}
-    place = np.stack([settings["starting_location_x"], settings["starting_location_y"]], 1)
+@pytest.mark.variations
+@pytest.mark.parametrize(
+    ("side", "left_out", "seen"),
+    [(3, (6, 8), SMALL[TAG]["num_other_agents_observed"]), (3, (), 5), (6, (), 10)],  # the first has SMALL's kernels
+    ids=["7 agents", "9 agents", "36 agents"],
+)
+def test_equal_distances_are_in_the_order_of_rows(side, left_out, seen, as_on_gpu):
+    place = lattice(side, left_out)
     distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
     np.fill_diagonal(distance, np.inf)
     expected = distance.argsort(axis=1, kind="stable")[:, :seen]
     assert (np.diff(np.sort(distance, axis=1)[:, : seen + 1]) == 0).any(1).all()
-    settings["schedule"] = "phased"
+    settings = SMALL[TAG] | {"num_runners": len(place) - 2, "num_other_agents_observed": seen, "tagging_distance": 0.0}
+    settings |= {"grid_length": 0.5 * side + 0.5, "neighbor_search": "brute", "schedule": "phased"}
     for build in (functools.partial(make_core, TAG), as_on_gpu):
         core = build(2, "cpu", **settings)
         core.reset()
-        for _ in range(3):  # the first search has no neighbors of an earlier one
-            assert core.world_state["near"].tolist() == [expected.tolist()] * 2
+        state = core.world_state
+        state["pos"].copy_(torch.from_numpy(place))
+        state["speed"].zero_()  # they stand still
+        state["near"].fill_(-1)  # the first search has no neighbors of an earlier one
+        for _ in range(3):
             core.step(torch.zeros_like(core.action_buffer))
+            assert state["near"].tolist() == [expected.tolist()] * 2
 
 
-@pytest.mark.parametrize("settings", [SMALL[TAG], CROWDED, FULL, CELLS], ids=["nearest", "all", "full", "cells"])
+@pytest.mark.variations(quick=3)
+@pytest.mark.parametrize("settings", [SMALL[TAG], FULL, CELLS, CROWDED], ids=["nearest", "full", "cells", "all"])
 def test_slots_of_an_observation_equal_the_observation(settings):
     """Phased, every thread writes the numbers of one slot; fused, of one agent."""
     fused, phased = (make_core(TAG, 9, "cpu", seed=3, schedule=how, **settings) for how in ("fused", "phased"))

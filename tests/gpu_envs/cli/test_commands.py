@@ -18,7 +18,7 @@ from gpu_envs.definition import registry
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.descriptions.summaries import SUMMARIES
 from gpu_envs.errors import ConfigError
-from gpu_envs.runtime.factory import make_core
+from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.testing import env_checker
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +52,7 @@ def test_list_describes_environments_of_a_family_within_80_columns(capsys, monke
         (line,) = [line for line in lines if line.startswith(f"{id} ")]
         number, words = line.removeprefix(id).split(maxsplit=1)
         assert words == SUMMARIES[id][1]
-        assert int(number) == make_core(id, 1, "cpu").num_agents
+        assert int(number) == len(configured_definition(id, None, {})[2].agents)
     code, out, _ = run(capsys, "list", "--family", "tag")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines() if "-v" in line] == ["TagContinuous-v0", "TagGridworld-v0"]
@@ -294,7 +294,14 @@ def imported_by(*words):
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}, done.stdout
 
 
-@pytest.mark.parametrize("line", ["--help", "list", "new meet --folder {folder}", "list --help", "check --help"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "list",
+        "new meet --folder {folder}",
+        *(pytest.param(line, marks=pytest.mark.slow) for line in ("--help", "list --help", "check --help")),
+    ],
+)
 def test_commands_without_environment_import_neither_torch_nor_warp(line, tmp_path):
     modules, out = imported_by(*line.format(folder=tmp_path).split())
     assert "gpu_envs.cli.dispatch" in modules

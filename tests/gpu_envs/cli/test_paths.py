@@ -53,6 +53,7 @@ BAD = {
     "below a file": "file/x",
     "line break": "no\nwhere/\n",
 }
+QUICK_BAD = ("empty", "NUL inside", "below a file", "line break")
 
 
 def refused_path(capsys, folder: Path, command: list[str], path: str) -> str:
@@ -75,7 +76,8 @@ def cases():
         for name, command in commands.items():
             for what, path in BAD.items():
                 if (what != "line break" or commands is READS) and not (commands is FILES and what == "empty"):
-                    yield pytest.param(command, path, id=f"{name}: {what}")
+                    marks = [pytest.mark.slow] * (what not in QUICK_BAD)
+                    yield pytest.param(command, path, id=f"{name}: {what}", marks=marks)
     for name, command in FILES.items():
         empty = ["" if word.startswith("@") else word for word in command]
         yield pytest.param(empty, "", id=f"{name}: empty")

@@ -27,7 +27,7 @@ def of_agent(names, core, row):
 def test_every_entry_has_a_name(place):
     """Settings are the default, small ones, and those of the page."""
     id = PLACES[place]
-    shown = [settings for _, settings in tables.description(place).OBSERVATIONS.values()]
+    shown = [settings for _, settings in tables.description(place).OBSERVATIONS.values() if settings]
     for settings in ({}, SMALL[id], *shown):
         core = make_core(id, 1, "cpu", **settings)
         seen, done = descriptions.describe_observations(core), descriptions.describe_actions(core)

@@ -16,7 +16,7 @@ WORLDS = ["SimpleTag-v0", "SimpleAdversary-v0", "SimplePush-v0", "SimpleCrypto-v
 @pytest.mark.parametrize("env_id", WORLDS)
 def test_groups_have_the_color_of_their_agents_in_the_world(env_id):
     core = make_core(env_id, 1, "cpu")
-    core.reset(seed=0)
+    core.alive.fill_(True)
     agents = core.definition.draw(core, torch.arange(1)).agents[0]
     single = len(core.groups) == 1 and env_id != "SimpleSpread-v0"
     names = {name: row for row, name in enumerate(core.possible_agents)} if single else None

@@ -6,7 +6,7 @@ import torch
 
 from gpu_envs.envs.games.card_ranks import rank_strokes
 from gpu_envs.envs.games.seven_segment import numbers
-from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, PURPLE, RED
+from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, PURPLE, RED, rasterize
 from gpu_envs.runtime.factory import make_core
 
 
@@ -14,6 +14,11 @@ def pixels(frame: np.ndarray, color) -> int:
     """Return the number of pixels of approximately one color."""
     wanted = np.array([round(255 * part) for part in color])
     return int((np.abs(frame.astype(int) - wanted).max(-1) < 6).sum())
+
+
+def drawn(core, size: int) -> np.ndarray:
+    """Return frames of all worlds, without the reset that `render_frames` demands and that compiles the rules."""
+    return rasterize(core.definition.draw(core, torch.arange(core.num_envs)), size).numpy()
 
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "SimpleWorldComm-v0"])
@@ -29,7 +34,7 @@ def test_prey_that_is_touched_has_a_ring(env_id):
 
 
 def test_tagged_runner_that_stays_in_the_game_has_a_ring():
-    core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
+    core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=2, num_runners=3)
     core.reset()
     core.world_state["caught_by"].zero_()  # of the last step of an earlier episode
     assert [pixels(frame, ORANGE) for frame in core.render_frames((0, 1), 300)] == [0, 0]
@@ -43,7 +48,7 @@ def test_tagged_runner_that_stays_in_the_game_has_a_ring():
 
 def test_tagging_distance_is_drawn_around_bodies():
     """A red ring about the body, or a white one on a body that is drawn larger than that; painted last."""
-    core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
+    core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=2, num_runners=3)
     core.reset()
     core.set_params(tagging_margin=torch.tensor([0.3, 2.0]))
     ring = core.definition.draw(core, torch.tensor([0, 1])).shapes[:, -1]
@@ -53,7 +58,6 @@ def test_tagging_distance_is_drawn_around_bodies():
 
 def test_taggers_on_one_cell_are_stacked():
     core = make_core("TagGridworld-v0", 2, "cpu", seed=0, num_taggers=4)
-    core.reset()
     core.world_state["cell"][0] = torch.tensor([[1, 1], [1, 1], [1, 1], [5, 5], [9, 9]])
     places = core.definition.draw(core, torch.arange(2)).places
     assert places is not None
@@ -136,16 +140,15 @@ def test_cards_of_another_rank_look_different(env_id):
 def test_unit_types_have_different_shapes():
     same = {f"unit_type_{name}": (0.5,) * 6 for name in ("radiuses", "health", "attack_ranges")}
     core = make_core("SMAX-v0", 6, "cpu", seed=0, num_allies=6, num_enemies=6, unit_types=[*range(6)] * 2, **same)
-    core.reset()
-    core.world_state["pos"][:] = core.world_state["pos"][:1].clone()
+    core.world_state["health"].fill_(0.5)
+    core.world_state["pos"][:] = 2.0 * torch.arange(1, 13)[:, None]
     core.world_state["kind"][:] = torch.arange(6)[:, None]
-    assert len(np.unique(core.render_frames(range(6), 128), axis=0)) == 6
+    assert len(np.unique(drawn(core, 128), axis=0)) == 6
 
 
 def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
     """Bars are as high as shares of coin and as rates; numbers do not change how many shapes there are."""
     core = make_core("GatherTradeBuild-v0", 2, "cpu", seed=0)
-    core.reset()
     state = core.world_state
     state["coin"].zero_()
     state["coin"][1, :4] = torch.tensor([0.0, 30.0, 60.0, 1200.0])
@@ -158,6 +161,6 @@ def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
     heights = [bars[:, 4] for bars in rates]
     assert heights[0].abs().max() == 0.0
     assert heights[1].unique().tolist() == pytest.approx([0.25 * 0.82 * 0.26 * 25])
-    none, most = (pixels(frame[340:], PURPLE) for frame in core.render_frames((0, 1), 400))
+    none, most = (pixels(frame[340:], PURPLE) for frame in drawn(core, 400))
     assert none == 0
     assert most > 300  # the bar of the richest agent

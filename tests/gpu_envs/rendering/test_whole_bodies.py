@@ -44,7 +44,7 @@ def test_car_is_whole_at_both_ends_of_the_road(env_id, place):
 @pytest.mark.parametrize("settings", [{}, FEW])
 def test_agents_at_the_walls_are_whole_with_their_directions(settings):
     core = make_core("TagContinuous-v0", 1, "cpu", seed=0, **settings)
-    core.reset()
+    core.alive.fill_(True)
     core.world_state["pos"][0] = core.get_params()["grid_length"][0]
     for angle in (0.0, math.pi / 2):
         core.world_state["direction"].fill_(angle)
@@ -76,6 +76,7 @@ def test_messages_cover_no_agent_and_no_other_message():
     assert ((center[:, 0] - center[:, 1]).abs() >= size[:, 0] + size[:, 1]).any(-1).all()
 
 
+@pytest.mark.slow
 def test_units_of_a_battle_are_whole_and_the_camera_is_close():
     core = make_core("SMAX-v0", 16, "cpu", seed=0, scenario="2s3z")
     core.reset()

@@ -7,7 +7,7 @@ from small_environments import SMALL
 from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import configured_definition, make_core, takes_turns
 
-WORLDS, STEPS = 48, 50
+WORLDS, STEPS = 24, 50
 ENVS = ["Hanabi-v0", "Overcooked-v0"]
 
 
@@ -48,8 +48,8 @@ def test_environments_that_write_changes_are_tested():
 
 
 @pytest.mark.parametrize("env_id", ENVS)
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
-@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("autoreset", ["same_step", pytest.param("next_step", marks=pytest.mark.slow), "disabled"])
 def test_steps_resets_rollouts_and_restored_states_equal_full_rows(env_id, schedule, autoreset):
     """Random play with illegal actions; now and then a reset by mask, a random rollout, or an earlier state."""
     options = {"illegal_actions": "loss"} if takes_turns(env_id, SMALL[env_id]) else {}

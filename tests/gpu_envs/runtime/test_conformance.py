@@ -4,8 +4,13 @@ import pytest
 import torch
 from played import assert_same, play
 
+from gpu_envs.definition.registry import list_envs
 from gpu_envs.runtime import thread_pool
 from gpu_envs.runtime.factory import make_core
+
+# Where the rules matter less, these are quick: turns, a Box, unequal spaces, agents that leave.
+FEW = ("ConnectFour-v0", "Pendulum-v1", "SimpleSpeakerListener-v0", "TagContinuous-v0")
+MOSTLY_SLOW = [pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in list_envs()]
 
 
 def differ(left, right, rows=slice(None)):
@@ -14,25 +19,35 @@ def differ(left, right, rows=slice(None)):
     return any(not torch.equal(a[n][rows], b[n][rows]) for a, b in zip(left, right, strict=True) for n in names)
 
 
-@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-def test_fused_equals_phased(env_id, small_core, autoreset):
-    """Over many chaotic steps and several episodes, bit for bit."""
+def compare_schedules(env_id, small_core, autoreset):
+    """Compare over many chaotic steps and several episodes, bit for bit."""
     fused, phased = (small_core(env_id, 33, schedule=s, autoreset=autoreset) for s in ("fused", "phased"))
-    assert_same(play(fused, 60), play(phased, 60))
+    assert_same(play(fused, 40), play(phased, 40))
     left, right = fused.get_state(), phased.get_state()
     for name in left:
         assert torch.equal(left[name], right[name]), name
 
 
-@pytest.mark.representative
+def test_fused_equals_phased(env_id, small_core):
+    compare_schedules(env_id, small_core, "same_step")
+
+
+@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
+@pytest.mark.parametrize("autoreset", ["next_step", "disabled"])
+def test_fused_equals_phased_with_other_resets(env_id, small_core, autoreset):
+    compare_schedules(env_id, small_core, autoreset)
+
+
+@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 def test_threads_and_layout_change_nothing(env_id, small_core, schedule, monkeypatch):
     monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda self: True)  # even with so few worlds
-    plain = play(small_core(env_id, 33, schedule=schedule, threads=1), 40)
-    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, threads=3), 40))
-    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, env_contiguous=True), 40))
+    plain = play(small_core(env_id, 33, schedule=schedule, threads=1), 20)
+    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, threads=3), 20))
+    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, env_contiguous=True), 20))
 
 
+@pytest.mark.representative
 def test_world_alone_equals_world_among_many(env_id, small_core):
     """Start, random actions and every later episode of world i do not depend on the batch."""
     many = play(small_core(env_id, 9), 40)
@@ -75,6 +90,7 @@ def test_no_leak_between_worlds(env_id, small_core):
     assert differ(base, changed, 3)
 
 
+@pytest.mark.representative
 def test_equal_seeds_give_equal_trajectories(env_id, small_core):
     core = small_core(env_id)
     first, again, other = play(core, 20, seed=5), play(core, 20, seed=5), play(core, 20, seed=6)
@@ -84,6 +100,7 @@ def test_equal_seeds_give_equal_trajectories(env_id, small_core):
     assert_same(first, per_world)
 
 
+@pytest.mark.representative
 def test_episodes_differ(env_id, small_core):
     """The second episode is not the first again."""
     core = small_core(env_id, 64)
@@ -96,18 +113,20 @@ def test_episodes_differ(env_id, small_core):
     assert not torch.equal(one, two) or not torch.equal(drawn, core.sample_actions())
 
 
+@pytest.mark.representative
 def test_autoreset_modes_give_equal_trajectories(env_id, small_core):
     """SAME_STEP and NEXT_STEP against DISABLED with resets by hand, as Gymnasium documents them.
 
     SAME_STEP: the step that ends an episode returns the next one's first observation, the last is in final_obs.
     NEXT_STEP: the step after ignores the action, returns the first observation, reward 0, no flags.
     """
-    same, later, hand = (small_core(env_id, 24, autoreset=mode) for mode in ("same_step", "next_step", "disabled"))
+    worlds = 8
+    same, later, hand = (small_core(env_id, worlds, autoreset=mode) for mode in ("same_step", "next_step", "disabled"))
     for core in (same, later, hand):
         core.reset()
-    waiting = torch.zeros(24, dtype=torch.bool)
+    waiting = torch.zeros(worlds, dtype=torch.bool)
     ended = 0
-    for _ in range(60):
+    for _ in range(40):
         # by hand
         action = hand.sample_actions()
         obs, reward, terminated, truncated, info = hand.step(action)
@@ -130,26 +149,26 @@ def test_autoreset_modes_give_equal_trajectories(env_id, small_core):
         assert torch.equal(fresh, s_obs)
         assert s_info["alive"][over].all()
         ended += int(over.sum())
-    assert ended > 24
+    assert ended > worlds
     # NEXT_STEP against SAME_STEP: the same steps with one reset step put in after each episode
     same.reset(seed=1)
     later.reset(seed=1)
-    worlds = {"same": [[] for _ in range(24)], "later": [[] for _ in range(24)]}
-    for _ in range(70):
+    stories = {name: [[] for _ in range(worlds)] for name in ("same", "later")}
+    for _ in range(45):
         for name, core in (("same", same), ("later", later)):
             before = core.obs.clone()
             obs, reward, terminated, truncated, info = core.step(core.sample_actions())
-            for i in range(24):
+            for i in range(worlds):
                 if name == "later" and waiting[i]:
                     assert not reward[i].any()
                     assert not (terminated[i] | truncated[i]).any()
                     assert not info["valid"][i].any()
                     assert info["alive"][i].all()
                     continue
-                worlds[name][i].append([before[i], reward[i], terminated[i], truncated[i], info["final_obs"][i]])
+                stories[name][i].append([before[i], reward[i], terminated[i], truncated[i], info["final_obs"][i]])
             if name == "later":
                 waiting = ~info["alive"].any(1)
-    for left, right in zip(worlds["same"], worlds["later"], strict=True):
+    for left, right in zip(stories["same"], stories["later"], strict=True):
         assert len(right) < len(left)
         for a, b in zip(left, right, strict=False):
             for x, y in zip(a[:4], b[:4], strict=True):
@@ -176,7 +195,7 @@ def test_flags_are_events_and_agents_that_left_have_zeros(env_id, small_core):
     assert (count == 1).all()
 
 
-@pytest.mark.representative
+@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 def test_random_play_is_step_after_step(env_id, small_core, schedule, autoreset):
@@ -258,7 +277,7 @@ def test_observations_are_in_their_spaces(env_id, small_core):
             assert not step["obs"][:, row, width:].any()
 
 
-@pytest.mark.representative
+@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
 def test_one_world_of_another_shape(env_id):
     """The default configuration runs, whatever its size."""
     core = make_core(env_id, 2, "cpu", seed=0)

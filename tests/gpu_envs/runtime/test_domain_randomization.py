@@ -76,26 +76,26 @@ def test_world_alone_equals_world_among_many():
     assert_same(many, play(split, 20))
 
 
-def test_reset_uses_its_sampled_parameters(toys):
+@pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])
+def test_reset_uses_its_sampled_parameters(toys, schedule):
     """Integers include both ends; the toy starts its agents below the sampled length."""
-    for schedule in ("fused", "phased"):
-        settings = {
-            "seed": 0,
-            "length": 9,
-            "schedule": schedule,
-            "domain_randomization": {"length": (1, 4)},
-            "max_steps": 2,
-        }
-        core = make_core("Toy-v0", 400, "cpu", masked=False, **settings)
-        core.reset()
-        for _ in range(5):
-            length = core.get_params()["length"]
-            assert length.unique().tolist() == [1, 2, 3, 4]
-            assert (core.world_state["cell"] <= length[:, None]).all()
-            start = core.elapsed_steps == 0
-            assert (core.world_state["cell"] < length[:, None])[start].all()
-            assert (core.obs <= 1).all()
-            core.step(core.sample_actions())
+    settings = {
+        "seed": 0,
+        "length": 9,
+        "schedule": schedule,
+        "domain_randomization": {"length": (1, 4)},
+        "max_steps": 2,
+    }
+    core = make_core("Toy-v0", 400, "cpu", masked=False, **settings)
+    core.reset()
+    for _ in range(5):
+        length = core.get_params()["length"]
+        assert length.unique().tolist() == [1, 2, 3, 4]
+        assert (core.world_state["cell"] <= length[:, None]).all()
+        start = core.elapsed_steps == 0
+        assert (core.world_state["cell"] < length[:, None])[start].all()
+        assert (core.obs <= 1).all()
+        core.step(core.sample_actions())
 
 
 def test_saved_state_includes_sampled_parameters():

@@ -8,8 +8,8 @@ from gpu_envs import errors
 pytestmark = pytest.mark.representative
 
 
-@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-@pytest.mark.parametrize("reuse_buffers", [False, True])
+@pytest.mark.parametrize("autoreset", ["same_step", pytest.param("next_step", marks=pytest.mark.slow), "disabled"])
+@pytest.mark.parametrize("reuse_buffers", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_recorded_episodes_equal_the_played_steps(env_id, small_core, autoreset, reuse_buffers):
     """Episodes that began before the recording, or were cut by a reset, are not recorded."""
     core = small_core(env_id, 6, autoreset=autoreset, reuse_buffers=reuse_buffers, env_offset=3)

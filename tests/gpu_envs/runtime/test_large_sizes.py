@@ -10,6 +10,7 @@ import typing
 import pytest
 import torch
 import warp as wp
+from small_environments import REPRESENTATIVES
 
 import gpu_envs
 from gpu_envs import errors
@@ -55,9 +56,17 @@ for env_id, config in settings:
 """
 
 
-def test_largest_value_of_every_setting_raises_or_allocates_nothing():
+@pytest.mark.parametrize(
+    "env_ids",
+    [
+        REPRESENTATIVES,
+        pytest.param([each for each in list_envs() if each not in REPRESENTATIVES], marks=pytest.mark.slow),
+    ],
+    ids=["representatives", "others"],
+)
+def test_largest_value_of_every_setting_raises_or_allocates_nothing(env_ids):
     settings = []
-    for env_id in list_envs():
+    for env_id in env_ids:
         kind, _ = find(env_id).load()
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):

@@ -149,7 +149,7 @@ def test_cores_on_several_threads_of_the_caller(parallel):
 
     def play(core, out):
         core.reset(seed=5)
-        for _ in range(30):
+        for _ in range(12):
             core.step(core.sample_actions())
         out.append(core.get_state())
 

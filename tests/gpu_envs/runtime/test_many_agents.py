@@ -49,7 +49,8 @@ def assert_same(left, right):
 @pytest.mark.parametrize(
     ("settings", "num_envs", "steps"),
     [
-        (many_agents(11, 1, taggers=5, episode_length=20), 60, 60),
+        ({name: value for name, value in SMALL.items() if name != "neighbor_search"}, 40, 30),
+        pytest.param(many_agents(11, 1, taggers=5, episode_length=20), 60, 60, marks=pytest.mark.slow, id="11 agents"),
         pytest.param(many_agents(17, 16, episode_length=20), 40, 60, marks=pytest.mark.slow, id="17 agents"),
         pytest.param(
             many_agents(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70, marks=pytest.mark.slow, id="60 agents"
@@ -108,11 +109,12 @@ PLACES = {
     "four corners and one in the middle": lambda n, length: (
         torch.cat([torch.tensor([[0.5, 0.5]]), torch.randint(0, 2, (n - 1, 2))]) * length
     ),
-    "lattice": lambda n, length: lattice(n, 16, length),
+    "lattice": lambda n, length: lattice(n, 11, length),
     "lattice of cells": lambda n, length: lattice(n, 1 + math.isqrt(5 * n // 20), length),
     "two points": lambda n, length: torch.tensor([[0.2, 0.2], [0.8, 0.9]])[torch.arange(n) % 2] * length,
     "pressed against the walls": lambda n, length: (torch.rand(n, 2) * 3 - 1) * length,
 }
+QUICK_PLACES = ("one corner", "lattice of cells", "pressed against the walls")
 
 
 @pytest.mark.parametrize(
@@ -122,17 +124,17 @@ PLACES = {
 )
 @pytest.mark.parametrize(
     "place",
-    [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(PLACES)],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK_PLACES)) for name in PLACES],
 )
 def test_cell_search_equals_brute_force_at_all_positions(place, alive):
     """Agents at rest on a point, along a wall, with exact ties; all runners alive, half of them, few, one."""
-    count, taggers, seen, generator = 300, 18, 20, torch.Generator().manual_seed(3)
+    count, taggers, seen, generator = 150, 18, 20, torch.Generator().manual_seed(3)
     torch.manual_seed(4)
     cores = both(2, many_agents(count, seen, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
     spots = torch.stack([PLACES[place](count, cores[0].config.grid_length) for _ in range(2)])
     living = torch.rand(2, count, generator=generator) < alive
     living[:, :taggers] = True  # taggers never leave before the end
-    living[:, 250] = True
+    living[:, 125] = True
     for core in cores:
         core.reset()
         core.world_state["pos"].copy_(spots)
@@ -168,12 +170,13 @@ def _variants():
     for name, law in LAWS:
         if "small_core" in inspect.signature(law).parameters:
             marks = [mark.args for mark in getattr(law, "pytestmark", []) if mark.name == "parametrize"]
+            marks = [(names, values) for names, values in marks if names != "env_id"]
             for words in itertools.product(*(values for _, values in marks)):
                 given = dict(zip((name for name, _ in marks), words, strict=True))
                 yield pytest.param(law, given, id="-".join((name.removeprefix("test_"), *words)))
 
 
-@pytest.mark.variations
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "given"), list(_variants()))
 def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
     """The laws of tests/gpu_envs/runtime/test_conformance.py, one by one."""
@@ -189,6 +192,7 @@ def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
 
 
 def test_cell_search_conforms():
+    """The laws of `check_env`, which has other schedules and orders of siblings among them."""
     gpu_envs.check_env(ID, **SMALL)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 import toy
 import turns
+from test_conformance import MOSTLY_SLOW
 
 import gpu_envs
 from gpu_envs import errors
@@ -22,6 +23,7 @@ def pair(env_id):
     return whole, split
 
 
+@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
 def test_shards_play_like_one_core(pair):
     whole, split = (env.core for env in pair)
     for seed in (None, 5, torch.arange(11)):

@@ -13,6 +13,10 @@ from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 
 WORLDS = 263  # no multiple of the number of shards
+GAMES = pytest.mark.parametrize(
+    "env_id",
+    ["TicTacToe-v0", *(pytest.param(each, marks=pytest.mark.slow) for each in ("KuhnPoker-v0", "LeducPoker-v0"))],
+)
 
 
 def policies_of(core, count=3):
@@ -50,7 +54,7 @@ def repeat(plan):
 
 
 @pytest.mark.parametrize("entries", [None, 3])
-@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "LeducPoker-v0", "TicTacToe-v0"])
+@GAMES
 def test_results_with_a_memo_equal_the_phased_ones_without(env_id, entries, monkeypatch):
     """With 3 entries, observations replace one another, also among the rows that act together."""
     if entries:
@@ -65,9 +69,9 @@ def test_results_with_a_memo_equal_the_phased_ones_without(env_id, entries, monk
 
 
 def test_threads_with_memos_of_their_own_play_as_one_thread(monkeypatch):
-    one, _ = play("LeducPoker-v0")
+    one, _ = play("TicTacToe-v0")
     monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
-    several, plan = play("LeducPoker-v0", threads=2)
+    several, plan = play("TicTacToe-v0", threads=2)
     assert len(plan._fused._commands) == 2
     for name, value in one.items():
         assert torch.equal(several[name], value), name
@@ -85,19 +89,19 @@ def forced(init):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memo_forgets_outputs_when_weights_change_between_launches(threads, monkeypatch):
     monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
-    core = gpu_envs.make("KuhnPoker-v0", num_envs=1, device="cpu").core
+    core = gpu_envs.make("TicTacToe-v0", num_envs=1, device="cpu").core
     policies = policies_of(core)
-    before, plan = play("KuhnPoker-v0", threads=threads, policies=policies)
+    before, plan = play("TicTacToe-v0", threads=threads, policies=policies)
     for policy in policies:
         policy.weights.neg_()
-    after, fresh = repeat(plan), play("KuhnPoker-v0", policies=policies)[0]
+    after, fresh = repeat(plan), play("TicTacToe-v0", policies=policies)[0]
     assert not torch.equal(before["episode_return"], after["episode_return"])
     assert torch.equal(fresh["episode_return"], after["episode_return"])
 
 
 @pytest.mark.parametrize("autoreset", ["disabled", "same_step"])
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "LeducPoker-v0", "TicTacToe-v0"])
+@GAMES
 def test_reset_at_the_start_of_a_rollout_equals_a_reset_before_it(env_id, threads, autoreset, monkeypatch):
     if threads > 1:
         monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
@@ -124,13 +128,13 @@ def test_reset_at_the_start_of_a_rollout_equals_a_reset_before_it(env_id, thread
 
 
 def test_rollouts_that_cannot_reset_leave_it_to_the_environments():
-    for env_id, record in (("RockPaperScissors-v0", False), ("KuhnPoker-v0", True)):
+    for env_id, record in (("RockPaperScissors-v0", False), ("TicTacToe-v0", True)):
         core = gpu_envs.make(env_id, num_envs=2, device="cpu", autoreset="disabled").core
         plan = PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core))
         recorder = core.record_episodes([0]) if record else None
         assert not plan.reset_at_start(5)
         assert recorder is None or not recorder.closed
-    core = gpu_envs.make("KuhnPoker-v0", num_envs=2, device="cpu", autoreset="disabled").core
+    core = gpu_envs.make("TicTacToe-v0", num_envs=2, device="cpu", autoreset="disabled").core
     plan = PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core))
     core.close()
     with pytest.raises(ResetNeededError, match="this environment is closed"):

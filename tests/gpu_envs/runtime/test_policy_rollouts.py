@@ -76,7 +76,7 @@ def test_continuous_actions_reach_the_environment_within_the_box():
     assert (trace.action.abs() > 1.0).any()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case != "turns")) for case in CASES])
 def test_phased_rollout_equals_the_fused_one(case):
     traces = []
     for schedule in ("fused", "phased"):
@@ -158,7 +158,7 @@ def test_greedy_actions_are_the_most_probable_ones():
     assert torch.equal(trace.action.squeeze(-1) if trace.action.dim() == 4 else trace.action, outputs.argmax(-1))
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
 def test_sampled_actions_have_the_probabilities_of_the_policy(activation):
     """The chi-square statistic of 20,000 samples stays below the bound of the level 0.001."""
     core = make_core("turns", num_envs=20_000)

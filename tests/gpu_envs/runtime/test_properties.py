@@ -88,7 +88,7 @@ def test_tag_continuous_follows_its_reference(
 
 
 @pytest.mark.parametrize("env_id", SMALL)
-@QUICK
+@settings(QUICK, max_examples=8)
 @given(seed=SEEDS, offset=st.integers(0, 2**31 - 100), num_envs=st.integers(1, 40))
 def test_any_seed_and_shard_gives_equal_results(env_id, seed, offset, num_envs):
     """Any seed, anywhere in the numbering of worlds: a world plays the same in a batch and alone, fused or phased."""

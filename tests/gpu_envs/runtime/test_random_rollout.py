@@ -13,6 +13,8 @@ import gpu_envs
 from gpu_envs import errors
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
+from gpu_envs.testing import env_checker
+from gpu_envs.testing.conformance import check_random_play
 from warp_kernels.episode import IO
 
 pytestmark = pytest.mark.representative
@@ -80,8 +82,8 @@ def nim(monkeypatch):
     return register
 
 
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
-@pytest.mark.parametrize("kind", ["masks in observe", "masks apart"])
+@pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [pytest.param("masks in observe", marks=pytest.mark.slow), "masks apart"])
 def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
     """With separate functions for masks and observations, steps are played without observing."""
     toy.announce(monkeypatch, "Nim-v0", turns)
@@ -100,8 +102,10 @@ def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
     assert stepped.episode_index.sum() > 200
 
 
-def test_check_env_compares_legal_with_the_masks(nim):
+def test_check_env_compares_legal_with_the_masks(nim, monkeypatch):
     """Rules that give ``legal`` and leave the masks to observe would be played on stale masks."""
+    assert check_random_play in env_checker.LAWS
+    monkeypatch.setattr(env_checker, "LAWS", (check_random_play,))
     gpu_envs.check_env(nim("masks apart"))
     words = (
         r"^Nim-half-apart-v0: random_rollout is step after step: observe writes io\.obs alone, .*; "

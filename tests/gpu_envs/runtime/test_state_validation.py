@@ -18,6 +18,8 @@ from gpu_envs.definition.environment import any_bits, index, integers
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition, make_core
+from gpu_envs.testing import env_checker
+from gpu_envs.testing.conformance import check_state
 
 EXTREMES = (-1, 2**31 - 1, -(2**31))
 
@@ -57,6 +59,7 @@ def test_every_integer_entry_of_a_state_has_a_range(env_id, small_core):
     assert integer == set(core._buffers.ranges)
 
 
+@pytest.mark.representative
 def test_set_state_with_values_outside_their_ranges_raises(env_id, small_core):
     core = small_core(env_id, 3)
     core.reset()
@@ -69,12 +72,13 @@ def test_set_state_with_values_outside_their_ranges_raises(env_id, small_core):
             refused(core, changed(state, name, value), f"{core.id}: {words}")
 
 
+@pytest.mark.representative
 def test_every_state_that_is_reached_is_within_its_ranges(env_id, small_core):
     for autoreset in ("same_step", "next_step", "disabled"):
         core = small_core(env_id, 16, autoreset=autoreset)
         core.check_state(core.get_state())  # before the first reset
         core.reset()
-        for _ in range(40):
+        for _ in range(24):
             core.step(core.sample_actions())
             core.check_state(core.get_state())
 
@@ -185,6 +189,7 @@ def test_state_of_an_earlier_version_with_equal_action_bounds_is_accepted(small_
         refused(core, {**old, "io.other": old[name]}, "entries that differ: io.other")
 
 
+@pytest.mark.representative
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_state_with_parameters_that_are_not_finite_raises(env_id, small_core, value):
     core = small_core(env_id, 2)
@@ -306,6 +311,8 @@ def test_result_that_is_no_entry_of_info_raises():
 
 def test_check_env_names_a_state_that_leaves_its_range(monkeypatch):
     toy.announce(monkeypatch)
+    assert check_state in env_checker.LAWS
+    monkeypatch.setattr(env_checker, "LAWS", (check_state,))
 
     def narrow(config):
         return replace(toy.build(config), state={"cell": integers((3,), 0, 2)})

@@ -9,6 +9,7 @@ import turns
 import warp as wp
 from many_agents import SMALL as CELLS
 from small_environments import SMALL, SPECIAL
+from test_conformance import MOSTLY_SLOW
 
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConformanceError
@@ -60,6 +61,7 @@ def small(host, **config):
 
 
 @EVERY_ORDER
+@pytest.mark.parametrize("env_id", MOSTLY_SLOW)
 def test_no_sibling_order_matters(env_id, order):
     assert first_difference(registered(env_id, SMALL[env_id]), order, steps=40) is None
 
@@ -71,6 +73,7 @@ def test_no_sibling_order_matters_with_special_settings(env_id, settings, order)
     assert first_difference(registered(env_id, SMALL[env_id] | settings), order, steps=40) is None
 
 
+@pytest.mark.slow
 @EVERY_ORDER
 def test_no_sibling_order_matters_in_cells(order):
     """The grid stores agents of a cell in the order of their threads; what is read from it is the same."""
@@ -78,6 +81,7 @@ def test_no_sibling_order_matters_in_cells(order):
     assert first_difference(subject, order, steps=40) is None
 
 
+@pytest.mark.slow
 @EVERY_ORDER
 @pytest.mark.parametrize("host", [toy, turns])
 def test_no_sibling_order_matters_in_correct_small_environments(host, order):
@@ -103,6 +107,7 @@ def test_race_between_items_is_found(order):
     assert first_difference(passing_on(), order, steps=20) is not None
 
 
+@pytest.mark.slow
 def test_checker_names_the_racing_phase():
     with pytest.raises(ConformanceError, match=r"reads what a sibling writes.*phase observe \(over agents\): io\.obs"):
         check_schedules(peeking())

@@ -32,7 +32,7 @@ def assert_close(rows, tiles):
 
 SLOW = pytest.mark.slow
 BOTH = [
-    ("discrete", False, "fused", (8,)),
+    pytest.param("discrete", False, "fused", (8,), marks=SLOW),
     ("turns", False, "phased", (8,)),
     pytest.param("leaving", False, "phased", (40, 48), marks=SLOW),
     pytest.param("leaving", False, "fused", (128, 128), marks=SLOW),
@@ -91,7 +91,7 @@ def test_assigned_policies_act_in_tiles(monkeypatch):
     equal(plan.trace, other.rollout({"agent": second}, 8))
 
 
-@pytest.mark.parametrize("block_dim", [1, 128])
+@pytest.mark.parametrize("block_dim", [pytest.param(1, marks=SLOW), 128])
 def test_tile_kernel_writes_the_outputs_of_deciding_agents(block_dim, monkeypatch):
     """Threads of a block run one after another between barriers, so that a missing barrier changes results."""
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)

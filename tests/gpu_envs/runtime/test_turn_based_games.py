@@ -133,6 +133,7 @@ def test_illegal_action_loses(nim, schedule):
     core.raise_pending_errors()
 
 
+@pytest.mark.slow
 def test_turn_based_game_passes_check_env(nim):
     """Schedules and the order of heaps agree, with games that end by themselves and games cut short."""
     check_env("Nim-v0")
@@ -163,7 +164,7 @@ def test_remaining_players_share_the_reward_of_an_illegal_action(nim):
     assert info["valid"].sum(1).eq(3).all()
 
 
-@SCHEDULES
+@pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])
 def test_team_loses_the_stake_of_an_illegal_action_together(schedule):
     core = team_of(turns.Config(players=3), schedule=schedule, illegal_actions="loss", autoreset="disabled")
     action = core.sample_actions()

@@ -44,7 +44,7 @@ def test_few_spare_arrays_are_kept():
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
 def test_later_steps_do_not_change_what_refers_to_a_result(hold):
-    core = make_core("CartPole-v1", 4096, "cpu", seed=0, threads=2)
+    core = make_core("CartPole-v1", 512, "cpu", seed=0, threads=2)
     core.reset()
     kept = []
     for _ in range(8):

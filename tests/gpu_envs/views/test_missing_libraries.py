@@ -44,6 +44,7 @@ def test_missing_dependency_of_a_library_keeps_its_error():
     )
 
 
+@pytest.mark.slow
 def test_pettingzoo_without_a_registry_still_works():
     """PettingZoo before 1.27, which some libraries pin: no registry to enter into; all else works."""
     script = """

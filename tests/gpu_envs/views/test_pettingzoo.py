@@ -69,7 +69,7 @@ def test_long_seed_test_passes(small, env_id):
     for env in (one, two, other):
         for i, agent in enumerate(env.possible_agents):
             env.action_space(agent).seed(i)
-    while steps < 200:
+    while steps < 80:
         seed = 7 if episodes == 0 else None
         left, right = one.reset(seed=seed), two.reset(seed=seed)
         others, _ = other.reset(seed=8)

@@ -65,7 +65,9 @@ def test_rows_describe_themselves(many, env_id):
 MODES = {NEXT_STEP: "next_step", SAME_STEP: "same_step", DISABLED: "disabled"}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode is not SAME_STEP)) for mode in MODES]
+)
 def test_rows_are_the_core_world_by_world(many, small_core, env_id, mode):
     follow(many(6, autoreset_mode=mode), small_core(env_id, 6, autoreset=MODES[mode]), GROUP[env_id], mode)
 

@@ -49,7 +49,14 @@ class ReportParser(HTMLParser):
             self.answers = json.loads(self._text, parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize("run", ["rps", "league", "kuhn"], indirect=True)
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Do not draw figures, which take most of the time of a report."""
+    monkeypatch.setattr(building, "write_figures", lambda *_: [])
+
+
+@pytest.mark.variations
+@pytest.mark.parametrize("run", ["league", "kuhn", "rps"], indirect=True)
 def test_html_report_is_self_contained_and_names_every_policy(run):
     made = build_report(run)
     folder = run / "report"
@@ -74,7 +81,7 @@ def test_html_report_is_self_contained_and_names_every_policy(run):
 
 
 @pytest.mark.parametrize("run", ["league", "sampled"], indirect=True)
-def test_html_report_has_all_tables_without_javascript(run):
+def test_html_report_has_all_tables_without_javascript(run, no_figures):
     made = build_report(run)
     page = ReportParser(run / "report" / "report.html")
     expected = report_tables.page_tables(made)
@@ -86,7 +93,7 @@ def test_html_report_has_all_tables_without_javascript(run):
     assert ("Training episodes by pair" in titles) == bool(made.matches["by_pair"])
 
 
-def test_page_lists_the_pairs_with_most_episodes(runs, tmp_path, monkeypatch):
+def test_page_lists_the_pairs_with_most_episodes(runs, no_figures, tmp_path, monkeypatch):
     made = build_report(runs["league"], tmp_path)
     pairs = sorted(made.matches["by_pair"], key=lambda pair: -pair[2])
     assert len(pairs) > 1
@@ -99,7 +106,7 @@ def test_page_lists_the_pairs_with_most_episodes(runs, tmp_path, monkeypatch):
     assert title.endswith(f"the 1 of {len(pairs)} pairs with most episodes, see report.json")
 
 
-def test_html_report_has_the_data_of_all_figures(runs, tmp_path):
+def test_html_report_has_the_data_of_all_figures(runs, no_figures, tmp_path):
     with RunStore.open(runs["sampled"], write=False) as store:
         store.config["train_overrides"] = {"num_envs": 32, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}
         made = build_report(store, tmp_path, exploit_steps=100)
@@ -123,7 +130,7 @@ def test_html_report_has_the_data_of_all_figures(runs, tmp_path):
 
 
 @pytest.mark.parametrize("run", ["league"], indirect=True)
-def test_html_report_has_no_rollouts_and_executes_no_environment(run, monkeypatch):
+def test_html_report_has_no_rollouts_and_executes_no_environment(run, no_figures, monkeypatch):
     with RunStore.open(run, write=False) as store:
         report = building.read_report(store)
     shutil.rmtree(run / "policies")  # the viewer could not record rollouts
@@ -135,7 +142,7 @@ def test_html_report_has_no_rollouts_and_executes_no_environment(run, monkeypatc
 
 
 @pytest.mark.parametrize("run", ["league"], indirect=True)
-def test_html_report_escapes_names(run):
+def test_html_report_escapes_names(run, no_figures):
     name = "</script></section><img src=x onerror='alert(1)'>&amp;\""
     with RunStore.open(run) as store:
         with store.step("3/more"):

@@ -13,6 +13,7 @@ from reported_runs import KUHN, RPS, league, psro, run, runs  # noqa: F401
 from gpu_envs.errors import ConfigError
 from league import solvers
 from league.analysis import population_metrics, ratings
+from league.analysis.report import read_report
 from league.analysis.report_tables import format_report
 from league.analysis.run_tables import RunTables
 from league.evaluation.nash_conv import UNKNOWN
@@ -24,13 +25,19 @@ from league.storage.run_config import table_of
 from league.storage.run_store import RunStore
 
 
+def read(run, **settings):
+    """Report on a run without its page and figures."""
+    with RunStore.open(run, write=False) as store:
+        return read_report(store, **settings)
+
+
 def column(made, role: str, name: str) -> list[float]:
     return [entry[name] for entry in made.policies[role]]
 
 
 @pytest.mark.parametrize("run", ["rps", "league"], indirect=True)
 def test_report_of_one_population_equals_the_metric_functions(run):
-    made = build_report(run)
+    made = read(run)
     with RunStore.open(run, write=False) as store:
         table = table_of(store)
         names = [entry.name for entry in store.populations["player"].entries]
@@ -66,7 +73,7 @@ def test_report_of_one_population_equals_the_metric_functions(run):
 
 @pytest.mark.parametrize("run", ["kuhn"], indirect=True)
 def test_report_of_exact_payoffs_equals_run_and_game_tree(run):
-    made, tree = build_report(run), GameTree.of(KUHN)
+    made, tree = read(run), GameTree.of(KUHN)
     with RunStore.open(run, write=False) as store:
         rows = store.iterations()
         tables_ = RunTables(store).tabular.tabulate_all(store.populations)
@@ -100,13 +107,13 @@ def test_report_of_exact_payoffs_equals_run_and_game_tree(run):
 @pytest.mark.parametrize("run", ["kuhn", "league"], indirect=True)
 def test_nash_conv_is_taken_from_the_run_or_pending(run):
     """The run computes it in the background; until then the report has no other value."""
-    whole = build_report(run)
+    whole = read(run)
     with RunStore.open(run) as store:
         rows = store.iterations()
         with store.step("as it was before"):
             for number in list(rows)[1:]:
                 store.put_iteration(number, rows[number] | UNKNOWN)
-        made = build_report(store)
+        made = read_report(store)
     measures_ = ("nash_conv", "exploitability", "best_nash_conv")
     assert all(whole.iterations[0][name] is not None for name in measures_)
     assert made.iterations[0] == whole.iterations[0]
@@ -141,13 +148,13 @@ def test_report_of_anytime_run_uses_its_best_strategy(run):
         store.config["keep_best_strategy"] = True
         with store.step("chosen"):
             store.put_iteration(3, rows[3] | UNKNOWN | {"best_iteration": 1})
-        made = build_report(store)
+        made = read_report(store)
     assert made.strategy["iteration"] == 1
     assert made.strategy["weights"] == rows[1]["meta_strategy"]
 
 
-def test_ratings_of_two_equally_large_populations_stay_separate(runs, tmp_path):
-    made = build_report(runs["sampled"], tmp_path)
+def test_ratings_of_two_equally_large_populations_stay_separate(runs):
+    made = read(runs["sampled"])
     with RunStore.open(runs["sampled"], write=False) as store:
         table = table_of(store)
     first, second = table.shape
@@ -161,7 +168,7 @@ def test_ratings_of_two_equally_large_populations_stay_separate(runs, tmp_path):
 
 @pytest.mark.parametrize("run", ["league"], indirect=True)
 def test_matches_are_counted_by_role_kind_and_pair(run):
-    made = build_report(run)
+    made = read(run)
     with RunStore.open(run, write=False) as store:
         rows = store.iterations().values()
     whole = sum(sum(met.values()) for row in rows for met in row.get("matches", {}).values())
@@ -183,7 +190,7 @@ def test_matches_of_psro_are_those_of_its_store(tmp_path):
             store.add_matches(1, "player_0", [[-1, 0]], [5])
             store.add_matches(2, "player_0", [[-1, 0]], [2])
             store.add_matches(1, "player_1", [[0, -1]], [4])
-        made = build_report(store)
+        made = read_report(store)
     assert made.matches["by_role"] == {"player_0": 7, "player_1": 4}
     assert made.matches["by_kind"] == {"learner - random": 11}
     assert ["player_0, iteration 1", "random", 5] in made.matches["by_pair"]
@@ -259,9 +266,9 @@ def test_folder_without_run_gives_one_line(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_interval_of_population_gain_follows_from_payoffs(runs, tmp_path):
+def test_interval_of_population_gain_follows_from_payoffs(runs):
     """Against a pure strategy the gain is the difference of two cells for each seat."""
-    made = build_report(runs["sampled"], tmp_path)
+    made = read(runs["sampled"])
     mean, half = torch.tensor(made.payoffs["mean"]), torch.tensor(made.payoffs["half_width"])
     best = int(mean[0, :, 0].argmax()), int(mean[1, 0].argmax())
     first = made.iterations[0]
@@ -271,7 +278,7 @@ def test_interval_of_population_gain_follows_from_payoffs(runs, tmp_path):
     spread = half[0, best[0], 0].hypot(half[0, 0, 0]) + half[1, 0, best[1]].hypot(half[1, 0, 0])
     assert first["population_gain_half_width"] == pytest.approx(float(spread), rel=1e-5)
     assert f"± {spread:.4f}" in format_report(made, 200)
-    exact = build_report(runs["kuhn"], tmp_path / "kuhn")
+    exact = read(runs["kuhn"])
     assert exact.iterations[0]["population_gain_half_width"] == 0
 
 

@@ -10,16 +10,17 @@ from reported_runs import KUHN, RPS, run, runs  # noqa: F401
 from gpu_envs.errors import ConfigError
 from league.analysis import report_tables
 from league.analysis.compare import compare_runs
+from league.analysis.report import read_report
 from league.analysis.report_tables import format_report
 from league.exact import GameTree
 from league.exact.tabulation import table_policy
-from league.report import build_report
 from league.storage.run_store import RunStore
 
 
 @pytest.mark.parametrize("run", ["kuhn"], indirect=True)
 def test_tables_are_formatted_with_and_without_rich(run, monkeypatch):
-    made = build_report(run)
+    with RunStore.open(run, write=False) as store:
+        made = read_report(store)
     rich = format_report(made)
     monkeypatch.setitem(sys.modules, "rich", None)
     plain = format_report(made)
@@ -46,7 +47,8 @@ def test_numbers_are_short_and_empty_if_missing():
 
 @pytest.mark.parametrize("run", ["kuhn"], indirect=True)
 def test_headers_are_whole_in_a_narrow_terminal(run):
-    text = format_report(build_report(run), 80).partition("\n")[2]  # the first line has the path of the run
+    with RunStore.open(run, write=False) as store:
+        text = format_report(read_report(store), 80).partition("\n")[2]  # the first line has the path of the run
     assert max(map(len, text.splitlines())) <= 80
     for word in ("exploitability", "gain by own", "alpha-rank"):
         assert word in text

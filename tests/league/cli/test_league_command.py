@@ -15,7 +15,11 @@ from league.storage.run_store import RunStore
 from trainers.storage.checkpoint import LEAGUE
 
 EXACT = ["--oracle", "exact", "--payoff-estimation", "exact", "--meta-solver", "nash"]
-TINY = ["--train-overrides", "num_envs=8", "--train-overrides", "learner.rollout_length=4", "--num-threads", "1"]
+TINY = [
+    f"--train-overrides={each}"
+    for each in ("num_envs=8", "learner.rollout_length=4", "learner.num_epochs=1", "learner.num_minibatches=1")
+]
+TINY += ["--num-threads", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +206,7 @@ def test_help_and_unknown_command_have_exit_codes(capsys):
 
 
 def test_report_compares_two_runs(tmp_path, capsys):
-    for name, iterations in (("weak", 0), ("strong", 6)):
+    for name, iterations in (("weak", 0), ("strong", 3)):
         run(["train", "KuhnPoker-v0", *EXACT, "--iterations", iterations, "--run-dir", tmp_path / name], capsys)
     code, out, _ = run(["report", tmp_path / "strong", "--opponents", tmp_path / "weak"], capsys)
     assert code == 0

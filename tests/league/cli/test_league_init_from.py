@@ -8,12 +8,15 @@ from trainers.algorithms import registry
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 
+ENV = {"max_cycles": 5}
+
 
 def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
     """Their first weights, to which exploiters return, are those of the training."""
-    learner = registry.find("ppo").settings(rollout_length=8, hidden_sizes=(16,))
+    small = {"rollout_length": 4, "hidden_sizes": (8,), "num_epochs": 1, "num_minibatches": 1}
+    learner = registry.find("ppo").settings(**small)
     trainer = Trainer(
-        TrainConfig("SimpleTag-v0", num_envs=4, total_steps=64, learner=learner, num_threads=1, eval_episodes=0),
+        TrainConfig("SimpleTag-v0", ENV, 4, total_steps=64, learner=learner, num_threads=1, eval_episodes=0),
         tmp_path / "trained",
     )
     trainer.run()
@@ -22,12 +25,14 @@ def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
         "league",
         "train",
         "SimpleTag-v0",
+        "--env-arg",
+        "max_cycles=5",
         "--algorithm",
         "alphastar",
         "--iterations",
         "1",
         "--steps",
-        "64",
+        "16",
         "--device",
         "cpu",
     ]
@@ -39,8 +44,8 @@ def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
         "--run-dir",
         str(tmp_path / "league"),
     ]
-    for setting in ("num_envs=4", "learner.rollout_length=8", "learner.hidden_sizes=[16]", "num_threads=1"):
-        argv += ["--train-overrides", setting]
+    for setting in ("num_envs=4", "num_threads=1", *(f"learner.{name}={value}" for name, value in small.items())):
+        argv += ["--train-overrides", setting.replace("(8,)", "[8]")]
     assert main(argv) == 0, capsys.readouterr().err
     with RunStore.open(tmp_path / "league", write=False) as store:
         players = [player for player in store.state_names() if player.startswith("first.")]

@@ -73,12 +73,11 @@ def test_summary_equals_that_of_one_process(tmp_path):
 
 
 def test_league_summary_equals_that_of_one_process(tmp_path):
-    for name, executor in (("local", None), ("0", Shuffled(seed=0)), ("1", Shuffled(seed=1))):
+    for name, executor in (("local", None), ("other", Shuffled(seed=0))):
         running = league(tmp_path / name, "alphastar", 2, RPS, executor=executor, episodes=4)
         with running.store:
             assert all(row["nash_conv"] is not None for row in running.run())
-    summaries = {name: summary(tmp_path / name) for name in ("local", "0", "1")}
-    assert summaries["0"] == summaries["1"] == summaries["local"]
+    assert summary(tmp_path / "other") == summary(tmp_path / "local")
 
 
 class Late(LocalExecutor):

@@ -13,6 +13,7 @@ VALUES = {"kuhn": -1 / 18, "leduc": -0.0856}
 """Published values of the games for the first player."""
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("name", VALUES)
 def test_equilibrium_of_whole_game_equals_openspiels_value(name):
     tree, game = tree_of(name), spiel_of(name)

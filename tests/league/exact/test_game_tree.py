@@ -35,7 +35,7 @@ def profiles(tree, seed):
 @pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each in LARGE)) for each in GAMES])
 def test_values_and_best_responses_equal_openspiel(name):
     tree, game = tree_of(name), spiel_of(name)
-    for profile in profiles(tree, seed=1):
+    for profile in profiles(tree, seed=1)[:2]:
         theirs = to_spiel(name, profile)
         seats = range(len(profile))
         values = expected_game_score.policy_value(game.new_initial_state(), [theirs] * len(profile))

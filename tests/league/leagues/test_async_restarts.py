@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from async_leagues import EightPlayers, Ordered, Restarting, check_counts, trainings
+from async_leagues import Ordered, Players, Restarting, check_counts, trainings
 from shuffled import Shuffled
 from small_league import equal, league, of_policy, weights
 
@@ -51,11 +51,11 @@ def test_copy_of_a_restarted_player_has_its_first_weights(tmp_path):
     running.store.close()
 
 
-class Merging(EightPlayers):
+class Merging(Players):
     """Players of two roles that train alone in the first iteration, and then as pairs."""
 
     def players(self, game):
-        return players_per_role(game, "main", 3)
+        return players_per_role(game, "main", 2)
 
     def matches(self, roster, player, role):
         return uniform_matches(roster.learning(role))
@@ -70,7 +70,7 @@ class Merging(EightPlayers):
 @pytest.mark.variations
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_that_merge_are_trained_to_the_end_also_after_an_interrupt(seed, tmp_path):
-    for stop in (3, 6, 8, 10, None):
+    for stop in (2, 4, 5, None):
         running = league(
             tmp_path / "run", Merging(), game=KUHN, iterations=2, executor=Shuffled(seed=seed), asynchronous=True
         )
@@ -98,12 +98,12 @@ def test_groups_that_merge_are_trained_to_the_end_also_after_an_interrupt(seed, 
 def test_training_lost_by_an_interrupt_is_not_continued(tmp_path):
     """The workers' caches may have a training with the name of one that was repeated after an interrupt."""
     workers = Shuffled()
-    running = league(tmp_path / "run", EightPlayers(), iterations=2, executor=workers, asynchronous=True)
+    running = league(tmp_path / "run", Players(), iterations=2, executor=workers, asynchronous=True)
     commit, done, before = running._commit_and_apply, [], running.id
 
     def interrupted(*arguments):
         done.append(arguments)
-        if len(done) == 4:
+        if len(done) == 3:
             raise KeyboardInterrupt
         commit(*arguments)
 
@@ -112,29 +112,29 @@ def test_training_lost_by_an_interrupt_is_not_continued(tmp_path):
         running.run()
     assert running.id != before
     lost = {key for cached, _ in workers.caches for key in cached if key[0] == before}
-    assert len(lost) >= 4
+    assert len(lost) >= 3
     running.run()
-    check_counts(tmp_path / "run", 2, 8)
+    check_counts(tmp_path / "run", 2, 4)
     running.store.close()
 
 
 def test_interrupt_in_the_last_iteration_leaves_no_player_untrained(tmp_path):
     """After an interrupt, players with the fewest trainings train first."""
-    order = iter([f"{number}/train/main_{each}" for number in (1, 2, 3) for each in range(7)][:15])
-    running = league(tmp_path / "run", EightPlayers(), iterations=2, executor=Ordered(order), asynchronous=True)
+    order = iter([f"{number}/train/main_{each}" for number in (1, 2, 3) for each in range(3)][:7])
+    running = league(tmp_path / "run", Players(), iterations=2, executor=Ordered(order), asynchronous=True)
     report, done = running._report, []
 
     def interrupting(steps, results):
         report(steps, results)
         done.append(steps)
-        if len(done) == 15:
+        if len(done) == 7:
             raise KeyboardInterrupt
 
     running._report = interrupting
     with pytest.raises(KeyboardInterrupt):
         running.run()
-    assert all("main_7" not in name for name in trainings(tmp_path / "run"))
+    assert all("main_3" not in name for name in trainings(tmp_path / "run"))
     running.run()
-    check_counts(tmp_path / "run", 2, 8)
-    assert "1/train/main_7" in trainings(tmp_path / "run")
+    check_counts(tmp_path / "run", 2, 4)
+    assert "1/train/main_3" in trainings(tmp_path / "run")
     running.store.close()

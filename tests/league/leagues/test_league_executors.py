@@ -30,7 +30,7 @@ KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
 WIDE = {"num_envs": 6, "learner.rollout_length": 5, "steps": 60}  # episodes continue in the next iteration
 CASES = [
-    (RPS, "alphastar", {}),
+    (RPS, "alphastar", {"iterations": 2}),
     (KUHN, "alphastar", {**WIDE, "learner.network": "gru"}),
     pytest.param(TAG, "pbt", WIDE, marks=pytest.mark.slow),
     (KUHN, "latest", {}),
@@ -74,14 +74,29 @@ def test_transported_policies_stay_separate_and_give_equal_results():
         assert torch.equal(unpacked(packed(draw), "cpu").probability, draw.probability)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Function that returns the records of an undisturbed run, which tests share."""
+    found = {}
+
+    def records_of(**settings):
+        key = repr(settings)
+        if key not in found:
+            path = tmp_path_factory.mktemp("whole")
+            run(path / "run", **settings)
+            found[key] = unordered(path / "run")
+        return found[key]
+
+    return records_of
+
+
 @pytest.mark.variations
 @pytest.mark.parametrize(("game", "which", "settings"), CASES)
-def test_league_results_do_not_depend_on_workers(game, which, settings, tmp_path):
+def test_league_results_do_not_depend_on_workers(game, which, settings, whole, tmp_path):
     settings = {"game": game, "which": which, "max_envs": 100, **settings}
-    run(tmp_path / "whole", **settings)
     executor = Shuffled()
     run(tmp_path / "other", executor, **settings)
-    expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
+    expected, found = whole(**settings), unordered(tmp_path / "other")
     for name, rows in expected.items():
         assert found[name] == rows, name
     learned = [key for key in executor.order if "train" in key]
@@ -134,11 +149,10 @@ class Interrupted(Shuffled):
         return super().next(within)
 
 
-def test_interrupt_leaves_no_task_and_league_resumes(tmp_path):
-    settings = {"game": RPS, "which": "alphastar", "max_envs": 100}
-    run(tmp_path / "whole", **settings)
+def test_interrupt_leaves_no_task_and_league_resumes(whole, tmp_path):
+    settings = {"game": RPS, "which": "alphastar", "max_envs": 100, "iterations": 2}
     executor = Interrupted()
-    executor.when = [2, 7, 13, 15]
+    executor.when = [2, 5, 7, 9]
     running = league(tmp_path / "other", executor=executor, **settings)
     for _ in range(4):
         with pytest.raises(KeyboardInterrupt):
@@ -149,7 +163,7 @@ def test_interrupt_leaves_no_task_and_league_resumes(tmp_path):
     running.run()
     running.store.close()
     assert not executor.when
-    expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
+    expected, found = whole(**settings), unordered(tmp_path / "other")
     for name, rows in expected.items():
         assert found[name] == rows, name
 

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 import torch
-from small_league import equal, league, records, training
+from small_league import builder, equal, league, records, training
 
 from gpu_envs.cli import main
 from gpu_envs.errors import ConfigError
@@ -30,6 +30,7 @@ from trainers.storage import checkpoint
 SHORT = {"max_cycles": 2}
 GAME = Game.of("SimpleWorldComm-v0", SHORT)
 NAMES = ("leadadversary", "adversary")
+SMALL = [f"--train-overrides=learner.{each}=1" for each in ("num_epochs", "num_minibatches")]
 
 
 def test_parts_of_a_seat_are_its_agents_with_one_action_space():
@@ -74,10 +75,18 @@ def test_random_team_acts_in_every_action_space_and_is_stored(tmp_path):
     assert torch.equal(team.act(torch.zeros(9, 4, 34)), loaded.act(torch.zeros(9, 4, 34)))
 
 
-@pytest.mark.parametrize("continuous", [False, True])
-@pytest.mark.parametrize("which", ["alphastar", "latest"])
+@pytest.mark.parametrize(
+    ("which", "continuous"),
+    [
+        ("alone", False),
+        ("latest", True),
+        *(pytest.param("alphastar", continuous, marks=pytest.mark.slow) for continuous in (False, True)),
+        pytest.param("latest", False, marks=pytest.mark.slow),
+    ],
+)
 def test_league_trains_one_network_per_action_space(which, continuous, tmp_path):
     game = Game.of("SimpleWorldComm-v0", {**SHORT, "continuous_actions": continuous})
+    which = builder("latest", shared_worlds=False) if which == "alone" else which  # roles learn in worlds of their own
     running = league(tmp_path, which, game=game, iterations=2, num_envs=8)
     running.begin()
     name = "main_adversary_0"
@@ -190,7 +199,7 @@ def test_exported_teams_have_one_policy_per_action_space(tmp_path, capsys):
     run = tmp_path / "run"
     words = ["--algorithm", "self_play", "--env-arg", "max_cycles=2", "--iterations", "1", "--steps", "32"]
     words += ["--episodes-per-matchup", "4", "--device", "cpu", "--train-overrides", "num_envs=4"]
-    words += ["--train-overrides", "learner.rollout_length=4", "--run-dir", str(run)]
+    words += ["--train-overrides", "learner.rollout_length=4", *SMALL, "--run-dir", str(run)]
     assert main(["league", "train", "SimpleWorldComm-v0", *words]) == 0, capsys.readouterr().err
     assert main(["league", "export", str(run), "--output", str(tmp_path / "saved")]) == 0
     saved = checkpoint.load(tmp_path / "saved")
@@ -201,7 +210,7 @@ def test_exported_teams_have_one_policy_per_action_space(tmp_path, capsys):
         for name, member in zip(NAMES, team.members, strict=True):
             assert equal(saved.policy(name).state_dict(), member.state_dict())
     common = ["--steps", "8", "--episodes", "10", "--num-responses", "1", "--device", "cpu"]
-    common += ["--train-overrides", "num_envs=4"]
+    common += ["--train-overrides", "num_envs=4", *SMALL]
     for path, more in ((run, []), (tmp_path / "saved", ["--response-init", "warm_start"])):
         folder = tmp_path / f"responses-{path.name}"
         assert main(["exploit", str(path), *common, *more, "--save-responses", str(folder)]) == 0

@@ -73,10 +73,10 @@ def check(path, game, iterations):
 @pytest.mark.parametrize(
     ("game", "seed", "iterations"),
     [
-        (RPS, 1, 2),
+        (RPS, 1, 1),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
-            for case in [(TEAMS, 3, 1), (KUHN, 0, 1), (RPS, 2, 2), (FREE_FOR_ALL, 4, 1)]
+            for case in [(TEAMS, 3, 1), (KUHN, 0, 1), (RPS, 1, 2), (RPS, 2, 2), (FREE_FOR_ALL, 4, 1)]
         ),
     ],
 )

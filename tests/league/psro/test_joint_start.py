@@ -15,7 +15,8 @@ from league.storage.run_config import training
 from league.storage.run_store import RunStore
 
 KUHN = Game.of("KuhnPoker-v0")
-SMALL = {"train_overrides": TINY, "episodes_per_matchup": 10, "joint_steps": 1024, "joint_snapshots": 3}
+STEPS = 256
+SMALL = {"train_overrides": TINY, "episodes_per_matchup": 10, "joint_steps": STEPS, "joint_snapshots": 3}
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_snapshots_of_joint_training_precede_the_responses(start, tmp_path):
     assert [row["policies"]["player_0"] for row in rows] == [4, 5, 6]
     assert all(row["episodes"] == 10 * size**2 for row, size in zip(rows, (4, 5, 6), strict=True))
     with RunStore.open(tmp_path, write=False) as store:
-        assert store.result(STEP)["steps"] == 1024
+        assert store.result(STEP)["steps"] == STEPS
         for pool in store.populations.values():
             parents = [each.parent for each in pool.entries]
             assert parents == [None, None, 1, 2, *((None, None) if start == "scratch" else (3, 4))]
@@ -35,7 +36,7 @@ def test_snapshots_of_joint_training_precede_the_responses(start, tmp_path):
 
 
 def test_responses_continue_the_learners_of_joint_training(tmp_path):
-    """Schedules extend over the joint training and all responses: 1024 + 2 x 256 steps."""
+    """Schedules extend over the joint training and all responses."""
     run = psro(tmp_path, iterations=2, response_init="resume", **SMALL)
     given = []
     submit = run.coordinator.submit
@@ -44,7 +45,8 @@ def test_responses_continue_the_learners_of_joint_training(tmp_path):
         run.run()
     (joint,) = (task for task in given if task.key == STEP)
     first = next(task for task in given if task.key.startswith("1/respond/player_0"))
-    assert joint.arguments["train"].total_steps == first.arguments["train"].total_steps == 1024 + 2 * 256
+    both = [task.arguments["train"].total_steps for task in (joint, first)]
+    assert both == [STEPS + 2 * TINY["total_steps"]] * 2
     with RunStore.open(tmp_path, write=False) as store:
         state = store.state("response.player_0.3", "cpu")
     assert all(
@@ -53,9 +55,9 @@ def test_responses_continue_the_learners_of_joint_training(tmp_path):
 
 
 def test_both_roles_learn_in_every_step_of_joint_training():
-    train = training(KUHN, "cpu", {**TINY, "total_steps": 1024})
-    found = train_jointly({}, game=KUHN, train=train, steps=1024, num_snapshots=4, seed=0)
-    assert found.steps == 1024
+    train = training(KUHN, "cpu", {**TINY, "total_steps": STEPS})
+    found = train_jointly({}, game=KUHN, train=train, steps=STEPS, num_snapshots=4, seed=0)
+    assert found.steps == STEPS
     for own in found.snapshots.values():
         weights = [next(iter(policy.net.parameters())) for policy in own]
         assert not any(torch.equal(one, other) for one, other in pairwise(weights))
@@ -81,7 +83,7 @@ def test_joint_training_has_settings_of_its_own(tmp_path):
         task = joint_start_task(run._context(0))
     assert task.arguments["train"].learner.entropy_coef == 0.25
     assert run.train.learner.entropy_coef == 0.02
-    assert task.arguments["train"].total_steps == 1024
+    assert task.arguments["train"].total_steps == STEPS
 
 
 @pytest.mark.parametrize(

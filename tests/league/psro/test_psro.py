@@ -60,9 +60,11 @@ def test_double_oracle_solves_kuhn(tmp_path):
         assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
 
 
-def test_uniform_on_leduc_equals_the_reference(tmp_path):
-    found = nash_convs(play(tmp_path, "LeducPoker-v0", iterations=40, meta_solver="uniform", **EXACT))
-    assert {at: found[at] for at in LEDUC} == pytest.approx(LEDUC, abs=6e-4)
+@pytest.mark.parametrize("iterations", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_uniform_on_leduc_equals_the_reference(iterations, tmp_path):
+    found = nash_convs(play(tmp_path, "LeducPoker-v0", iterations=iterations, meta_solver="uniform", **EXACT))
+    wanted = {at: value for at, value in LEDUC.items() if at <= iterations}
+    assert {at: found[at] for at in wanted} == pytest.approx(wanted, abs=6e-4)
 
 
 @pytest.mark.slow
@@ -73,11 +75,11 @@ def test_projected_replicator_dynamics_on_leduc_equals_the_reference(tmp_path):
 
 
 SHORT = {
-    "prd": {"iterations": 2_000},
-    "replicator": {"iterations": 2_000},
-    "regret_matching": {"iterations": 2_000},
+    "prd": {"iterations": 1_000},
+    "replicator": {"iterations": 1_000},
+    "regret_matching": {"iterations": 1_000},
     "fictitious_play": {"iterations": 2_000},
-    "multiplicative_weights": {"iterations": 2_000},
+    "multiplicative_weights": {"iterations": 1_000},
 }
 
 
@@ -113,9 +115,9 @@ def test_shared_population_of_unequal_seats(tmp_path):
 @pytest.mark.parametrize("shared", [False, True])
 def test_joint_meta_strategies_of_three(shared, tmp_path):
     game = Game.of("KuhnPoker-v0", {"num_players": 3}, shared)
-    rows = play(tmp_path, game, iterations=8, meta_solver="cce", **EXACT)
+    rows = play(tmp_path, game, iterations=5, meta_solver="cce", **EXACT)
     assert min(nash_convs(rows)) < rows[0]["nash_conv"] / 5
-    joint = strategy_from_summary(rows[8]).joint
+    joint = strategy_from_summary(rows[5]).joint
     for order in [(1, 0, 2), (2, 0, 1)] if shared else []:
         assert torch.allclose(joint, joint.permute(order))
     for row, before in zip(rows[1:], rows, strict=False):  # responses are to the joint, not to its marginals

@@ -59,6 +59,7 @@ def test_rectified_psro_improves(game, tmp_path):
 # ---------------------------------------------------------------- anytime
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("shared", [False, True])
 def test_exact_anytime_never_gets_worse(shared, tmp_path):
     found = nash_convs(
@@ -133,7 +134,7 @@ def test_exact_self_play_adds_mixed_strategies(tmp_path):
 
 
 def test_exact_self_play_has_the_least_exploitable_mixture_unless_a_meta_solver_is_selected(tmp_path):
-    settings = {"iterations": 2, "variant": "self_play", "num_segments": 10, **EXACT}
+    settings = {"iterations": 2, "variant": "self_play", "num_segments": 3, **EXACT}
     leduc = play(tmp_path / "a", "LeducPoker-v0", **settings)
     chosen = play(tmp_path / "b", "LeducPoker-v0", meta_solver="nash", **settings)
     for before, row in pairwise(leduc):
@@ -170,6 +171,7 @@ def test_xdo_solves_kuhn_where_psro_does_not(tmp_path):
         assert [each[-1] for each in row["meta_strategy"]] == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_xdo_solves_leduc_in_6_iterations_and_is_ahead_of_20_of_psro_after_4(tmp_path):
     found = nash_convs(play(tmp_path / "a", "LeducPoker-v0", iterations=6, variant="xdo", **EXACT))
     assert found[6] < 0.01

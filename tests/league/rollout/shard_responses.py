@@ -1,7 +1,6 @@
-"""League trainings as one of several processes: `python shard_responses.py OUT RANK RANKS PORT DEVICE CASE ...`.
+"""League trainings as one of several processes.
 
-Rank 0 writes the results of each case in `CASES`, a training and its continuation, to OUT/CASE.pt. DEVICE "cuda:0" is a
-pretended GPU.
+Rank 0 writes the results of each case in `CASES`, a training and its continuation, to a file CASE.pt.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -196,14 +194,13 @@ def _fields(value: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(value)]
 
 
-if __name__ == "__main__":
-    out, rank, ranks, port, device = Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5]
-    torch.set_num_threads(1)
+def play_rank(out: Path, rank: int, ranks: int, port: int, device: str, cases: list[str]) -> None:
+    """Play cases as one of several processes; the device "cuda:0" is a pretended GPU."""
     os.environ |= {"RANK": f"{rank}", "WORLD_SIZE": f"{ranks}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}"}
     with contextlib.nullcontext() if device == "cpu" else activate():
         if ranks > 1:
             distributed.init_process_group("gloo")  # else NCCL for a GPU
-        play(out, sys.argv[6:], rank, ranks > 1, device)
+        play(out, cases, rank, ranks > 1, device)
     if ranks > 1:
         distributed.barrier()  # gloo may abort a process whose peer closes its connections first
         distributed.destroy_process_group()

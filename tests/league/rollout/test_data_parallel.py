@@ -1,15 +1,12 @@
 """League trainings by several processes equal those of one process, except for the rounding of sums."""
 
 import functools
-import os
+import multiprocessing
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-from shard_responses import CASES, WORLDS, play
+from shard_responses import CASES, WORLDS, play, play_rank
 
 from gpu_envs.errors import CheckpointError
 from league.rollout.best_response import BestResponseTraining
@@ -17,7 +14,6 @@ from league.rollout.data_parallel import joined_shard, select_training
 from league.rollout.matchup_distribution import MatchupDistribution
 from trainers.base.shard import Shard
 
-HERE = Path(__file__).parent
 SHORT = ("segment",)
 LONG = tuple(case for case in CASES if case not in SHORT)
 OF_THREE = ("group_torch",)
@@ -59,22 +55,23 @@ def played_by(tmp_path_factory, of_two, of_three=()):
 
 
 def start(out, ranks, cases, device="cpu"):
-    where = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    """Start processes as forks, which need no imports."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, str(HERE / "shard_responses.py"), str(out)]
-    return [
-        subprocess.Popen(
-            [*command, f"{rank}", f"{ranks}", f"{port}", device, *cases], env=where, stderr=subprocess.PIPE, text=True
-        )
+    fork = multiprocessing.get_context("fork")
+    started = [
+        fork.Process(target=play_rank, args=(out, rank, ranks, port, device, cases), daemon=True)
         for rank in range(ranks)
     ]
+    for process in started:
+        process.start()
+    return started
 
 
 def finish(started):
-    said = [process.communicate(timeout=900)[1] for process in started]
-    for process, error in zip(started, said, strict=True):
-        assert process.returncode == 0, error[-3000:]
+    for process in started:
+        process.join(timeout=900)
+        assert process.exitcode == 0, "its error is in the captured output"
 
 
 def assert_equal_results(case, *outs):

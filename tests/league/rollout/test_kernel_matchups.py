@@ -42,7 +42,7 @@ def populations_of(game, count):
     ("game", "episodes"),
     [
         (KUHN, 3000),
-        (Game.of("LeducPoker-v0"), 2000),
+        pytest.param(Game.of("LeducPoker-v0"), 2000, marks=pytest.mark.slow),
         pytest.param(Game.of("SimpleTag-v0"), 300, marks=pytest.mark.slow),
         (RPS, 1000),
         pytest.param(Game.of("KuhnPoker-v0", shared=True), 3000, marks=pytest.mark.slow),

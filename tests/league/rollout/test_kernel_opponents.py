@@ -20,6 +20,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig
 
 KUHN = Game.of("KuhnPoker-v0")
+SHARED = Game.of("KuhnPoker-v0", shared=True)
 RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 3})
 WITH_REPLAY = {"algorithm": "dqn", "learner": DQNConfig(hidden_sizes=(8,), learning_starts=99_000)}
 """Settings of a learner that only collects."""
@@ -53,8 +54,12 @@ def make_training(game, role, **changes):
 
 @pytest.mark.parametrize(
     ("game", "role", "changes"),
-    [(KUHN, "player_1", {}), (RPS, "player", {}), (KUHN, "player_0", WITH_REPLAY)],
-    ids=["kuhn", "shared population", "dqn"],
+    [
+        pytest.param(KUHN, "player_1", {}, id="kuhn"),
+        pytest.param(SHARED, "player", {}, id="shared population"),
+        pytest.param(RPS, "player", {}, marks=pytest.mark.slow, id="moves at the same time"),
+        pytest.param(KUHN, "player_0", WITH_REPLAY, marks=pytest.mark.slow, id="dqn"),
+    ],
 )
 def test_matchup_stays_for_the_episode_and_is_drawn_with_its_probability(game, role, changes):
     run, _ = make_training(game, role, **changes)
@@ -78,7 +83,13 @@ def test_matchup_stays_for_the_episode_and_is_drawn_with_its_probability(game, r
     assert chisquare(begun.numpy(), (chances * begun.sum()).numpy()).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("game", "role"), [(KUHN, "player_0"), (RPS, "player")], ids=["kuhn", "shared population"])
+@pytest.mark.parametrize(
+    ("game", "role"),
+    [
+        pytest.param(KUHN, "player_0", id="kuhn"),
+        pytest.param(RPS, "player", marks=pytest.mark.slow, id="shared population"),
+    ],
+)
 def test_tally_agrees_with_simulated_matchups(game, role):
     run, pools = make_training(game, role)
     for _ in range(60):

@@ -75,13 +75,14 @@ def network(core, seat, seed: int, **settings):
 
 GAMES = [
     ("KuhnPoker-v0", {}),
-    ("LeducPoker-v0", {}),
-    ("SimpleTag-v0", {"max_cycles": 5}),
     ("SimpleTag-v0", {"max_cycles": 5, "continuous_actions": True}),
     ("TagContinuous-v0", {"num_taggers": 2, "num_runners": 3, "grid_length": 2.0, "episode_length": 5}),
+    ("LeducPoker-v0", {}),
+    ("SimpleTag-v0", {"max_cycles": 5}),
 ]
 
 
+@pytest.mark.variations(quick=3)
 @pytest.mark.parametrize("way", ["read", "unread", "paged"])
 @pytest.mark.parametrize(("env_id", "settings"), GAMES)
 def test_many_policies_act_as_each_alone(env_id, settings, way):

@@ -156,7 +156,7 @@ def try_cases(path: Path, folder: Path, chosen, more: int | None) -> None:
 @pytest.mark.parametrize("kind", ["psro", "league"])
 def test_some_damaged_values_give_one_line(runs, tmp_path, kind):
     """A few of those of the slow test below."""
-    try_cases(runs[kind], tmp_path, random.Random(0).sample(list(cases(runs[kind])), 8), None)
+    try_cases(runs[kind], tmp_path, random.Random(0).sample(list(cases(runs[kind])), 4), None)
 
 
 def test_run_without_a_recorded_device_continues(runs, tmp_path):

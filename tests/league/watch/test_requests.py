@@ -75,7 +75,7 @@ def test_unknown_path_gives_one_line(served, path):
     checked(status, body)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.text(max_size=30),
     name=st.sampled_from(["policies", "seed", "worlds", ""]),

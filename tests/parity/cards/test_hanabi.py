@@ -32,7 +32,8 @@ def act(core, choice):
 # ---------------------------------------------------------------- parity
 
 
-@pytest.mark.parametrize(("seed", "settings"), [(0, {}), (1, SMALL)])
+@pytest.mark.variations
+@pytest.mark.parametrize(("seed", "settings"), [(1, SMALL), (0, {})])
 def test_random_games_equal_openspiel(seed, settings):
     counts = play_beside_openspiel(150, seed, **settings)
     assert min(counts[name] for name in ("scored", "score lost", "lost", "out of cards")) > 5, counts
@@ -49,6 +50,7 @@ def test_ten_thousand_random_games_with_random_settings_equal_openspiel():
     assert min(total[name] for name in ("scored", "score lost", "lost", "completed", "out of cards")) > 200, total
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("index", range(4))
 def test_recorded_games_equal_the_learning_environment(index):
     with np.load(TRACE) as file:
@@ -159,7 +161,7 @@ def test_hint_reveals_matches_and_excludes_the_rest():
 
 
 @pytest.mark.parametrize(("keep", "loss"), [(False, 2.0), (True, 0.0)])
-@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])
 def test_illegal_action_ends_the_game_as_the_last_life_does(schedule, keep, loss):
     core = make(schedule=schedule, illegal_actions="loss", keep_score=keep)
     core.world_state["fireworks"][0, 0] = 2

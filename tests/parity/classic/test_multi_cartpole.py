@@ -109,19 +109,19 @@ def test_spaces_are_those_of_cartpole():
 
 
 def test_initial_states_are_independent_of_each_other():
-    core = make_core("MultiCartPole-v0", 20_000, "cpu", seed=7, num_agents=2, max_episode_steps=1)
+    core = make_core("MultiCartPole-v0", 20_000, "cpu", seed=7, num_agents=AGENTS, max_episode_steps=1)
     first = core.reset()[0]
     second = core.step(core.sample_actions())[0]
-    motion = torch.cat([first, second]).flatten(1).numpy()  # all numbers of both agents
+    motion = torch.cat([first, second]).flatten(1).numpy()  # all numbers of all agents
     originals.independent(motion)
     for column in motion.T:
         originals.uniform(column, -0.05, 0.05)
 
 
 def test_options_of_a_reset_change_the_range_of_all_agents():
-    env = gpu_envs.parallel_env("MultiCartPole-v0")
+    env = gpu_envs.parallel_env("MultiCartPole-v0", num_agents=AGENTS)
     seen, _ = env.reset(seed=0, options={"low": 0.01, "high": 0.02})
-    assert len(seen) == 4
+    assert len(seen) == AGENTS
     for obs in seen.values():
         assert (obs >= 0.01).all()
         assert (obs < 0.02).all()

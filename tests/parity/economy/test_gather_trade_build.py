@@ -22,7 +22,7 @@ from parity.economy.gather_trade_build_replay import (
 )
 from warp_kernels.economy.gather_trade_build.economy_types import OWNER, PRESENT, PRICE_POINTS, VISITOR
 
-SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 1)) for index in range(len(TRACED))]
+SLOW = [pytest.param(index, marks=[pytest.mark.slow] * (index > 0)) for index in range(len(TRACED))]
 UNIFORM = {"scenario_name": "uniform", "fixed_four_skill_and_loc": False}
 ZONES, SPLIT = UNIFORM | {"scenario_name": "multi_zone"}, UNIFORM | {"scenario_name": "split_layout"}
 BUILD, WEST, EAST, NORTH, SOUTH = 1, 18, 19, 20, 21  # with prices 0 to 3

@@ -12,6 +12,7 @@ SIZES = {2: (54, 30), 3: (600, 312), 4: (7800, 3960)}
 """Histories without chance nodes, and terminal ones, by number of players."""
 
 
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("players", SIZES)
 def test_all_histories_equal_the_reference(players):
     deals = spiel.deals_of(players + 1, players)
@@ -22,15 +23,15 @@ def test_all_histories_equal_the_reference(players):
 
 
 def test_random_games_of_ten():
-    """More players than trees are walked for: every position of 200 games."""
-    core = make_core("KuhnPoker-v0", 200, "cpu", seed=2, num_players=10, autoreset="disabled")
+    """More players than trees are walked for: every position of 60 games."""
+    core = make_core("KuhnPoker-v0", 60, "cpu", seed=2, num_players=10, autoreset="disabled")
     core.reset()
     game, states = pyspiel.load_game("kuhn_poker(players=10)"), []
     for cards in core.world_state["card"].tolist():
         states.append(game.new_initial_state())
         for card in cards:
             states[-1].apply_action(card)
-    playing = list(range(200))
+    playing = list(range(60))
     while playing:
         for world in playing:
             seen = [states[world].information_state_tensor(player) for player in range(10)]

@@ -8,11 +8,11 @@ import torch
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
 
-SHAPES = {"bandit": (4,), "two": (2, 2), "unequal": (3, 5), "three": (2, 4, 3), "four": (2, 1, 3, 2)}
+SHAPES = {"three": (2, 4, 3), "bandit": (4,), "two": (2, 2), "unequal": (3, 5), "four": (2, 1, 3, 2)}
 STEPS = 5
 
 
-@pytest.mark.variations(quick=2)
+@pytest.mark.variations
 @pytest.mark.parametrize("shape", SHAPES)
 def test_play_equals_the_reference(shape):
     """Rewards, observations and ends are equal in every step of several episodes."""

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from parity.references import spiel
 
-GAMES = 10_000
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
@@ -15,9 +15,10 @@ def board_of(state):
     return np.array(state.observation_tensor(0)).reshape(3, 9)[[2, 1]]
 
 
-def test_playouts_equal_the_reference():
-    states, moves = spiel.play_boards("TicTacToe-v0", "tic_tac_toe", GAMES, board_of)
-    assert moves > 7 * GAMES
+@pytest.mark.parametrize("games", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_playouts_equal_the_reference(games):
+    states, moves = spiel.play_boards("TicTacToe-v0", "tic_tac_toe", games, board_of)
+    assert moves > 7 * games
     ends, drawn = Counter(), 0
     for state in states:
         result = state.returns()[0]
@@ -26,5 +27,5 @@ def test_playouts_equal_the_reference():
             winner = board_of(state)[0 if result > 0 else 1]
             ends.update((line, result) for line in LINES if winner[list(line)].all())
     assert len(ends) == 2 * len(LINES)  # every line, for either player
-    assert min(ends.values()) > GAMES / 100
-    assert drawn > GAMES / 20
+    assert min(ends.values()) > games / 100
+    assert drawn > games / 20

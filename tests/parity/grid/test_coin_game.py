@@ -11,6 +11,7 @@ ENV = "CoinGame-v0"
 RIGHT, LEFT, UP, DOWN, STAY = range(5)
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("index", range(len(jaxmarl_replay.TRACES[ENV])))
 def test_recorded_steps_equal_the_original(index):
     rewards = jaxmarl_replay.replay(ENV, index)

@@ -21,6 +21,7 @@ DISH, ONION, TOMATO, SOUP = range(1, 5)
 TICK = 2048
 SMALL = ("XPXPX", "O1 2T", "XDXSX")
 POT, OTHER_POT, BETWEEN = 0, 1, 2  # surfaces of SMALL: the pots, then the counters (2, 0) and (2, 2)
+APART = ("XPXPX", "O1X2D", "XXXSX")  # as many pots and counters as SMALL, and so the same kernels
 
 
 def make(worlds=1, **settings):
@@ -57,7 +58,8 @@ def columns(core):
 # ---------------------------------------------------------------- transitions
 
 
-@pytest.mark.parametrize("index", range(4))
+@pytest.mark.variations
+@pytest.mark.parametrize("index", [3, 0, 1, 2])
 def test_recorded_transitions_equal_the_original(index):
     with np.load(TRACE) as file:
         settings = json.loads(str(file["settings"]))[index]
@@ -98,7 +100,7 @@ def test_player_enters_a_cell_that_the_other_leaves():
 
 
 def test_first_player_takes_the_only_item():
-    core = make(layout_grid=("XXXXX", "O1X2T", "XDPSX"))
+    core = make(layout_grid=APART)
     core.world_state["facing"].copy_(torch.tensor([[EAST, WEST]]))
     counter = core.config.kitchen.surfaces.index(7)
     core.world_state["item"][0, counter] = ONION
@@ -170,7 +172,7 @@ def test_shaped_reward_of_a_dish_needs_a_pot_for_it(pots, hands, counter, useful
 
 def test_usefulness_of_a_dish_counts_pots_before_the_step():
     """As in the original, where player 0 takes the only soup before player 1 takes a dish."""
-    core = make(layout_grid=("XPXX", "O12D", "XSXX"))
+    core = make(layout_grid=APART)
     core.world_state["facing"].copy_(torch.tensor([[NORTH, EAST]]))
     core.world_state["held"].copy_(torch.tensor([[DISH, 0]]))
     core.world_state["item"][0, 0] = soup(3, 0, 30)
@@ -185,12 +187,12 @@ def test_usefulness_of_a_dish_counts_pots_before_the_step():
 def test_observations_written_in_part_equal_whole_ones(first):
     """The global state is written in full: the layers of player 0, of which player 1 sees the first ten exchanged."""
     settings = {"layout_grid": SMALL, "horizon": 45, "channels_first": first, "cook_time": 3}
-    core = make_core("Overcooked-v0", 256, "cpu", seed=0, **settings, rnd_obj_prob_thresh=0.3, random_start_pos=True)
+    core = make_core("Overcooked-v0", 64, "cpu", seed=0, **settings, rnd_obj_prob_thresh=0.3, random_start_pos=True)
     core.reset()
     order = [1, 0, *range(6, 10), *range(2, 6), *range(10, 26)]
     shape, axis = ((26, 15), 1) if first else ((15, 26), 2)
     changes = 0
-    for _ in range(150):
+    for _ in range(100):
         before = core.obs.clone()
         core.step(core.sample_actions())
         whole = core.state()[:, :-1]
@@ -198,7 +200,7 @@ def test_observations_written_in_part_equal_whole_ones(first):
         other = whole.view(-1, *shape).index_select(axis, torch.tensor(order)).flatten(1)
         assert torch.equal(core.obs[:, 1], other)
         changes += int((before != core.obs).sum())
-    assert changes > 100_000
+    assert changes > 100_000 // 6
 
 
 def test_observation_follows_a_state_that_was_changed_from_outside():
@@ -242,7 +244,7 @@ def test_random_starts_are_uniform_over_pairs_of_floor_cells():
 
 
 def test_random_items_are_in_a_share_of_pots_and_hands():
-    core = make(20_000, rnd_obj_prob_thresh=0.3)
+    core = make(10_000, rnd_obj_prob_thresh=0.3)
     item, held = core.world_state["item"], core.world_state["held"]
     assert ((item[:, :2] != 0).float().mean(0) - 0.3).abs().max() < 0.02
     assert not item[:, 2:].any()

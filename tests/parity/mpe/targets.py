@@ -56,7 +56,7 @@ def run(env_id, module, num_envs, set_world=beside.nothing, prepare=beside.close
     return beside.compare(core, theirs, steps, prepare=prepare, set_world=copy, count_cases=count_cases)
 
 
-def assert_assignments_are_the_best(env_id, num_agents, num_envs=64):
+def assert_assignments_are_the_best(env_id, num_agents, num_envs):
     """Assert that the agents' total distance to the targets is SciPy's least one, and that the largest is no error."""
     core = make_core(env_id, num_envs, "cpu", seed=2, N=num_agents)
     core.reset()

@@ -4,7 +4,7 @@ import pytest
 from mpe2 import simple_adversary_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside
+from parity.mpe import beside, sizes
 
 TOLERANCE = 1e-5
 
@@ -29,51 +29,49 @@ def run(num_envs, steps=25, **settings):
     return beside.compare(core, theirs, steps, prepare=beside.closer, set_world=set_world, count_cases=count_cases)
 
 
-@pytest.mark.variations
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes_equal_the_reference(continuous):
-    worst, tally = run(200, continuous_actions=continuous)
+@sizes.few_or_all
+def test_episodes_equal_the_reference(worlds, continuous):
+    worst, tally = run(worlds, continuous_actions=continuous)
     assert worst < TOLERANCE
-    assert tally["steps"] == 200 * 25
-    assert tally["truncated"] == 200
+    assert tally["steps"] == worlds * 25
+    assert tally["truncated"] == worlds
     for case in ("goal 0", "goal 1", "good agents win", "the adversary wins"):
-        assert tally[case] > 1000, case
+        assert tally[case] > 5 * worlds, case
 
 
-@pytest.mark.variations(quick=2)
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"N": 5, "benchmark_data": True, "continuous_actions": True},
-        {"N": 5, "num_agent_neighbors": 1, "num_landmark_neighbors": 2},
-        {"N": 1, "max_cycles": 3},
-        {"N": 2, "benchmark_data": True},
-        {"N": 2, "num_agent_neighbors": 9, "num_landmark_neighbors": 9},
-        {"N": 2, "num_landmark_neighbors": 1, "continuous_actions": True},
-    ],
-    ids=str,
+NEIGHBORS = {"num_agent_neighbors": 1, "num_landmark_neighbors": 2}
+SETTINGS = (
+    {"N": 5, "benchmark_data": True, "continuous_actions": True} | NEIGHBORS,
+    {"N": 5, "benchmark_data": True, "continuous_actions": True},
+    {"N": 5} | NEIGHBORS,
+    {"N": 1, "max_cycles": 3},
+    {"N": 2, "benchmark_data": True},
+    {"N": 2, "num_agent_neighbors": 9, "num_landmark_neighbors": 9},
+    {"N": 2, "num_landmark_neighbors": 1, "continuous_actions": True},
 )
-def test_settings_equal_the_reference(settings):
+
+
+@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 10, 20), ids=str)
+def test_settings_equal_the_reference(settings, worlds):
     cycles = settings.get("max_cycles", 25)
-    worst, tally = run(20, steps=cycles, **settings)
+    worst, tally = run(worlds, steps=cycles, **settings)
     assert worst < TOLERANCE
-    assert tally["steps"] == 20 * cycles
-    assert tally["truncated"] == 20
-    assert tally["benchmark"] == ("benchmark_data" in settings) * (settings["N"] + 1) * 20 * cycles
+    assert tally["steps"] == worlds * cycles
+    assert tally["truncated"] == worlds
+    assert tally["benchmark"] == ("benchmark_data" in settings) * (settings["N"] + 1) * worlds * cycles
 
 
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 3}, {"num_agent_neighbors": 7}], ids=str)
 def test_spaces_match(settings):
     core = make_core("SimpleAdversary-v0", 1, "cpu", **settings)
-    core.reset()
     beside.assert_same_spaces(core, simple_adversary_v3.parallel_env(**settings))
 
 
 def test_start_distribution():
-    core = make_core("SimpleAdversary-v0", 20_000, "cpu", seed=3, N=3)
+    core = make_core("SimpleAdversary-v0", 20_000, "cpu", seed=3, **SETTINGS[0])
     core.reset()
     assert not core.world_state["vel"].any()
-    for row in range(7):
+    for row in range(11):
         beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
-    for goal in range(3):
-        assert abs((core.world_state["goal"] == goal).float().mean() - 1 / 3) < 0.01
+    for goal in range(5):
+        assert abs((core.world_state["goal"] == goal).float().mean() - 1 / 5) < 0.01

@@ -6,6 +6,7 @@ import torch
 from mpe2 import simple_crypto_v3
 
 from gpu_envs.runtime.factory import make_core
+from parity.mpe import sizes
 from parity.mpe.episodes import assert_even, assert_spaces_match, compare
 
 TOLERANCE = 1e-5
@@ -59,23 +60,22 @@ def clear_words(core):
     return act
 
 
-@pytest.mark.variations
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes_equal_the_reference(continuous):
-    core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
+@sizes.few_or_all
+def test_episodes_equal_the_reference(worlds, continuous):
+    core, theirs = make(worlds, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, set_world, count_cases, act=clear_words(core) if continuous else None)
     assert error < TOLERANCE, f"largest error {error:.2e}"
-    assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (5000, 200, 15000)
+    assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (25 * worlds, worlds, 75 * worlds)
     for goal in ("landmark 0", "landmark 1"):
         for key in (0, 1):
-            assert tally[f"goal {goal}, key {key}"] > 500
+            assert tally[f"goal {goal}, key {key}"] > 2.5 * worlds
     for name in ("eve", "bob"):
-        assert tally[f"{name} right"] > 300
-        assert tally[f"{name} wrong"] > 1500
-        assert (tally[f"{name} silent"] > 500) == continuous
-    assert all(tally[f"alice says {letter}"] > 300 for letter in range(4))
-    assert tally["paid"] > 500
-    assert tally["cost"] > 500
+        assert tally[f"{name} right"] > 1.5 * worlds
+        assert tally[f"{name} wrong"] > 7.5 * worlds
+        assert (tally[f"{name} silent"] > 2.5 * worlds) == continuous
+    assert all(tally[f"alice says {letter}"] > 1.5 * worlds for letter in range(4))
+    assert tally["paid"] > 2.5 * worlds
+    assert tally["cost"] > 2.5 * worlds
 
 
 def test_short_episodes_without_benchmark_data():

@@ -9,7 +9,7 @@ from mpe2 import simple_formation_v1
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, targets
+from parity.mpe import beside, sizes, targets
 
 ENV = "SimpleFormation-v0"
 
@@ -18,29 +18,27 @@ def run(num_envs, **settings):
     return targets.run(ENV, simple_formation_v1, num_envs, prepare=targets.onto_targets, **settings)
 
 
-@pytest.mark.variations
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes_equal_the_reference(continuous):
-    worst, tally = run(200, continuous_actions=continuous)
+@sizes.few_or_all
+def test_episodes_equal_the_reference(worlds, continuous):
+    worst, tally = run(worlds, continuous_actions=continuous)
     assert worst < targets.TOLERANCE
-    assert tally["steps"] == 200 * 25
-    assert tally["truncated"] == 200
-    assert min(tally["far"], tally["touches"], tally["all arrived"]) > 100, tally
+    assert tally["steps"] == worlds * 25
+    assert tally["truncated"] == worlds
+    assert min(tally["far"], tally["touches"], tally["all arrived"]) > 0.5 * worlds, tally
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"N": 1, "max_cycles": 3, "terminate_on_success": True},
-        {"N": 6, "terminate_on_success": True, "benchmark_data": True},
-    ],
-    ids=str,
+SETTINGS = (
+    {"N": 6, "terminate_on_success": True, "benchmark_data": True},
+    {"N": 1, "max_cycles": 3, "terminate_on_success": True},
 )
-def test_settings_equal_the_reference(settings):
-    worst, tally = run(60, **settings)
+
+
+@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 20, 60), ids=str)
+def test_settings_equal_the_reference(settings, worlds):
+    worst, tally = run(worlds, **settings)
     assert worst < targets.TOLERANCE
-    assert tally["terminated"] + tally["truncated"] == 60
-    assert min(tally["terminated"], tally["truncated"]) > 5, tally
+    assert tally["terminated"] + tally["truncated"] == worlds
+    assert min(tally["terminated"], tally["truncated"]) > worlds // 12, tally
     assert tally["all arrived"] >= tally["terminated"]
 
 
@@ -55,9 +53,9 @@ def test_random_settings_equal_the_reference():
     assert total > 12_000
 
 
-@pytest.mark.parametrize("num_agents", [4, 64])
-def test_assignment_is_the_best_one(num_agents):
-    targets.assert_assignments_are_the_best(ENV, num_agents)
+@pytest.mark.parametrize(("num_agents", "worlds"), [(4, 64), (64, 8)])
+def test_assignment_is_the_best_one(num_agents, worlds):
+    targets.assert_assignments_are_the_best(ENV, num_agents, worlds)
 
 
 def test_equal_costs_have_the_reward_of_the_reference():
@@ -88,7 +86,6 @@ def test_positions_that_are_not_finite_end_the_step():
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}], ids=str)
 def test_spaces_match(settings):
     core = make_core(ENV, 1, "cpu", **settings)
-    core.reset()
     beside.assert_same_spaces(core, simple_formation_v1.parallel_env(**settings))
 
 

@@ -7,7 +7,7 @@ from mpe2 import simple_line_v1
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, targets
+from parity.mpe import beside, sizes, targets
 
 ENV = "SimpleLine-v0"
 
@@ -23,29 +23,27 @@ def run(num_envs, **settings):
     return targets.run(ENV, simple_line_v1, num_envs, set_targets, prepare=targets.onto_targets, **settings)
 
 
-@pytest.mark.variations
-@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes_equal_the_reference(continuous):
-    worst, tally = run(200, continuous_actions=continuous)
+@sizes.few_or_all
+def test_episodes_equal_the_reference(worlds, continuous):
+    worst, tally = run(worlds, continuous_actions=continuous)
     assert worst < targets.TOLERANCE
-    assert tally["steps"] == 200 * 25
-    assert tally["truncated"] == 200
-    assert min(tally["far"], tally["touches"], tally["all arrived"]) > 100, tally
+    assert tally["steps"] == worlds * 25
+    assert tally["truncated"] == worlds
+    assert min(tally["far"], tally["touches"], tally["all arrived"]) > 0.5 * worlds, tally
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"N": 1, "max_cycles": 3, "terminate_on_success": True},
-        {"N": 6, "terminate_on_success": True, "benchmark_data": True},
-    ],
-    ids=str,
+SETTINGS = (
+    {"N": 6, "terminate_on_success": True, "benchmark_data": True},
+    {"N": 1, "max_cycles": 3, "terminate_on_success": True},
 )
-def test_settings_equal_the_reference(settings):
-    worst, tally = run(60, **settings)
+
+
+@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 20, 60), ids=str)
+def test_settings_equal_the_reference(settings, worlds):
+    worst, tally = run(worlds, **settings)
     assert worst < targets.TOLERANCE
-    assert tally["terminated"] + tally["truncated"] == 60
-    assert min(tally["terminated"], tally["truncated"]) > 5, tally
+    assert tally["terminated"] + tally["truncated"] == worlds
+    assert min(tally["terminated"], tally["truncated"]) > worlds // 12, tally
     assert tally["all arrived"] >= tally["terminated"]
 
 
@@ -60,9 +58,10 @@ def test_random_settings_equal_the_reference():
     assert total > 12_000
 
 
-@pytest.mark.parametrize("num_agents", [4, 64])
+@pytest.mark.parametrize("num_agents", [4, pytest.param(64, marks=pytest.mark.slow)])
 def test_assignment_is_the_best_one(num_agents):
-    targets.assert_assignments_are_the_best(ENV, num_agents)
+    """SimpleFormation-v0, which has the same code for it, is quick with 64 agents, too."""
+    targets.assert_assignments_are_the_best(ENV, num_agents, 64)
 
 
 def test_equal_costs_have_the_reward_of_the_reference():
@@ -84,7 +83,6 @@ def test_equal_costs_have_the_reward_of_the_reference():
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}], ids=str)
 def test_spaces_match(settings):
     core = make_core(ENV, 1, "cpu", **settings)
-    core.reset()
     beside.assert_same_spaces(core, simple_line_v1.parallel_env(**settings))
 
 

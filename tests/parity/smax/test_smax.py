@@ -13,6 +13,7 @@ NORTH, EAST, SOUTH, WEST, STOP, FIRST, SECOND = range(7)
 DUEL = {"num_allies": 2, "num_enemies": 2, "enemy": "self_play", "unit_types": ("marine", "zealot") * 2}
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("index", range(len(smax_replay.TRACES)))
 def test_recorded_steps_equal_the_original(index):
     rewards = smax_replay.replay(index)

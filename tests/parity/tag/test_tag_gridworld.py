@@ -11,8 +11,8 @@ TOLERANCE = 1e-5
 
 CASES = {
     "default": {},
-    "small": dict(num_taggers=3, grid_length=3, episode_length=7),
     "partial": dict(num_taggers=3, grid_length=3, episode_length=7, use_full_observation=False),
+    "small": dict(num_taggers=3, grid_length=3, episode_length=7),
     "yaml": dict(
         num_taggers=4, grid_length=12, episode_length=20, tag_penalty_for_runner=5.0, use_full_observation=False
     ),
@@ -21,7 +21,7 @@ CASES = {
 }
 
 
-@pytest.mark.variations(quick=3)
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("case", CASES)
 def test_transitions_equal_the_reference(case):
     worlds, steps = 30, 40

@@ -17,14 +17,14 @@ def test_a2c_solves_identity(optimizer):
     core = Identity(32, "multi_discrete", limit=4)
     learner = learner_for("a2c", core, learning_rate=0.02, optimizer=optimizer, gamma=0.5)
     before = mean_reward(core, learner.policy())
-    drive(core, learner, 150)
+    drive(core, learner, 60)
     assert mean_reward(core, learner.policy()) >= 0.99 > before + 0.05
 
 
 def test_a2c_solves_corridor_with_agents_that_die_one_by_one():
     core = Corridor(32)
     learner = learner_for("a2c", core)
-    drive(core, learner, 150)
+    drive(core, learner, 60)
     assert learner.policy().act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
 
 

@@ -96,7 +96,9 @@ def test_rollout_without_valid_rows_changes_nothing(kind):
     assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "recurrent")) for kind in KINDS]
+)
 def test_resume_equals_an_uninterrupted_run(kind, tmp_path):
     algorithm, learner = KINDS[kind]
     config = TrainConfig(

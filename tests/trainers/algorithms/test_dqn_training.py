@@ -124,6 +124,7 @@ def test_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
 # ---------------------------------------------------------------- learning
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize(
     "changes",
     [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}],

@@ -48,10 +48,7 @@ def trained(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ppo", "dqn", "qmix", "masac")))
-        for name in ALGORITHMS
-    ],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("ppo", "dqn", "qmix"))) for name in ALGORITHMS],
 )
 def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, trained, tmp_path, capsys):
     run = trained(name)
@@ -67,7 +64,13 @@ def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, train
 
 @pytest.mark.parametrize(
     ("name", "env_id"),
-    [*((name, "SimpleTag-v0") for name in ALGORITHMS), *((name, "TagContinuous-v0") for name in MULTI_DISCRETE)],
+    [
+        *((name, "SimpleTag-v0") for name in ALGORITHMS),
+        *(
+            pytest.param(name, "TagContinuous-v0", marks=[pytest.mark.slow] * (name not in ("ppo", "masac")))
+            for name in MULTI_DISCRETE
+        ),
+    ],
 )
 def test_resumed_run_equals_the_uninterrupted_one(name, env_id, tmp_path):
     """Bit for bit, from the middle, after some learning; with several policies, and agents that die."""

@@ -270,7 +270,8 @@ def test_stored_masks_are_as_wide_as_the_choices_of_the_policy():
     ],
 )
 def test_settings_without_kernels_are_refused(changes, message):
-    config = TrainConfig("SimpleSpread-v0", engine="kernel", **changes)
+    learner = registry.find(changes["algorithm"]).settings(replay_size=10_000)
+    config = TrainConfig("SimpleSpread-v0", engine="kernel", learner=learner, **changes)
     with pytest.raises(ConfigError, match=f"^engine = 'kernel': .*{message}"):
         assign_policies(config, make_train_core(config, 2, 0))
 

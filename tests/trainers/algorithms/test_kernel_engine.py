@@ -29,7 +29,6 @@ CASES = {
 }
 """Name of the case -> environment, algorithm, settings of the environment and of the learner."""
 QUICK = ("discrete", "turns", "box")
-SOME = [*QUICK, pytest.param("leaving", marks=pytest.mark.slow)]
 BOTH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
 
 
@@ -82,7 +81,9 @@ def test_update_on_large_minibatches_equals_that_of_torch():
             torch.testing.assert_close(states[1][name], value, rtol=2e-4, atol=2e-5, msg=name)
 
 
-@pytest.mark.parametrize("case", SOME)
+@pytest.mark.parametrize(
+    "case", ["discrete", "turns", *(pytest.param(name, marks=pytest.mark.slow) for name in ("box", "leaving"))]
+)
 def test_update_is_equal_for_any_number_of_threads(case, monkeypatch):
     """Bit for bit: one launch per epoch on one thread, and shared minibatches on several."""
     states = []

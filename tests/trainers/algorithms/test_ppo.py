@@ -38,7 +38,8 @@ def transition(core) -> Transition:
 
 def learner_for(core, config: PPOConfig = FAST, total_steps: int = 100_000, seed: int = 0) -> PPO:
     space = core.action_spaces[core.possible_agents[0]]
-    return PPO(config, LearnerSpec(core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed))
+    worlds = (core.num_envs, core.num_agents)  # "auto" would compile kernels, see test_kernel_engine.py
+    return PPO(config, LearnerSpec(core.obs_width, space, *worlds, total_steps, "cpu", seed, engine="torch"))
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_ppo_solves_identity(kind, masked, target):
     core = Identity(32, kind, limit=4, masked=masked)
     learner = learner_for(core)
     before = mean_reward(core, learner.policy())
-    drive(core, learner, 60)
+    drive(core, learner, 25)
     after = mean_reward(core, learner.policy())
     assert after >= target > before + 0.05
 
@@ -76,7 +77,7 @@ def test_squashed_policy_solves_identity():
     core = Identity(32, "continuous", limit=4)
     learner = learner_for(core, dataclasses.replace(FAST, squash=True))
     before = mean_reward(core, learner.policy())
-    drive(core, learner, 60)
+    drive(core, learner, 25)
     after = mean_reward(core, learner.policy())
     assert after >= -0.02 > before + 0.05
 
@@ -86,7 +87,7 @@ def test_ppo_solves_identity_under_masks():
     core.groups = {"even": (0, 2), "odd": (1,)}
     learner = PPO(FAST, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 32, 2, 100_000))
     core.reset()
-    for _ in range(40):
+    for _ in range(20):
         for _ in range(FAST.rollout_length):
             action = core.sample_actions()
             action[:, [0, 2]] = learner.act(core.obs[:, [0, 2]], core.mask[:, [0, 2]])
@@ -100,7 +101,7 @@ def test_ppo_solves_identity_under_masks():
 def test_ppo_solves_corridor_with_agents_that_die_one_by_one():
     core = Corridor(32)
     learner = learner_for(core)
-    drive(core, learner, 60)
+    drive(core, learner, 20)
     cells = torch.eye(7)[:6]
     assert learner.policy().act(cells, greedy=True).tolist() == [1] * 6
 
@@ -164,7 +165,9 @@ def test_first_gradient_step_has_ratio_one():
 def test_entropy_bonus_raises_entropy_without_rewards(entropy, rises):
     core = Identity(16)
     core._play = lambda action: (torch.zeros(16, 3), torch.zeros(16, 3, dtype=torch.bool))  # no rewards
-    config = PPOConfig(rollout_length=8, learning_rate=0.01, entropy_coef=entropy, normalize_advantage=False)
+    config = PPOConfig(
+        rollout_length=8, num_epochs=4, learning_rate=0.01, entropy_coef=entropy, normalize_advantage=False
+    )
     learner = learner_for(core, config)
     torch.nn.init.zeros_(learner.critic.body[-1].weight)  # exact values, hence zero advantages
     with torch.no_grad():
@@ -185,8 +188,8 @@ def test_target_kl_stops_the_update():
 
 def test_value_clipping_limits_the_critics_change():
     core = Corridor(16)
-    loose = learner_for(core, PPOConfig(rollout_length=8, num_epochs=20, learning_rate=0.02))
-    tight = learner_for(core, PPOConfig(rollout_length=8, num_epochs=20, learning_rate=0.02, clip_range_vf=1e-3))
+    loose = learner_for(core, PPOConfig(rollout_length=8, num_epochs=10, learning_rate=0.02))
+    tight = learner_for(core, PPOConfig(rollout_length=8, num_epochs=10, learning_rate=0.02, clip_range_vf=1e-3))
     moved = []
     for learner in (loose, tight):
         obs = torch.eye(7)
@@ -200,7 +203,12 @@ def test_value_clipping_limits_the_critics_change():
 def test_schedules_are_linear_in_steps():
     core = Corridor(8)
     config = PPOConfig(
-        rollout_length=8, learning_rate=0.01, learning_rate_final=0.002, entropy_coef=0.1, entropy_coef_final=0.0
+        rollout_length=8,
+        num_epochs=1,
+        learning_rate=0.01,
+        learning_rate_final=0.002,
+        entropy_coef=0.1,
+        entropy_coef_final=0.0,
     )
     history = drive(core, learner_for(core, config, total_steps=256), 6)  # 64 steps each: progress 0, 1/4, ..., 1, 1
     assert [round(m["learning_rate"], 6) for m in history] == [0.01, 0.008, 0.006, 0.004, 0.002, 0.002]

@@ -61,7 +61,7 @@ def test_final_obs_capacity_follows_from_the_time_limit(length, limit, given, pe
 @pytest.mark.parametrize("limit", [1, 3, 4])
 def test_short_episodes_fit_into_a_rollout(limit, tmp_path):
     core = Identity(4, limit=limit)
-    config = TrainConfig("Identity", num_envs=4, learner=PPOConfig(rollout_length=25))
+    config = TrainConfig("Identity", num_envs=4, learner=PPOConfig(rollout_length=25, num_epochs=1))
     trainer = Trainer(config, tmp_path, None, lambda *_: core)
     for _ in range(3):
         trainer.iterate()

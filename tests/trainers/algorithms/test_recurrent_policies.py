@@ -100,7 +100,7 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
 def test_hidden_state_updates_on_turns_of_other_agents(tmp_path, monkeypatch):
     announce(monkeypatch, "Nim-v0", turns)
     config = PPOConfig(**SMALL, network="gru", num_epochs=1, num_minibatches=1, normalize_advantage=False)
-    trainer = trainer_of("Nim-v0", config, tmp_path, env={"max_steps": 7})
+    trainer = trainer_of("Nim-v0", config, tmp_path, env={"max_steps": 3})
     learner = trainer.assignments["player"].learner
     for _ in range(3):
         trainer.collector.collect()

@@ -165,7 +165,7 @@ def test_interacting_action_components_are_learned():
         LearnerSpec(1, spaces.MultiDiscrete([3, 3]), 8, 1, 4096),
     )  # fmt: skip
     zero, never = torch.zeros(8, 1, 1), torch.zeros(8, 1, dtype=torch.bool)
-    for _ in range(40):
+    for _ in range(20):
         for _ in range(8):
             action = learner.act(zero)
             right = (action[..., 1] == (action[..., 0] + 1) % 3).float()

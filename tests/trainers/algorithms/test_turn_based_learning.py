@@ -25,11 +25,11 @@ def test_ppo_finds_the_winning_moves_of_nim(max_steps, engine, tmp_path, monkeyp
     """
     announce(monkeypatch, "Nim-v0", turns)
     ppo = PPOConfig(
-        rollout_length=16, learning_rate=0.01, gamma=0.5, gae_lambda=0.5, entropy_coef=0.1, entropy_coef_final=0.01,
-        activation="relu", hidden_sizes=(64, 64),
+        rollout_length=16, num_epochs=4, learning_rate=0.01, gamma=0.5, gae_lambda=0.5,
+        entropy_coef=0.1, entropy_coef_final=0.01, activation="relu", hidden_sizes=(64, 64),
     )  # fmt: skip
     env = {"heaps": 1, "largest": 7, "max_steps": max_steps}
-    settings = {"num_envs": 64, "total_steps": 60 * 1024, "num_threads": 1, "eval_episodes": 0}
+    settings = {"num_envs": 64, "total_steps": 30 * 1024, "num_threads": 1, "eval_episodes": 0}
 
     def check(seed):
         config = TrainConfig("Nim-v0", env, learner=ppo, engine=engine, seed=seed, **settings)

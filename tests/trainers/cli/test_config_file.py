@@ -137,6 +137,7 @@ def test_printed_settings_are_a_file_with_equal_settings(algorithm, tmp_path, ca
     assert (found["until_return"], found["video"], found["seed"]) == (-0.001, False, 5)
 
 
+@pytest.mark.representative
 @pytest.mark.parametrize("env_id", list_envs())
 def test_printed_settings_of_every_environment_can_be_read(env_id, tmp_path, capsys):
     text = printed(capsys, "train", env_id, "--device", "cpu")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from small_commands import SMALL, run  # noqa: F401
+from small_commands import SMALL, no_curves, run  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.cli.evaluate import eval_command
@@ -57,6 +57,7 @@ def test_policies_of_another_size_are_refused(run):
         eval_command([str(run), "--episodes", "4", "--env-arg", "num_good=1"])
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_policies_with_other_actions_are_refused(run, tmp_path):
     """Observations are as wide as before."""
     continuous = ["--env-arg", "continuous_actions=true"]

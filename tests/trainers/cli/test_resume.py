@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints import assert_equal_checkpoints, iterations_of
-from small_commands import SMALL, run  # noqa: F401
+from small_commands import SMALL, no_curves, run  # noqa: F401
 from toy import announce
 
 from gpu_envs.errors import CheckpointError, ConfigError
@@ -41,6 +41,7 @@ def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
         train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypatch, capsys):
     announce(monkeypatch, "Far-v0")
     (tmp_path / "far.py").touch()
@@ -49,23 +50,15 @@ def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypa
     del sys.modules["far"]
     out = str(tmp_path / "run")
     begin = [
-        "--learner.hidden_sizes",
-        "8",
-        "9",
-        "far:Far-v0",
-        "--device",
-        "cpu",
-        "--num-envs",
-        "4",
-        "--eval-episodes",
-        "0",
-    ]
+        "--learner.hidden_sizes", "8", "9", "far:Far-v0", "--device", "cpu", "--num-envs", "4", "--eval-episodes", "0",
+        "--learner.rollout-length", "4", "--learner.num-epochs", "1", "--no-video",
+    ]  # fmt: skip
     with monkeypatch.context() as patch:
         iterate = Trainer.iterate
         patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGINT)))
-        assert train_command([*begin, "--total-steps", "256", "--no-video", "--run-dir", out]) == 130
+        assert train_command([*begin, "--total-steps", "32", "--run-dir", out]) == 130
         assert f"continue with:\n  gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
-        assert train_command([*begin, "--total-steps", "128", "--no-video", "--run-dir", f"{out}-b"]) == 130
+        assert train_command([*begin, "--total-steps", "16", "--run-dir", f"{out}-b"]) == 130
         assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
     assert "far" in sys.modules
     going_on = ["--resume", out, "--no-video"]
@@ -122,6 +115,7 @@ def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_pa
     assert (ended.returncode, ended.stderr.splitlines()[-1:]) == (2, [f"gpu-envs: error: {words}"]), ended.stderr
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_resume_into_another_run_is_refused(run, tmp_path):
     assert (
         train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--run-dir", str(tmp_path / "b")]) == 0

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from checkpoints import iterations_of
-from small_commands import WITHOUT_VIDEO, run  # noqa: F401
+from small_commands import WITHOUT_VIDEO, no_curves, run  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.cli.evaluate import eval_command
@@ -42,6 +42,7 @@ def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
     assert iterations_of(tmp_path / "copy" / "seed-5") == [1, 2, 3, 4]
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, monkeypatch):
     iterate = Trainer.iterate
     monkeypatch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGTERM)))
@@ -54,7 +55,17 @@ def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, mon
 @pytest.mark.parametrize(("goal", "code"), [("-1e9", 0), ("1e9", 1)])
 def test_exit_code_says_whether_all_seeds_reached_the_goal(tmp_path, capsys, goal, code):
     argv = ["CartPole-v1", "--device", "cpu", "--num-envs", "64", "--total-steps", "12800", "--num-seeds", "2"]
-    argv += [f"--until-return={goal}", "--eval-episodes", "0", "--engine", "torch", "--run-dir", str(tmp_path)]
+    argv += [
+        "--learner.num-epochs",
+        "1",
+        f"--until-return={goal}",
+        "--eval-episodes",
+        "0",
+        "--engine",
+        "torch",
+        "--run-dir",
+        str(tmp_path),
+    ]
     assert train_command(argv) == code
     said = capsys.readouterr().out
     assert f"{2 * (1 - code)} of 2 runs reached {float(goal):g}, " in said

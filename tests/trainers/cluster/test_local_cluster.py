@@ -81,6 +81,7 @@ def test_bad_address(with_ray, monkeypatch, address, given):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_nothing_imports_ray():
     """Neither the package, nor the command and its help."""
     code = (

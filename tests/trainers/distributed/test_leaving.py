@@ -1,4 +1,4 @@
-"""Processes that train together stop the threads of their process group before Python exits.
+"""Processes that train together exchange values, and stop the threads of their process group before Python exits.
 
 A thread of gloo that still runs then can abort the process: a run that succeeded would look like a failed one.
 """
@@ -36,6 +36,9 @@ from trainers.base.shard import Shard
 
 shard = Shard.from_env(2)
 assert shard.sum(torch.ones(3)).tolist() == [2.0] * 3
+assert shard.all_reduce_max(shard.rank) == 1
+assert [part.tolist() for part in shard.all_gather(torch.full((2,), shard.rank))] == [[0, 0], [1, 1]]
+assert shard.broadcast_from_rank0(lambda: {"rank": shard.rank}) == {"rank": 0}
 print_threads()
 import torch.distributed.nn.functional  # as parts of torch do later
 """

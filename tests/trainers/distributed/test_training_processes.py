@@ -7,27 +7,26 @@ from pathlib import Path
 
 import pytest
 import torch
-from shard_run import ACROSS, ITERATIONS, MORE_RUNS, RUNS, WORLDS, play, train
+from ranks import Together
+from shard_run import ACROSS, ITERATIONS, MORE_RUNS, RUNS, WORLDS, config, play, train
 
 from trainers.algorithms import registry
+from trainers.base import shard as shard_module
 from trainers.base.shard import Shard
+from trainers.config.train_config import make_train_core
+from trainers.distributed import sharded_reducer
+from trainers.runner.collector import Collector
+from trainers.runner.learner_group import LearnerGroup
 from trainers.storage import checkpoint
 from trainers.storage.learning_curves import read_rows
 
 HERE = Path(__file__).parents[1]
-SHORT = ("spread",)
 OF_THREE = ("recurrent_tag",)
 MORE_OF_THREE = ("turns", "iql", "choices", "impala")
 CASES = [
-    *(pytest.param(2, run, marks=[pytest.mark.slow] * (run not in SHORT)) for run in (*RUNS, *MORE_RUNS)),
-    *(pytest.param(3, run, marks=pytest.mark.slow) for run in (*OF_THREE, *MORE_OF_THREE)),
+    *((2, run) for run in (*RUNS, *MORE_RUNS)),
+    *((3, run) for run in (*OF_THREE, *MORE_OF_THREE)),
 ]
-
-
-@pytest.fixture(scope="module")
-def short(tmp_path_factory):
-    """Return folders of the short run with 2 processes and 1."""
-    return played(tmp_path_factory, SHORT, ())
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +44,7 @@ def more(tmp_path_factory):
 @pytest.fixture
 def outs(request, run):
     """Return the folders that contain a run."""
-    quick = run in SHORT and request.node.callspec.params.get("ranks") == 2
-    return request.getfixturevalue("short" if quick else "more" if run in MORE_RUNS else "many")
+    return request.getfixturevalue("more" if run in MORE_RUNS else "many")
 
 
 def played(tmp_path_factory, of_two, of_three):
@@ -79,6 +77,39 @@ def assert_near(one, other, what=""):
         assert torch.equal(one, other), what
 
 
+def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
+    """Without processes, which take seconds to start: rollouts, metrics and weights; some updates stop early."""
+    settings, together = config("spread"), Together(2)
+    for module in (shard_module, sharded_reducer):
+        monkeypatch.setattr(module, "all_reduce_sum", together.total)
+
+    def collector(shard):
+        core = make_train_core(settings, shard.num_envs, settings.seed, **shard.core_settings)
+        return Collector(settings, core, LearnerGroup(settings, core, shard=shard))
+
+    alone, *ranks = (collector(Shard.split(*share, WORLDS)) for share in ((0, 1), (0, 2), (1, 2)))
+    learners = [each.learners.assignments["agent"].learner for each in (alone, *ranks)]
+    before = {name: tensor.clone() for name, tensor in learners[0].net.state_dict().items()}
+    steps = set()
+    for update in range(1, ITERATIONS + 1):
+        for each in (alone, *ranks):
+            each.collect()
+        for name in ("obs", "action", "reward"):
+            whole, *parts = (getattr(learner.rollout, name) for learner in learners)
+            assert torch.equal(torch.cat(parts, 1), whole), name
+        wanted = alone.learners.update(update, str)
+        for row in together.each(lambda each, update=update: each.learners.update(update, str), ranks):
+            assert row == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+        steps.add(wanted["agent/gradient_steps"])
+    whole, *parts = (learner.net.state_dict() for learner in learners)
+    assert max((whole[name] - before[name]).abs().max() for name in whole if "weight" in name) > 1e-3
+    for name, tensor in whole.items():
+        assert_near(tensor, parts[0][name], name)
+        assert torch.equal(parts[0][name], parts[1][name]), name
+    assert steps == {6.0, 9.0}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
     whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
@@ -91,6 +122,7 @@ def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
             assert all(torch.equal(part["nets"][policy][name], parts[0]["nets"][policy][name]) for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
     whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
@@ -104,6 +136,7 @@ def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
         torch.testing.assert_close(part["recent"], whole["recent"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_checkpoints_and_metrics_equal_those_of_one_process(outs, ranks, run):
     one, other = checkpoint.load(outs[1] / run), checkpoint.load(outs[ranks] / run)

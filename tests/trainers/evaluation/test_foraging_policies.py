@@ -16,11 +16,11 @@ NONE, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
 
 
 def act(heuristic, players, foods, **settings):
-    """Return the actions of all players of a world in this state."""
+    """Return the actions of all players of a world in this state; without a reset, which would compile kernels."""
     core = make_core(
         "LevelBasedForaging-v0", 1, "cpu", players=len(players), max_num_food=len(foods), field_size=(9, 9), **settings
     )
-    core.reset()
+    core.alive.fill_(True)
     core.world_state["player"][0] = torch.tensor(players)
     core.world_state["food"][0] = torch.tensor(foods)
     return ForagingPolicy(core, "player", heuristic).act(core.obs)[0].tolist()
@@ -45,7 +45,7 @@ def test_levels_of_targets_differ_by_heuristic(heuristic, action):
 def chosen_actions(sight):
     """Return the actions that a player in a corner takes whose food is four cells to the right."""
     core = make_core("LevelBasedForaging-v0", 64, "cpu", players=1, max_num_food=1, field_size=(9, 9), sight=sight)
-    core.reset()
+    core.alive.fill_(True)
     core.world_state["player"][:] = torch.tensor([0, 0, 1])
     core.world_state["food"][:] = torch.tensor([0, 4, 1])
     return set(ForagingPolicy(core, "player", "H1").act(core.obs).flatten().tolist())
@@ -74,10 +74,16 @@ def test_masks_of_the_policy_are_those_of_the_core():
         core.step(core.sample_actions())
 
 
-@pytest.mark.parametrize("heuristic", HEURISTICS)
-def test_heuristics_beat_random(heuristic):
+@pytest.fixture(scope="module")
+def by_chance():
+    """Return worlds, and the returns of random play in them."""
     core = make_core("LevelBasedForaging-v0", 256, "cpu", seed=0, reuse_buffers=True)
-    chance = evaluate_policies(core, {"player": None}, seed=1).returns["player"]
+    return core, evaluate_policies(core, {"player": None}, seed=1).returns["player"]
+
+
+@pytest.mark.parametrize("heuristic", HEURISTICS)
+def test_heuristics_beat_random(heuristic, by_chance):
+    core, chance = by_chance
     ours = evaluate_policies(core, {"player": ForagingPolicy(core, "player", heuristic)}, seed=1).returns["player"]
     assert ours.mean - ours.half > chance.mean + chance.half, f"{ours} against {chance}"
 

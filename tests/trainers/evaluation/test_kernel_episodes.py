@@ -38,8 +38,8 @@ def players_of(core):
 
 
 CASES = [
-    ("CartPole-v1", {}),
     ("SimpleTag-v0", {}),
+    ("CartPole-v1", {}),
     ("SimpleSpread-v0", {"continuous_actions": True}),
     ("TagContinuous-v0", LEAVING),
     ("LeducPoker-v0", {}),
@@ -48,7 +48,7 @@ CASES = [
 ]
 
 
-@pytest.mark.variations(quick=3)
+@pytest.mark.variations
 @pytest.mark.parametrize(("env_id", "settings"), CASES, ids=str)
 def test_greedy_evaluation_equals_the_one_step_by_step(env_id, settings):
     core = make_core(env_id, 30, **settings)
@@ -64,7 +64,11 @@ def test_greedy_evaluation_equals_the_one_step_by_step(env_id, settings):
 
 @pytest.mark.parametrize(
     ("env_id", "algorithm", "settings"),
-    [("CartPole-v1", "dqn", {"dueling": True}), ("LeducPoker-v0", "dqn", {}), ("Pendulum-v1", "td3", {})],
+    [
+        ("CartPole-v1", "dqn", {"dueling": True}),
+        ("Pendulum-v1", "td3", {}),
+        pytest.param("LeducPoker-v0", "dqn", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_evaluation_of_policies_without_chance_equals_the_one_step_by_step(env_id, algorithm, settings):
     core = make_core(env_id, 30)

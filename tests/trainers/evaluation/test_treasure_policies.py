@@ -13,11 +13,15 @@ NONE, LEFT, RIGHT, DOWN, UP = range(5)
 
 
 def world(**settings):
-    """Return a world at rest with two collectors, a deposit on the right, and treasures on the left and above."""
+    """Return a world at rest with two collectors, a deposit on the right, and treasures on the left and above.
+
+    It is without a reset, which would compile kernels.
+    """
     core = make_core("CollectTreasure-v0", 1, "cpu", num_collectors=2, num_deposits=1, num_treasures=2, **settings)
-    core.reset()
+    core.alive.fill_(True)
     core.world_state["pos"][0] = torch.tensor([(-0.5, 0.0), (0.0, 0.0), (0.9, 0.0), (-0.9, 0.0), (0.0, 0.8)])
     core.world_state["vel"].zero_()
+    core.world_state["kind"].fill_(1)
     return core
 
 

@@ -15,9 +15,12 @@ LAYOUT = "xx.x\n....\nxx.x\n..g."
 
 
 def act(robots, shelves, **settings):
-    """Return the actions of two robots: row, column, direction, load; cells of shelves with their entries."""
+    """Return the actions of two robots: row, column, direction, load; cells of shelves with their entries.
+
+    The world is without a reset, which would compile kernels.
+    """
     core = make_core("RobotWarehouse-v0", 1, "cpu", layout=LAYOUT, request_queue_size=1, seed=0, **settings)
-    core.reset()
+    core.alive.fill_(True)
     for name, values in zip(("row", "column", "direction", "load"), zip(*robots, strict=True), strict=True):
         core.world_state[name][0] = torch.tensor(values)
     core.world_state["shelf"].zero_()
@@ -50,7 +53,7 @@ def test_delivered_shelf_is_brought_to_the_nearest_free_place():
 
 def test_messages_are_empty():
     core = make_core("RobotWarehouse-v0", 3, "cpu", seed=0, msg_bits=2)
-    action = scripted_policy(core, "robot_1").act(core.reset()[0])
+    action = scripted_policy(core, "robot_1").act(core.obs)
     assert action.shape == (3, 1, 3)
     assert not action[..., 1:].any()
 

@@ -25,30 +25,37 @@ def as_on_a_gpu(core: Core):
     return capture
 
 
+SHORT = {"rollout_length": 8, "hidden_sizes": (16,)}
+ENVS = {"SimpleSpread-v0": {"max_cycles": 6}}  # fewer steps than a rollout has
+GRU = {**SHORT, "network": "gru"}
+REPLAY = {"learning_starts": 16, "batch_size": 16, "replay_size": 1000, "hidden_sizes": (16,)}
+
+
 @pytest.mark.parametrize(
     ("env_id", "algorithm", "settings", "sharing"),
     [
-        ("SimpleSpread-v0", "mappo", {"network": "gru", "rollout_length": 30, "num_epochs": 1}, "group"),
-        pytest.param("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent", marks=pytest.mark.slow),
-        ("SimpleSpread-v0", "ppo", {"network": "gru", "rollout_length": 30, "num_epochs": 1}, "agent"),
-        ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}, "group"),
+        ("SimpleSpread-v0", "mappo", {**GRU, "num_epochs": 1}, "group"),
+        pytest.param("SimpleSpread-v0", "ppo", SHORT, "agent", marks=pytest.mark.slow),
+        ("SimpleSpread-v0", "ppo", {**GRU, "num_epochs": 1}, "agent"),
+        ("TicTacToe-v0", "dqn", REPLAY, "group"),
         pytest.param(
             "SimpleSpread-v0",
             "qmix",
-            {"learning_starts": 16, "network": "gru", "rollout_length": 30, "batch_size": 8},
+            {**GRU, **REPLAY, "batch_size": 8},
             "group",
             marks=pytest.mark.slow,
         ),
-        pytest.param("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}, "group", marks=pytest.mark.slow),
-        ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 16, "batch_size": 16}, "group"),
+        pytest.param("Pendulum-v1", "sac", REPLAY, "group", marks=pytest.mark.slow),
+        ("SimpleSpeakerListener-v0", "maddpg", REPLAY, "group"),
     ],
 )
 def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
     """Rollouts are those of a collector that records nothing, memories and random streams included."""
     learner = registry.find(algorithm).settings(**settings)
     config = TrainConfig(
-        env_id, num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner, sharing=sharing, seed=3
-    )
+        env_id, ENVS.get(env_id, {}), num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner,
+        sharing=sharing, seed=3,
+    )  # fmt: skip
     seen = []
     for recording in (False, True):
         core = make_train_core(config, config.num_envs, config.seed)

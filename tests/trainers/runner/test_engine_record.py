@@ -38,7 +38,8 @@ def cheap(monkeypatch):
 def test_resumed_run_keeps_its_engine(first, other, cheap, tmp_path):
     cheap(first == "kernel")
     trainer = Trainer(TWO, tmp_path / "run")
-    trainer.run()
+    trainer.save_last()
+    trainer.close()
     assert trainer.result().engines == {"agent": first}
     saved = checkpoint.load(tmp_path / "run")
     assert load_result(saved.path, "cpu").engines == {"agent": first}

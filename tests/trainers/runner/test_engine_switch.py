@@ -13,7 +13,7 @@ STEPS = 6
 
 def make_trainer(folder, limit, given, **settings):
     """Return a training with a learner per agent; all act in one batch."""
-    ppo = PPOConfig(rollout_length=STEPS, hidden_sizes=(8,), num_epochs=1, truncation_capacity=given)
+    ppo = PPOConfig(rollout_length=STEPS, hidden_sizes=(8, 8), num_epochs=1, truncation_capacity=given)
     config = TrainConfig(
         "SimpleSpread-v0",
         {"max_episode_steps": limit},

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_commands import no_curves  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.algorithms import registry
@@ -110,6 +111,7 @@ def test_weights_that_do_not_fit_are_refused(trained, tmp_path, changes, error, 
     assert not (tmp_path / "next").exists()
 
 
+@pytest.mark.usefixtures("no_curves")
 def test_commands_record_the_whole_path(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     argv = ["SimpleTag-v0", "--init-from", "trained", "--total-steps", "64", "--num-envs", "4", "--no-video"]

@@ -21,7 +21,7 @@ from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
 TAG = {"max_cycles": 12}
-LEARNER = {"rollout_length": 10, "hidden_sizes": (8,), "num_minibatches": 2}
+LEARNER = {"rollout_length": 10, "hidden_sizes": (8,), "num_minibatches": 2, "num_epochs": 2}
 
 
 def tag(steps=480, learner=None, **settings):

@@ -56,7 +56,8 @@ def test_exported_policy_returns_the_actions_of_the_policy(space, tmp_path):
     assert ("net.head.log_std" in torch.export.load(tmp_path / "p.pt2").state_dict) == isinstance(space, spaces.Box)
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.variations
+@pytest.mark.parametrize("masked", [True, False])
 def test_exported_recurrent_policy_returns_its_hidden_state(masked, tmp_path):
     policy = policy_for(spaces.Discrete(3), network="gru")
     said = export_policy(policy, tmp_path / "p.pt2", masked=masked)

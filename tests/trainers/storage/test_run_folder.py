@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from messages import refused
+from small_commands import no_curves  # noqa: F401
 
 from gpu_envs.cli import main
 from gpu_envs.errors import ConfigError, GpuEnvsError
@@ -17,7 +18,7 @@ from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
-from trainers.storage import checkpoint, run_folder
+from trainers.storage import checkpoint, folder_lock, run_folder
 from trainers.storage.folder_lock import LOCK, FolderLock, is_held
 from trainers.storage.learning_curves import read_rows
 
@@ -90,7 +91,9 @@ def contents(path: Path) -> dict[Path, bytes]:
 # ---------------------------------------------------------------- one process writes a run
 
 
-def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, capsys):
+@pytest.mark.usefixtures("no_curves")
+def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, capsys, monkeypatch):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     trainer(tmp_path / "run").run()
     before, path = contents(tmp_path / "run"), tmp_path / "run"
     other = holder(path)
@@ -118,6 +121,7 @@ def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, c
 )
 def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("trainers.cli.tune.ray_library", lambda who: None)
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     if argv[0] == "tune":
         plan = {"format": "gpu-envs search 2", "config": {"env_id": "CartPole-v1"}, "search": {}, "trials": 1}
         plan["plan"] = {"scheduler": "none", "num_samples": 1, "metric": "x", "mode": "max", "reduction_factor": 3}
@@ -128,7 +132,8 @@ def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, monkeypa
     assert f"{tmp_path}: process {os.getpid()} is writing this run; wait for it, or" in line
 
 
-def test_trainer_holds_the_lock_until_its_run_has_ended(tmp_path):
+def test_trainer_holds_the_lock_until_its_run_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     first = trainer(tmp_path)
     first.iterate()
     assert is_held(tmp_path)

@@ -5,8 +5,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from network_cases import BATCHES, NETWORKS, Minibatch, assert_close, networks
 
+LARGEST = "tanh_gaussian"
 
-@pytest.mark.parametrize("name", NETWORKS)
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == LARGEST else ()) for n in NETWORKS])
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(batch=BATCHES)
 def test_gradients_equal_those_of_autograd(name, batch):
@@ -27,11 +29,11 @@ def test_gradients_of_many_chunks_equal_those_of_autograd(num_rows):
     assert_close(minibatch.rows(), minibatch.torch())
 
 
-def test_rows_that_do_not_count_may_have_infinite_ratios():
+@pytest.mark.parametrize("form", ["rows", pytest.param("tiles", marks=pytest.mark.slow)])
+def test_rows_that_do_not_count_may_have_infinite_ratios(form):
     minibatch = Minibatch(NETWORKS["gaussian"], 3, 20, valid=0.5)
     minibatch.log_prob[~minibatch.valid] = -1e4
-    assert_close(minibatch.rows(), minibatch.torch())
-    assert_close(minibatch.tiles(32), minibatch.torch())
+    assert_close(minibatch.rows() if form == "rows" else minibatch.tiles(32), minibatch.torch())
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.variations
 @pytest.mark.parametrize("settings", SMALL, ids=name_of)
 def test_all_histories_of_a_small_board_equal_the_reference(settings):
     found = spiel_games.all_histories("DarkHex-v0", name_of(settings), **settings)
@@ -45,7 +46,7 @@ def test_all_histories_of_a_small_board_equal_the_reference(settings):
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
-        (LARGE[0], GAMES // 10),
+        (LARGE[0], GAMES // 40),
         *(pytest.param(each, GAMES if each == {} else GAMES // 4, marks=pytest.mark.slow) for each in LARGE),
     ],
     ids=str,

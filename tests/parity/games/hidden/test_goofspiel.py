@@ -38,7 +38,7 @@ def some(settings, quick):
     ]
 
 
-@pytest.mark.parametrize("settings", some(SMALL, 3))
+@pytest.mark.parametrize("settings", some(SMALL, 2))
 def test_all_histories_equal_the_reference(settings):
     random = settings["points_order"] == "random"
     start = "order" if random else ""
@@ -66,9 +66,12 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("settings", some(LARGE, 1))
-def test_random_games_equal_the_reference(settings):
-    games = 10_000 // len(LARGE) + 1
+@pytest.mark.parametrize(
+    ("settings", "games"),
+    [(LARGE[0], 250), *(pytest.param(each, 10_000 // len(LARGE) + 1, marks=pytest.mark.slow) for each in LARGE)],
+    ids=str,
+)
+def test_random_games_equal_the_reference(settings, games):
     found = spiel_games.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
     assert len(found.states) == games
     assert found.decisions >= 3 * games

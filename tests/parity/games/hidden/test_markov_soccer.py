@@ -40,7 +40,7 @@ LARGE = [
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
-        (LARGE[0], GAMES // 10),
+        (LARGE[0], GAMES // 40),
         *(pytest.param(each, GAMES if each["horizon"] <= 40 else 500, marks=pytest.mark.slow) for each in LARGE),
         pytest.param({}, 200, marks=pytest.mark.slow),
     ],
@@ -58,16 +58,16 @@ def test_random_games_equal_the_reference(settings, games):
 
 
 def test_both_orders_are_equally_frequent_in_every_step():
-    core = make_core("MarkovSoccer-v0", 20_000, "cpu", seed=0, autoreset="disabled")
+    core = make_core("MarkovSoccer-v0", 10_000, "cpu", seed=0, autoreset="disabled")
     core.reset()
-    before = torch.zeros(20_000)
+    before = torch.zeros(10_000)
     for _ in range(3):
-        core.step(torch.full((20_000, 2), 4))
+        core.step(torch.full((10_000, 2), 4))
         first = core.world_state["first"].float()
-        assert abs(float(first.mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
-        assert abs(float((first == before).float().mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
+        assert abs(float(first.mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
+        assert abs(float((first == before).float().mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
         before = first
-    assert abs(float((core.world_state["ball"] == 7).float().mean()) - 0.5) < 5 * 0.5 / 20_000**0.5
+    assert abs(float((core.world_state["ball"] == 7).float().mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
 
 
 def test_rows_of_the_grid_may_be_apart_by_bars():
@@ -78,10 +78,16 @@ MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "stand": 4}
 
 
 def after(grid, moves, first, holder=-1):
-    """Return the state, rewards and end after moves that are resolved in this order."""
+    """Return the state, rewards and end after moves that are resolved in this order.
+
+    Places on the grid, three rows of three cells, are set by hand: every other grid compiles kernels of its own.
+    """
+    cells = grid.replace("\n", "")
     for seed in itertools.count():
-        core = make_core("MarkovSoccer-v0", 1, "cpu", seed=seed, grid=grid, autoreset="disabled")
+        core = make_core("MarkovSoccer-v0", 1, "cpu", seed=seed, grid="A..\n.O.\n..B", autoreset="disabled")
         core.reset()
+        core.world_state["cell"].copy_(torch.tensor([[cells.index("A"), cells.index("B")]]))
+        core.world_state["ball"].fill_(cells.index("O"))
         core.world_state["holder"].fill_(holder)
         _, reward, terminated, _, _ = core.step(torch.tensor([[MOVES[move] for move in moves]]))
         if core.world_state["first"] == first:
@@ -91,15 +97,15 @@ def after(grid, moves, first, holder=-1):
 
 
 def test_player_that_runs_into_the_other_loses_the_ball():
-    state, _, ended = after("AB.\n..O", ("right", "stand"), 0, holder=0)
+    state, _, ended = after("AB.\n..O\n...", ("right", "stand"), 0, holder=0)
     assert (state["holder"], state["cell"], ended) == (1, [0, 1], False)
-    state, _, _ = after("AB.\n..O", ("right", "right"), 1, holder=0)  # player 1 has left
+    state, _, _ = after("AB.\n..O\n...", ("right", "right"), 1, holder=0)  # player 1 has left
     assert (state["holder"], state["cell"]) == (0, [1, 2])
 
 
 def test_both_players_want_the_ball_and_the_first_takes_it():
     for first in range(2):
-        state, _, _ = after("AOB\n...", ("right", "left"), first)
+        state, _, _ = after("AOB\n...\n...", ("right", "left"), first)
         # the second runs into the first, who has the ball already
         assert state["holder"] == first
         assert state["cell"][first] == 1

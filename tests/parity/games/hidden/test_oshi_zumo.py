@@ -35,7 +35,7 @@ def test_all_histories_of_a_small_game_equal_the_reference():
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
-        (LARGE[0], GAMES // 3),
+        (LARGE[0], GAMES // 20),
         *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in LARGE),
     ],
     ids=str,

@@ -22,7 +22,7 @@ LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 
 @pytest.mark.parametrize(
     ("settings", "games"),
-    [(SETTINGS[0], GAMES // 4), *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in SETTINGS)],
+    [(SETTINGS[0], GAMES // 20), *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in SETTINGS)],
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
