@@ -15,6 +15,7 @@ from gpu_envs.errors import ConfigError
 from league.game import Game, Seat
 from league.solvers import SOLVERS, MetaStrategy, deviations, nash_gap, product, solve
 from league.solvers.nash import minimax
+from league.solvers.replicator import STABLE
 
 QUICK = {name: {"iterations": 5000} for name in ("regret_matching", "fictitious_play", "multiplicative_weights")}
 QUICK |= {name: {"iterations": 2500, "dt": 0.02} for name in ("replicator", "prd")}
@@ -312,12 +313,14 @@ def test_greatest_entropy_takes_rounded_payoffs(count):
 @pytest.mark.parametrize("name", ["prd", "replicator"])
 @pytest.mark.parametrize("scale", [1e6, 1.0, 1e3])
 def test_replicator_dynamics_take_payoffs_of_any_range(name: str, scale: float) -> None:
-    """Returns below 0, or of hundreds per episode, gave NaN or wrong shares without a word."""
-    first = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
-    payoffs = scale * (torch.stack((first, -first)) - 20.0)
-    for marginal in solve(name, payoffs, iterations=500).marginals:
-        torch.testing.assert_close(marginal, torch.full_like(marginal, 0.5), atol=1e-3, rtol=0)
-    payoffs[:, 1, :] -= scale * torch.tensor([[1.0], [0.0]], dtype=torch.float64)  # now the second choice is worse
-    for marginal in solve(name, payoffs, iterations=2_000).marginals:
-        assert marginal.isfinite().all()
-        assert abs(float(marginal.sum()) - 1) < 1e-9
+    """Returns below 0, or of hundreds per episode, gave NaN or wrong shares without a word.
+
+    A constant changes nothing, and a factor does not beyond the largest step.
+    """
+    payoffs = torch.tensor([[[1.0, -1.0], [-2.0, 0.0]], [[-1.0, 1.0], [1.0, -1.0]]], dtype=torch.float64)
+    dt = min(1e-3 * scale, STABLE / 3)  # the payoffs of the first seat range from -2 to 1
+    expected = solve(name, payoffs, iterations=2_000, dt=dt).marginals
+    assert (expected[0] - 0.5).abs().max() > 0.03  # play has left the start
+    for ours, theirs in zip(solve(name, scale * (payoffs - 20.0), iterations=2_000).marginals, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+        assert abs(float(ours.sum()) - 1) < 1e-9
