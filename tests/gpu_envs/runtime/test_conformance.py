@@ -3,13 +3,12 @@
 import pytest
 import torch
 from played import assert_same, play
+from small_environments import FEW
 
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.runtime import thread_pool
 from gpu_envs.runtime.factory import make_core
 
-# Where the rules matter less, these are quick: turns, a Box, unequal spaces, agents that leave.
-FEW = ("ConnectFour-v0", "Pendulum-v1", "SimpleSpeakerListener-v0", "TagContinuous-v0")
 MOSTLY_SLOW = [pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in list_envs()]
 
 

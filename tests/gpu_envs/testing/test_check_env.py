@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import toy
 from gymnasium import spaces
-from small_environments import SMALL
+from small_environments import FEW, SMALL
 
 import gpu_envs
 from gpu_envs.definition.environment import box
@@ -14,8 +14,6 @@ from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.testing import env_checker
-
-FEW = ("ConnectFour-v0", "Pendulum-v1", "SimpleSpeakerListener-v0", "TagContinuous-v0")  # as in test_conformance.py
 
 
 @pytest.fixture

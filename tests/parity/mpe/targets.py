@@ -8,6 +8,10 @@ from gpu_envs.runtime.factory import make_core
 from parity.mpe import beside
 
 TOLERANCE = 1e-5
+SETTINGS = (
+    {"N": 6, "terminate_on_success": True, "benchmark_data": True},
+    {"N": 1, "max_cycles": 3, "terminate_on_success": True},
+)
 
 
 def random_settings(rng):
@@ -67,3 +71,19 @@ def assert_assignments_are_the_best(env_id, num_agents, num_envs):
         least = costs[linear_sum_assignment(costs)].sum()
         assert abs(state["away"][env].sum() - least) < 1e-6 * num_agents
         assert np.abs(costs - state["away"][env][:, None]).min(1).max() < 1e-5  # every distance is one to a target
+
+
+def assert_whole_episodes_agree(worst, tally, worlds):
+    """Assert that episodes of default length equal those of mpe2, and that each case occurs in many worlds."""
+    assert worst < TOLERANCE
+    assert tally["steps"] == worlds * 25
+    assert tally["truncated"] == worlds
+    assert min(tally["far"], tally["touches"], tally["all arrived"]) > 0.5 * worlds, tally
+
+
+def assert_both_ends_agree(worst, tally, worlds):
+    """Assert that episodes which end with success or by time equal those of mpe2, and that both occur."""
+    assert worst < TOLERANCE
+    assert tally["terminated"] + tally["truncated"] == worlds
+    assert min(tally["terminated"], tally["truncated"]) > worlds // 12, tally
+    assert tally["all arrived"] >= tally["terminated"]
