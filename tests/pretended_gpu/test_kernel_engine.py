@@ -133,6 +133,7 @@ class ManyRanks(GradientReducer):
     can_capture = False
 
 
+@pytest.mark.slow
 def test_steps_outside_of_kernels_equal_those_in_them(gpu, tmp_path):
     """Kernels compute each gradient from the weights that PyTorch's fused optimizer has just written."""
     states = {}

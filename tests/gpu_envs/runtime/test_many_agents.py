@@ -191,6 +191,7 @@ def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
     law(ID, small_core, **given, **wanted)
 
 
+@pytest.mark.slow
 def test_cell_search_conforms():
     """The laws of `check_env`, which has other schedules and orders of siblings among them."""
     gpu_envs.check_env(ID, **SMALL)

@@ -149,6 +149,7 @@ class Interrupted(Shuffled):
         return super().next(within)
 
 
+@pytest.mark.slow
 def test_interrupt_leaves_no_task_and_league_resumes(whole, tmp_path):
     settings = {"game": RPS, "which": "alphastar", "max_envs": 100, "iterations": 2}
     executor = Interrupted()

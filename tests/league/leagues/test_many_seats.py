@@ -69,11 +69,9 @@ def test_draw_margin_of_three_seats_is_refused(tmp_path):
         League(store, config, NoLeagueBuilder())
 
 
-@pytest.mark.variations
+@pytest.mark.slow
 @GAMES
-@pytest.mark.parametrize(
-    "which", ["pfsp", *(pytest.param(each, marks=pytest.mark.slow) for each in ("alphastar", "pbt", "latest"))]
-)
+@pytest.mark.parametrize("which", ["pfsp", "alphastar", "pbt", "latest"])
 def test_league_completes_and_its_report_names_what_is_left_out(game, which, tmp_path):
     running = league(tmp_path, which, game=game, iterations=2, num_envs=16)
     rows = running.run()

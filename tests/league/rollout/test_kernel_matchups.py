@@ -44,7 +44,7 @@ def populations_of(game, count):
         (KUHN, 3000),
         pytest.param(Game.of("LeducPoker-v0"), 2000, marks=pytest.mark.slow),
         pytest.param(Game.of("SimpleTag-v0"), 300, marks=pytest.mark.slow),
-        (RPS, 1000),
+        pytest.param(RPS, 1000, marks=pytest.mark.slow),
         pytest.param(Game.of("KuhnPoker-v0", shared=True), 3000, marks=pytest.mark.slow),
     ],
     ids=lambda each: f"{each.env_id}{' shared' * each.shared}" if isinstance(each, Game) else None,
