@@ -2,7 +2,7 @@
 
 import torch
 
-from gpu_envs.rendering.scene import Color, boxes, circles, lines, rings
+from gpu_envs.rendering.scene import Color, Values, boxes, circles, lines, rings
 
 __all__ = ["Pen"]
 
@@ -18,16 +18,17 @@ class Pen:
     Args:
         centers: Centers (W, N, 2) [world units].
         there: Centers at which the pen paints, (W, N) bool; None: all.
-        scale: Length of a unit of the pen [world units].
+        scale: Length of a unit of the pen [world units], broadcasts to (W, N).
     """
 
-    def __init__(self, centers: torch.Tensor, there: torch.Tensor | None = None, scale: float = 1.0) -> None:
-        self.centers, self.scale = centers, scale
+    def __init__(self, centers: torch.Tensor, there: torch.Tensor | None = None, scale: Values = 1.0) -> None:
+        self.centers = centers
+        self.scale: torch.Tensor = torch.as_tensor(scale, dtype=torch.float32, device=centers.device)
         self.there: torch.Tensor = torch.ones_like(centers[..., 0]) if there is None else there.float()
 
     def at(self, right: float, up: float) -> torch.Tensor:
         """Return a point beside every center, (W, N, 2) [world units]."""
-        return self.centers + self.scale * torch.tensor([right, up], device=self.centers.device)
+        return self.centers + self.scale[..., None] * torch.tensor([right, up], device=self.centers.device)
 
     def disc(self, right: float, up: float, radius: float, color: Color) -> torch.Tensor:
         """Return discs, (W, N, 10)."""
@@ -39,7 +40,7 @@ class Pen:
 
     def box(self, right: float, up: float, half: tuple[float, float], color: Color) -> torch.Tensor:
         """Return boxes of half a width and height, (W, N, 10)."""
-        size = self.scale * torch.tensor(half, device=self.centers.device)
+        size = self.scale[..., None] * torch.tensor(half, device=self.centers.device)
         return boxes(self.at(right, up), size, color, self.there)
 
     def line(self, start: tuple[float, float], end: tuple[float, float], width: float, color: Color) -> torch.Tensor:

@@ -1,22 +1,15 @@
 """Host module of CollectTreasure-v0: settings, agents, spaces, drawing.
 
-The rules are in ``warp_kernels/mpe/collect_treasure.py``.
+The rules are in ``warp_kernels/mpe/collect_treasure.py``, the drawing in ``treasure_scene.py``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import torch
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, integers
 from gpu_envs.envs.mpe import scenario
-from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.envs.mpe.treasure_scene import draw
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import collect_treasure
-
-if TYPE_CHECKING:
-    from gpu_envs.definition.environment import WorldView
-    from gpu_envs.rendering.scene import Scene
 
 __all__ = ["MAX_TYPES", "Config", "build", "draw"]
 
@@ -83,26 +76,4 @@ def build(config: Config) -> EnvDefinition:
         },
         bounds={"respawn_prob": (0.0, 1.0)},
         draw=draw,
-    )
-
-
-def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
-    """Return the scene of these worlds: deposits dark, treasures small, both in the color of their type.
-
-    Collectors are gray, and have the color of the treasure that they carry.
-    """
-    from gpu_envs.rendering.scene import BLUE, GREEN, ORANGE, PURPLE, RED
-
-    config, count, state = core.config, core.num_agents, core.world_state
-    palette = torch.tensor(
-        [(0.85, 0.85, 0.85), BLUE, ORANGE, GREEN, RED, PURPLE, (0.55, 0.34, 0.29)], device=core.device
-    )
-    kind = state["kind"][envs].long()
-    deposits = slice(config.num_collectors, count)
-    return scene(
-        core,
-        envs,
-        Discs(deposits, "deposit_size", 0.55 * palette[1 : 1 + config.num_deposits]),
-        Discs(slice(0, config.num_collectors), "collector_size", palette[state["holding"][envs].long()]),
-        Discs(slice(count, None), "treasure_size", palette[kind], shown=kind > 0),
     )

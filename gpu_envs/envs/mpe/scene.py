@@ -1,4 +1,4 @@
-"""Scenes of MPE: discs, targets and messages, with a camera that zooms out to show all discs, as in mpe2."""
+"""Scenes of MPE: discs, targets, figures and messages, with a camera that zooms out to show all discs, as in mpe2."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -7,7 +7,10 @@ import torch
 from gpu_envs.envs.mpe.messages import bubble_center, bubble_size, message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.pen import Pen
     from gpu_envs.rendering.scene import Color, Scene
 
 __all__ = ["VIEW", "Discs", "Word", "scene", "touched"]
@@ -33,6 +36,10 @@ class Discs(NamedTuple):
     """Discs with a wide orange ring around them, (W, rows) bool."""
     shown: torch.Tensor | None = None
     """Visible discs, (W, rows) bool; the camera ignores the others. None: all of them."""
+    figure: "Callable[[Pen, Color], list[torch.Tensor]] | None" = None
+    """Draw these shapes instead of a disc, without a ring; a unit of the pen is the drawn radius."""
+    enlarged: float = 1.0
+    """Drawn radius, in radii."""
 
 
 class Word(NamedTuple):
@@ -61,7 +68,8 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word | torch.Te
     radii, colors = pos.new_zeros(pos.shape[:2]), pos.new_zeros((*pos.shape[:2], 3))
     for part in parts:
         if isinstance(part, Discs):
-            radii[:, part.rows] = params[part.size][:, None] if isinstance(part.size, str) else part.size
+            size = params[part.size][:, None] if isinstance(part.size, str) else part.size
+            radii[:, part.rows] = part.enlarged * size
             colors[:, part.rows] = torch.as_tensor(part.color, dtype=torch.float32, device=pos.device)
             if part.shown is not None:
                 pos = pos.clone()
@@ -94,9 +102,12 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word | torch.Te
 
 
 def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tensor) -> torch.Tensor:
-    """Return discs with a thin dark edge, or targets."""
+    """Return discs with a thin dark edge, targets, or figures."""
+    from gpu_envs.rendering.pen import Pen
     from gpu_envs.rendering.scene import DARK, ORANGE, Scene, circles, join, rings
 
+    if part.figure is not None:
+        return join(*part.figure(Pen(pos, part.shown, radii), part.color))
     if not part.target:
         alpha = part.alpha if part.shown is None else part.alpha * part.shown
         edge = rings(pos, radii, DARK, torch.minimum(0.01 * zoom, 0.12 * radii), 0.6 * alpha)

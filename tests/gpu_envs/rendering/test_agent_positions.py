@@ -54,7 +54,7 @@ def test_living_agents_are_in_the_picture(env_id):
     assert met or env_id in NOWHERE
 
 
-@pytest.mark.parametrize("env_id", ["TagContinuous-v0", "SimpleTag-v0", "SimpleWorldComm-v0"])
+@pytest.mark.parametrize("env_id", ["TagContinuous-v0", "SimpleTag-v0", "SimpleWorldComm-v0", "CollectTreasure-v0"])
 def test_discs_are_where_the_agents_are(env_id):
     core = make_core(env_id, WORLDS, "cpu", seed=1, **SMALL[env_id])
     core.reset()

@@ -7,7 +7,9 @@ import torch
 from gpu_envs.envs.games.card_ranks import rank_strokes
 from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, PURPLE, RED, rasterize
+from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
+from warp_kernels.drawing.rasterizer import BOX
 
 
 def pixels(frame: np.ndarray, color) -> int:
@@ -144,6 +146,48 @@ def test_unit_types_have_different_shapes():
     core.world_state["pos"][:] = 2.0 * torch.arange(1, 13)[:, None]
     core.world_state["kind"][:] = torch.arange(6)[:, None]
     assert len(np.unique(drawn(core, 128), axis=0)) == 6
+
+
+def treasure_worlds(holding: list[int], kind: int) -> Core:
+    """Return worlds of a collector in the middle with a treasure to its left and deposits below."""
+    core = make_core("CollectTreasure-v0", len(holding), "cpu", seed=0, num_collectors=1, num_treasures=1)
+    core.world_state["pos"][:] = torch.tensor([[0.0, 0.0], [-0.6, -0.6], [0.6, -0.6], [-0.6, 0.0]])
+    core.world_state["holding"][:] = torch.tensor(holding)[:, None]
+    core.world_state["kind"].fill_(kind)
+    return core
+
+
+def test_carried_treasure_is_a_gem_in_its_color_above_the_collector():
+    frames = drawn(treasure_worlds([0, 1, 2], kind=0), 300)  # 125 pixels per meter, the collector at (150, 150)
+    above, left, below = frames[:, 128:141, 140:160], frames[:, 140:160, 60:90], frames[:, 200:250]
+    assert [[pixels(frame, color) > 20 for color in (BLUE, ORANGE)] for frame in above] == [
+        [False, False],
+        [True, False],
+        [False, True],
+    ]
+    assert len(np.unique(left)) <= 3  # of the background: there is no treasure on the ground
+    for side, color in ((slice(0, 150), BLUE), (slice(150, 300), ORANGE)):
+        assert all(pixels(frame[:, side], color) > 300 for frame in below)  # the chests
+
+
+def test_treasure_on_the_ground_is_a_gem_in_its_color():
+    gone, seen = (drawn(treasure_worlds([0], kind), 300)[0, 140:160, 60:90] for kind in (0, 2))
+    assert pixels(seen, ORANGE) > 40
+    assert pixels(seen, BLUE) == 0
+    widths = (gone != seen).any(-1).sum(1)
+    assert widths[5:9].mean() > 1.5 * widths[13:17].mean() > 3.0  # no disc: it is wide above and pointed below
+
+
+def test_smallest_shape_in_the_middle_of_a_collector_or_deposit_has_its_color():
+    """The page of `gpu-envs watch` colors trails like this shape, and paints them below it."""
+    core = treasure_worlds([0, 1, 2], kind=1)
+    scene = core.definition.draw(core, torch.arange(3))
+    assert scene.agents is not None
+    for shapes, agents in zip(scene.shapes, scene.agents, strict=True):
+        filled = shapes[(shapes[:, 0] <= BOX) & (shapes[:, 5] == 0.0) & (shapes[:, 9] > 0.0)]
+        for agent in agents:
+            here = filled[(filled[:, 1:3] - agent[1:3]).abs().amax(-1) < 1e-4]
+            assert torch.equal(here[here[:, 3].argmin(), 6:9], agent[6:9])
 
 
 def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
