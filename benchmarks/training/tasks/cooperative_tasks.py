@@ -237,7 +237,6 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
             ),
             "measured",
             source,
-            seeds=1 if name == "collect-treasure" else 3,
             episodes=8192 if name == "collect-treasure" else 1024,
             zoo=False,
         )
