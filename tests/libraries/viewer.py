@@ -1,10 +1,11 @@
-"""Made-up answers for the viewer's page, see `league.watch.api` for their form."""
+"""Made-up answers for the viewer's page, see `league.watch.api` for their form, and the frame that the page shows."""
 
 import base64
 import json
 from pathlib import Path
 
 import numpy as np
+from playwright.sync_api import expect
 
 PAGE = Path(__file__).parents[2] / "league" / "watch" / "static" / "index.html"
 WAIT = 60_000  # timeout on a busy machine [ms]
@@ -152,3 +153,11 @@ def answering(answers: dict[str, dict]):
         return route.fulfill(body=json.dumps(answer), content_type="application/json")
 
     return handle
+
+
+def frame(page) -> int:
+    return int(page.get_by_role("slider", name="Step", exact=True).input_value())
+
+
+def expect_frame(page, number: int) -> None:
+    expect(page.get_by_role("slider", name="Step", exact=True)).to_have_value(str(number))

@@ -1,7 +1,6 @@
 """gymnasium.make_vec: agent rows."""
 
 import warnings
-from functools import partial
 
 import gymnasium
 import numpy as np
@@ -11,7 +10,7 @@ import toy
 import turns
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
-from row_envs import small_rows
+from row_envs import many, toys  # noqa: F401
 from small_environments import BRIEF, GROUP, SMALL
 
 from gpu_envs import wrappers
@@ -21,16 +20,6 @@ from gpu_envs.runtime.factory import make_core
 pytestmark = pytest.mark.representative
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
-
-
-@pytest.fixture
-def many(env_id):
-    return partial(small_rows, env_id)
-
-
-@pytest.fixture
-def toys(monkeypatch):
-    toy.announce(monkeypatch)
 
 
 def test_rows_describe_themselves(many, env_id):
@@ -221,70 +210,6 @@ def test_numpy_rows_suit_gymnasiums_wrappers(many, mode):
     assert ended > env.num_envs
 
 
-def test_seeds_and_worlds(many):
-    """Equal seeds play alike, world i whatever the batch; without a seed the next episode follows."""
-    few, some = many(2), many(6)
-    rows = few.num_envs
-    assert torch.equal(few.reset(seed=9)[0], some.reset(seed=9)[0][:rows])
-    for _ in range(12):
-        left, right = few.step(few.sample_actions()), some.step(some.sample_actions())
-        for mine, theirs in zip(left[:4], right[:4], strict=True):
-            assert torch.equal(mine, theirs[:rows])
-    assert torch.equal(few.reset()[0], some.reset()[0][:rows])
-
-
-def test_seeds_per_world_are_independent(toys):
-    """Gymnasium's lists of seeds: one int per world."""
-    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu")
-    keys = [5, 2**64 - 1, 7]
-    expected = env.core.reset(torch.tensor([5, -1, 7]))[0].reshape(9, -1)
-    for form in (keys, tuple(keys), np.array(keys, np.uint64), torch.tensor([5, -1, 7])):
-        env.reset(seed=0)
-        assert torch.equal(env.reset(seed=form)[0], expected)
-    for bad, words in (
-        ([1, 2], "one int per world, 3 of them, got 2 seeds"),
-        (list(range(9)), "got 9 seeds"),
-        ([1, None, 2], r"seed\[1\]: expected an int, got None"),
-        (np.array([0.5, 1.0, 2.0]), r"seed\[0\]: expected an int, got 0.5"),
-        ("abc", "seed: expected an int"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            env.reset(seed=bad)
-
-
-def test_max_episode_steps_truncates_rows(many, env_id):
-    env = many(6, max_episode_steps=2, autoreset_mode=SAME_STEP)
-    env.reset(seed=0)
-    _, _, over, _, _ = env.step(env.sample_actions())
-    over = over.clone()  # whose second step is the first of another episode
-    _, _, terminated, truncated, _ = env.step(env.sample_actions())
-    assert (terminated | truncated | over).all()
-    assert truncated.any() == (env_id not in BRIEF)
-
-
-def test_reset_masks_are_whole_worlds(toys):
-    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
-    obs, _ = env.reset(seed=0)
-    mask = np.zeros(9, np.bool_)
-    mask[3:5] = True
-    for bad, words in (
-        (mask, "the 3 rows of world 1 disagree; set them all alike"),
-        (mask[:3], r"expected bool \(9,\), one per row, got torch.bool \(3,\)"),
-        (mask.astype(int), r"expected bool \(9,\), one per row, got torch.int64"),
-    ):
-        with pytest.raises(ActionError, match=words):
-            env.reset(options={"reset_mask": bad})
-    obs, *_ = env.step(env.sample_actions())
-    mask[5] = True
-    again, _ = env.reset(options={"reset_mask": mask})
-    assert torch.equal(again[:3], obs[:3])
-    assert torch.equal(again[6:], obs[6:])
-    seeded, _ = env.reset(seed=0, options={"reset_mask": mask})
-    assert torch.equal(
-        seeded[3:6], gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu").reset(seed=0)[0][3:6]
-    )
-
-
 def test_frames_of_rows_are_shared_by_a_world(many, env_id):
     env = many(3, render_mode="rgb_array")
     env.reset(seed=4)
@@ -352,18 +277,6 @@ def test_rollout_of_rows_needs_no_host_sync(mode):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     env.close()
-
-
-def test_reset_mask_on_a_gpu_needs_no_host_sync(toys, monkeypatch):
-    """Looking would wait for it; there one row of a world resets it. A CPU's mask is checked (above)."""
-    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
-    env.reset(seed=0)
-    env.step(env.sample_actions())
-    mask = torch.zeros(9, dtype=torch.bool)
-    mask[4] = True
-    monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda tensor: False))
-    env.reset(options={"reset_mask": mask})
-    assert env.core.elapsed_steps.tolist() == [1, 0, 1]
 
 
 def test_own_actions_of_reused_buffers():

@@ -1,23 +1,16 @@
 """gymnasium.make_vec: actions, opponents and arguments of agent rows."""
 
-from functools import partial
-
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
-from row_envs import small_rows
+from row_envs import many  # noqa: F401
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.runtime.factory import make_core
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
-
-
-@pytest.fixture
-def many(env_id):
-    return partial(small_rows, env_id)
 
 
 def test_actions_are_accepted_in_many_forms(many):

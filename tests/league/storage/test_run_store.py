@@ -1,6 +1,5 @@
-"""Tests of the store: consistent after a kill, written by one process, read by any."""
+"""Tests of the store: steps and tasks, and the values that they write."""
 
-import shutil
 import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,19 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from toy_league import GAME, digests, dump, files, grown, random_policy, results, start, trained
+from toy_league import GAME, dump, grown, random_policy, results, trained
+from toy_store import store  # noqa: F401
 
 import gpu_envs
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from league.storage import database, step_store
+from gpu_envs.errors import CheckpointError, GpuEnvsError
+from league.storage import step_store
 from league.storage.records import MatchCounts
 from league.storage.run_store import RunStore, derive_named_seed
-
-
-@pytest.fixture
-def store(tmp_path):
-    with start(tmp_path / "run") as store:
-        yield store
 
 
 def test_seeds_are_derived_from_words():
@@ -242,111 +236,3 @@ def test_files_without_a_record_are_removed(store):
     assert not any((store.path / name).exists() for name in strays)
     (store.path / "policies" / "notes.txt").unlink()  # not a file of the run
     assert dump(store.path) == before
-
-
-# ---------------------------------------------------------------- runs that cannot be opened
-
-
-def test_folder_without_run_is_refused(tmp_path, store):
-    for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(
-            ConfigError, match=rf"^{path}: expected the folder of a league's run, got no league.db in it$"
-        ):
-            RunStore.open(path)
-        assert not RunStore.run_exists(path)
-    assert not (tmp_path / "run.lock").exists()
-    assert RunStore.run_exists(store.path)
-    store.close()
-    with pytest.raises(ConfigError, match=r"expected a folder without a run; resume it with RunStore.open, or choose"):
-        RunStore.create(store.path, GAME, {})
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="expected a folder that can be made, got the file"):
-        RunStore.create(tmp_path / "file", GAME, {})
-    (store.path / "league.db").unlink()
-    with pytest.raises(ConfigError, match=r"policies/\S+: left by another run, whose league.db is missing"):
-        RunStore.create(store.path, GAME, {})
-    assert len(list((store.path / "policies").iterdir())) == 2
-
-
-def test_run_killed_during_creation_is_created_again(tmp_path):
-    database.connect(tmp_path / "league.db").close()
-    assert not RunStore.run_exists(tmp_path)
-    with pytest.raises(CheckpointError, match=r"league.db: expected a league's database, got one without a run"):
-        RunStore.open(tmp_path)
-    with RunStore.create(tmp_path, GAME, {}) as store:
-        assert store.tasks() == []
-
-
-@pytest.mark.parametrize("write", [True, False])
-@pytest.mark.parametrize("damage", ["garbage", "empty", "cut", "bytes", "table", "game"])
-def test_damaged_database_is_reported_and_unchanged(store, damage, write):
-    file = store.file
-    grown(store)
-    store.close()
-    data = file.read_bytes()
-    if damage in ("table", "game"):
-        sql = {"table": "DROP TABLE cells", "game": "UPDATE meta SET value = '{}' WHERE key = 'game'"}[damage]
-        with sqlite3.connect(file) as db:
-            db.execute(sql)
-        db.close()
-    else:
-        torn = data[:4096] + bytes(4096) + data[8192:]
-        file.write_bytes({"garbage": b"?" * 5000, "empty": b"", "cut": data[: len(data) // 2], "bytes": torn}[damage])
-    before = files(store.path)
-    with pytest.raises(CheckpointError, match="^" + str(file)) as caught:
-        RunStore.open(store.path, write=write)
-    assert "\n" not in str(caught.value)
-    assert files(store.path) == before
-    if damage not in ("table", "game"):
-        file.write_bytes(data)
-        RunStore.open(store.path).close()
-
-
-def test_newer_format_is_refused(store):
-    store.close()
-    with sqlite3.connect(store.file) as db:
-        db.execute("UPDATE meta SET value = 3 WHERE key = 'format'")
-    db.close()
-    before = files(store.path)
-    for write in (True, False):
-        with pytest.raises(CheckpointError, match=r"league.db: expected format 2 or older, got 3; update gpu-envs"):
-            RunStore.open(store.path, write)
-    assert files(store.path) == before
-
-
-def test_older_format_is_converted_or_refused(store, monkeypatch, tmp_path):
-    grown(store)
-    with store.step("play"):
-        store.add_results([[1, 0]], results(np.zeros((1, 2)), 0))
-    now = dump(store.path)
-    store.close()
-    with sqlite3.connect(store.file) as db:  # format 1 had another name for tasks, and no states
-        db.execute("ALTER TABLE tasks RENAME TO deeds")
-        db.execute("DROP TABLE states")
-        db.execute("UPDATE meta SET value = 1 WHERE key = 'format'")
-    db.close()
-    for write in (True, False):
-        with pytest.raises(CheckpointError, match=r"league.db: expected format 2, got 1, which is too old"):
-            RunStore.open(store.path, write)
-
-    def up(db: sqlite3.Connection) -> None:
-        db.execute("ALTER TABLE deeds RENAME TO tasks")
-        if broken:
-            raise sqlite3.OperationalError("disk I/O error")
-        db.execute(f"CREATE TABLE states ({database.TABLES['states']})")
-
-    monkeypatch.setitem(database.MIGRATIONS, 1, up)
-    before, broken = digests(store.path), False
-    assert dump(store.path) == now  # reading converts a copy
-    assert digests(store.path) == before
-    broken = True
-    with pytest.raises(OSError, match="disk I/O error"):
-        RunStore.open(store.path)
-    broken = False
-    shutil.copytree(store.path, tmp_path / "other")
-    with RunStore.open(store.path) as opened:
-        assert opened.done("play")
-    monkeypatch.delitem(database.MIGRATIONS, 1)
-    assert dump(store.path) == now
-    with pytest.raises(CheckpointError, match="too old"):
-        RunStore.open(tmp_path / "other")

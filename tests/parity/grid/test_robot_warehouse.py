@@ -1,4 +1,4 @@
-"""RobotWarehouse-v0: recorded transitions of rware, queues, loads, deliveries, starts, ends, views and settings.
+"""RobotWarehouse-v0: recorded transitions of rware, queues, loads, deliveries, starts, ends and views.
 
 ``make test-parity`` plays the original itself with random settings, see tests/libraries/test_rware.py.
 """
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.envs.grid.robot_warehouse import Config, nested_space, original_settings
-from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.envs.grid.robot_warehouse import nested_space
+from gpu_envs.errors import ActionError
 from gpu_envs.runtime.factory import make_core
 from parity.grid.warehouse_replay import replay
 
@@ -282,7 +282,7 @@ def test_global_state_has_robots_shelves_and_the_time():
     assert state[-1].item() == pytest.approx(1 / 500)
 
 
-# ---------------------------------------------------------------- views and settings
+# ---------------------------------------------------------------- views
 
 
 def test_images_are_turned_so_that_the_direction_is_up():
@@ -306,50 +306,3 @@ def test_nested_space_unflattens_observations():
     assert set(seen) == {"self", "sensors"}
     assert len(seen["sensors"]) == 9
     assert seen["sensors"][4]["has_agent"].tolist() == [1]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"shelf_columns": 2}, "shelf_columns: expected an odd number, got 2"),
-        ({"shelf_columns": 999}, "the floor: expected at most 1000 rows and columns, got 11 x 2998"),
-        ({"request_queue_size": 32}, "request_queue_size: expected less than the number of shelves, 32"),
-        ({"n_agents": 111}, "n_agents: expected at most one per cell, 110, got 111"),
-        ({"layout": "xx\nxg."}, "layout: expected lines of equal lengths, got 3 cells in line 2 and 2 in line 1"),
-        ({"layout": "xy\nxg"}, "layout: expected the characters x, g and a dot, got 'y' in line 1"),
-        ({"layout": "xx\nx."}, "layout: expected at least one goal, g"),
-        ({"layout": "..g"}, "layout: expected at least one shelf, x, got '..g'"),
-        ({"shelf_columns": 1}, "shelf_columns: expected at least 3 with shelf_rows=1"),
-        ({"layout": "xxxg", "normalised_coordinates": True}, "normalised_coordinates: expected False"),
-        ({"msg_bits": 32}, "msg_bits"),
-        ({"reward_type": "shared"}, "reward_type: expected one of 'global', 'individual', 'two_stage'"),
-        ({"observation_type": "dict"}, "observation_type: expected one of 'flattened', 'image', 'image_dict'"),
-        ({"image_observation_layers": ("goals", "goals")}, "image_observation_layers: expected different layers of"),
-        ({"image_observation_layers": ("walls",)}, "image_observation_layers: expected different layers of"),
-    ],
-)
-def test_wrong_settings_are_refused(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        make(**settings)
-
-
-@pytest.mark.parametrize("layout", ["\n X X .\n x G g \n", "xx. | xgg"])
-def test_layout_ignores_spaces_and_case(layout):
-    floor, goals = Config(layout=layout).floor_and_goals()
-    assert floor.tolist() == [[0, 0, 1], [0, 2, 2]]
-    assert goals == [(1, 1), (1, 2)]
-
-
-def test_names_of_the_original_become_settings():
-    assert original_settings("rware-small-4ag-easy-v2") == {
-        "shelf_rows": 2, "shelf_columns": 3, "column_height": 8, "n_agents": 4, "sensor_range": 1,
-        "request_queue_size": 8, "reward_type": "individual",
-    }  # fmt: skip
-    assert original_settings("rware-img-Nd-2s-2x5-3h-7ag-9req-twostage-v2") == {
-        "shelf_rows": 2, "shelf_columns": 5, "column_height": 3, "n_agents": 7, "sensor_range": 2,
-        "request_queue_size": 9, "reward_type": "two_stage", "observation_type": "image",
-        "image_observation_directional": False,
-    }  # fmt: skip
-    assert original_settings("rware-tiny-3ag-hard-v2")["request_queue_size"] == 1
-    with pytest.raises(ConfigError, match="expected an id of rware such as 'rware-tiny-2ag-easy-v2'"):
-        original_settings("rware-huge-2ag-v2")

@@ -1,0 +1,10 @@
+"""A new store of a toy league for tests."""
+
+import pytest
+from toy_league import start
+
+
+@pytest.fixture
+def store(tmp_path):
+    with start(tmp_path / "run") as store:
+        yield store
