@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 
 import pytest
 import torch
@@ -110,6 +111,16 @@ def optimization(request, monkeypatch):
 def named_modules_of_one_test(monkeypatch):
     """Forget the modules that ids of a test name: processes that later tests start would import them."""
     monkeypatch.setattr(id_modules, "_named", dict(id_modules._named))
+
+
+@pytest.fixture
+def own_module(request, monkeypatch):
+    """Make the module `OWN_MODULE` of a test file, with classes of a user, importable and not imported."""
+    name = request.module.OWN_MODULE
+    monkeypatch.setattr(id_modules, "_named", {})
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    yield name
+    sys.modules.pop(name, None)
 
 
 @pytest.fixture(autouse=True)

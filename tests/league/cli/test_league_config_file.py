@@ -7,10 +7,10 @@ import torch
 from psro_runs import contents
 
 from gpu_envs.cli import main
-from gpu_envs.definition import id_modules
 from league.storage.run_store import RunStore
 from trainers.storage.config_yaml import CONFIG_FILE, read_config
 
+OWN_MODULE = "own_builder"
 SMALL = """
 env_id: RockPaperScissors-v0
 env: {num_repetitions: 1}
@@ -31,15 +31,6 @@ def _threads():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def own_module(monkeypatch):
-    """Make the module of a user's builders importable and not imported."""
-    monkeypatch.setattr(id_modules, "_named", {})
-    monkeypatch.delitem(sys.modules, "own_builder", raising=False)
-    yield "own_builder"
-    sys.modules.pop("own_builder", None)
 
 
 def run(capsys, *argv):

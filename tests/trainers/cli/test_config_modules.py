@@ -9,7 +9,6 @@ from messages import printed, refused
 from small_commands import SMALL_FILE
 from toy import announce
 
-from gpu_envs.definition import id_modules
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.cli.train import train_command
 from trainers.config.train_config import TrainConfig
@@ -17,15 +16,7 @@ from trainers.storage import checkpoint
 from trainers.storage.config_yaml import CONFIG_FILE
 
 HELPERS = Path(__file__).parents[1]
-
-
-@pytest.fixture
-def own_module(monkeypatch):
-    """Make the module of a user's learner importable and not imported."""
-    monkeypatch.setattr(id_modules, "_named", {})
-    monkeypatch.delitem(sys.modules, "own_learner", raising=False)
-    yield "own_learner"
-    sys.modules.pop("own_learner", None)
+OWN_MODULE = "own_learner"
 
 
 @pytest.mark.parametrize(
