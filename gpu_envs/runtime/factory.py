@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
@@ -67,15 +67,17 @@ def suggested_calls(id: str, definition: EnvDefinition, given: Mapping[str, Any]
     )
 
 
-def takes_turns(id: str, settings: Mapping[str, Any]) -> bool:
-    """Return whether agents take turns in an environment with these settings; settings of the core are ignored."""
-    return configured_definition(id, None, {name: settings[name] for name in settings.keys() - RUNNER})[
-        2
-    ].rules.turn_based
+def takes_turns(id: str, settings: Mapping[str, Any], refused: Collection[str] = ()) -> bool:
+    """Return whether agents take turns in an environment with these settings; settings of the core are ignored.
+
+    Arguments and errors are those of :func:`configured_definition`.
+    """
+    own = {name: settings[name] for name in settings.keys() - RUNNER}
+    return configured_definition(id, None, own, refused)[2].rules.turn_based
 
 
 def configured_definition(
-    id: str, max_episode_steps: int | None, config: dict[str, Any]
+    id: str, max_episode_steps: int | None, config: dict[str, Any], refused: Collection[str] = ()
 ) -> tuple[str, Any, EnvDefinition]:
     """Return the id, settings and definition of an environment.
 
@@ -83,6 +85,8 @@ def configured_definition(
         id: ID of the environment.
         max_episode_steps: Time limit [steps]; None keeps that of the settings.
         config: Settings of the environment.
+        refused: Arguments of :func:`make_core` that the caller does not accept: the error about an unknown setting
+            does not suggest them.
 
     Raises:
         UnknownEnvironmentError: The id is unknown.
@@ -104,9 +108,9 @@ def configured_definition(
         config, max_episode_steps = config | {limit_name: max_episode_steps}, None
     for name in sorted(ELSEWHERE & config.keys() - {field.name for field in fields(kind)}):
         rest = {key: config[key] for key in config.keys() - ELSEWHERE}
-        calls = suggested_calls(entry.id, configured_definition(id, None, rest)[2], config)
+        calls = suggested_calls(entry.id, configured_definition(id, None, rest, refused)[2], config)
         raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
-    settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id"})
+    settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id", *refused})
     try:
         with warp_kernels.building:
             definition = build(settings)

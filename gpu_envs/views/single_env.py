@@ -16,7 +16,7 @@ from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 
 __all__ = ["FIXED", "SingleEnv"]
 
-FIXED = ("num_envs", "autoreset", "reuse_buffers")  # arguments that this view chooses
+FIXED = ("num_envs", "devices", "autoreset", "reuse_buffers")  # arguments that this view chooses
 
 
 class SingleEnv:
@@ -47,8 +47,9 @@ class SingleEnv:
                 raise ConfigError(f"{env_id}: {name} is fixed in the view of a single world; set it in gpu_envs.make")
         check_render_mode(env_id, render_mode)
         self._takes_all = settings.get("illegal_actions") == "loss"  # out of range loses, too
+        turns = takes_turns(env_id, settings, refused=FIXED)  # also the first check of the environment's settings
         if "illegal_actions" not in settings:
-            settings = settings | {"illegal_actions": "loss" if takes_turns(env_id, settings) else illegal_actions}
+            settings = settings | {"illegal_actions": "loss" if turns else illegal_actions}
         place = "cpu" if device is None else device
         core: Core
         self.core: Core

@@ -2,8 +2,11 @@
 
 import copy
 import pickle
+import re
 import warnings
+from functools import partial
 
+import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
@@ -13,9 +16,11 @@ from pettingzoo_worlds import assert_equal, sample, small, toys  # noqa: F401
 from small_environments import BRIEF, SMALL
 
 import gpu_envs
+from gpu_envs import mpe
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.errors import ConfigError, ResetNeededError, UnknownEnvironmentError
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
+from gpu_envs.views.single_env import FIXED
 
 pytestmark = pytest.mark.representative
 RENDERED = ("CartPole-v1", "Hanabi-v0", "SimpleTag-v0")
@@ -232,10 +237,25 @@ def test_single_agent_with_max_cycles_truncates(toys):
     assert results[1][3] == {"walker_0": True}
 
 
-@pytest.mark.parametrize("name", ["num_envs", "autoreset", "reuse_buffers"])
+@pytest.mark.parametrize("name", ["num_envs", "devices", "autoreset", "reuse_buffers"])
 def test_settings_of_batches_raise(name):
     with pytest.raises(ConfigError, match=f"{name} is fixed"):
         gpu_envs.parallel_env("SimpleTag-v0", **{name: 1})
+
+
+@pytest.mark.parametrize("settings", [{}, {"illegal_actions": "error"}])
+@pytest.mark.parametrize("name", ["num", *(f"{name}_" for name in FIXED)])
+@pytest.mark.parametrize(
+    "make", [partial(gpu_envs.parallel_env, "SimpleTag-v0"), mpe.simple_tag_v3.parallel_env,
+             partial(gymnasium.make, "gpu_envs/SimpleTag-v0", agent="agent_0")],
+    ids=["parallel_env", "mpe", "gymnasium"],
+)  # fmt: skip
+def test_unknown_setting_suggests_no_setting_of_batches(make, name, settings):
+    with pytest.raises(ConfigError, match=f"no setting named '{name}'; ") as caught:
+        make(**{name: 3}, **settings)
+    suggested = re.findall(r"\w+", str(caught.value).partition(f"'{name}'; ")[2])
+    assert suggested
+    assert not set(suggested) & set(FIXED)
 
 
 def test_invalid_arguments_raise():
