@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 from gymnasium import spaces
-from toy_league import GAME, random_policy, start, trained
+from toy_league import GAME, random_policy, trained
+from toy_store import store  # noqa: F401
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.exact import TablePolicy
@@ -19,12 +20,6 @@ from trainers.models.policy import Policy
 
 def random_in(space: spaces.Space, seed: int = 0) -> RandomPolicy:
     return RandomPolicy(action_spec(space), seed=seed)
-
-
-@pytest.fixture
-def store(tmp_path):
-    with start(tmp_path / "run") as store:
-        yield store
 
 
 def test_random_choices_are_uniform_over_the_legal_ones():

@@ -13,18 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 from toy_league import FRAME, GAME, digests, dump, end_at, grown, loop, start, trained, write
+from toy_store import store  # noqa: F401
 
 from gpu_envs.errors import GpuEnvsError
 from league.storage import database
 from league.storage.run_store import RunStore
 
 SCRIPT = Path(__file__).parents[1] / "toy_league.py"
-
-
-@pytest.fixture
-def store(tmp_path):
-    with start(tmp_path / "run") as store:
-        yield store
 
 
 @pytest.fixture
