@@ -132,6 +132,7 @@ def rules(s: Sizes) -> Rules:
         for player in range(players):
             hand = state.hand[env, player]
             card = int(io.choice[env, player, 0])
+            # a card outside the hand is an error; the guard keeps the hands valid
             state.bid[env, player, turn] = wp.where(((hand >> card) & 1) == 1, card, lowest(hand))
         settle(state, env, turn)
         turn += 1
@@ -221,7 +222,6 @@ def rules(s: Sizes) -> Rules:
         legal=legal,
         reset=reset,
         masked=True,
-        illegal_noop=True,  # a card that is not in the hand is replaced by the lowest one
         num_choices=num_cards,
         max_unroll=6,
     )

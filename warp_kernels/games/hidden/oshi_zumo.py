@@ -52,6 +52,7 @@ def rules(coins: int, size: int) -> Rules:
         """Pay the bids and move the wrestler; write all fields, rewards and terminated."""
         for player in range(PLAYERS):
             own = state.coins[env, player]
+            # another bid is an error; the guard bounds the coins, as observations index by them
             paid = wp.clamp(int(io.choice[env, player, 0]), wp.min(params.min_bid, own), own)
             state.bid[env, player] = paid
             state.coins[env, player] = state.coins[env, player] - paid
@@ -109,7 +110,6 @@ def rules(coins: int, size: int) -> Rules:
         legal=legal,
         reset=reset,
         masked=True,
-        illegal_noop=True,  # another bid is replaced by the nearest legal one
         num_choices=num_choices,
         max_unroll=6,
     )

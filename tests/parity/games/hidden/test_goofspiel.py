@@ -111,13 +111,14 @@ def test_hidden_bids_do_not_reach_the_other_player():
     assert not torch.equal(core.obs[0, 1], core.obs[1, 1])
 
 
-def test_card_that_was_played_is_replaced_by_the_lowest():
+def test_card_that_was_played_raises():
     core = make_core("Goofspiel-v0", 1, "cpu", seed=0, **SMALL[0])
     core.reset()
     core.step(torch.tensor([[3, 0]]))
     assert core.action_mask[0].tolist() == [[True, True, True, False], [False, True, True, True]]
-    core.step(torch.tensor([[3, 0]]))
-    assert core.world_state["bid"][0, :, :2].tolist() == [[3, 0], [0, 1]]
+    with pytest.raises(errors.ActionError, match="player_0 in world 0 is illegal"):
+        core.step(torch.tensor([[3, 1]]))
+    core.reset()
     with pytest.raises(errors.ActionError, match="player_1 in world 0 is out of range"):
         core.step(torch.tensor([[1, 4]]))
 

@@ -53,7 +53,14 @@ def test_player_below_the_lowest_bid_bids_all_coins():
     core.step(torch.tensor([[48, 3]]))
     assert core.action_mask[0, 0].nonzero().flatten().tolist() == [2]
     assert core.action_mask[0, 1].nonzero().flatten().tolist() == list(range(3, 48))
-    core.step(torch.tensor([[1, 50]]))  # illegal bids become the nearest legal ones
+    state = core.get_state()
+    for bids, agent in (((1, 47), "left_0"), ((3, 47), "left_0"), ((2, 2), "right_0"), ((2, 48), "right_0")):
+        core.set_state(state)
+        with pytest.raises(errors.ActionError, match=f"{agent} in world 0 is illegal"):
+            core.step(torch.tensor([bids]))
+        assert core.world_state["coins"].ge(0).all()
+    core.set_state(state)
+    core.step(torch.tensor([[2, 47]]))
     assert core.world_state["bid"].tolist() == [[2, 47]]
 
 
