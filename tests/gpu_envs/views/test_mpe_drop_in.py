@@ -3,8 +3,10 @@
 import copy
 import importlib
 import pickle
+import pkgutil
 import textwrap
 
+import mpe2
 import numpy as np
 import pytest
 from pettingzoo.test import api_test, parallel_api_test
@@ -59,9 +61,27 @@ def test_mpe2_script_runs_unchanged(name):
     assert record[0] == record[1]
 
 
-def test_module_versions_equal_mpe2s():
-    for name in mpe.SCENARIOS:
-        assert callable(importlib.import_module(f"mpe2.{name}").parallel_env)
+def test_modules_equal_mpe2s():
+    """Any form of import works with both packages. Folders of mpe2 are not for its users."""
+    modules = {module.name for module in pkgutil.iter_modules(mpe2.__path__) if not module.ispkg}
+    assert modules == {*mpe.SCENARIOS, "all_modules"}
+    for name in modules:
+        ours, original = (importlib.import_module(f"{package}.{name}") for package in ("gpu_envs.mpe", "mpe2"))
+        assert getattr(mpe, name) is ours
+        assert not set(getattr(original, "__all__", ())) - set(ours.__all__)
+    ours, original = mpe.all_modules.mpe_environments, importlib.import_module("mpe2.all_modules").mpe_environments
+    assert list(ours) == list(original)
+    for name, module in ours.items():
+        assert f"mpe/{module.__name__.rpartition('.')[2]}" == name
+
+
+@pytest.mark.parametrize("name", mpe.SCENARIOS)
+def test_each_module_has_its_scenario(name):
+    space = {}
+    exec(f"from gpu_envs.mpe.{name} import env, parallel_env, raw_env", space)
+    for function in (space["env"], space["parallel_env"], space["raw_env"]):
+        assert function.__self__ is mpe.SCENARIOS[name]
+    assert mpe.SCENARIOS[name].id.removesuffix("-v0").lower() == name.rpartition("_")[0].replace("_", "")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +103,7 @@ def test_submodules_and_unknown_names():
     from gpu_envs.mpe import simple_tag_v3
 
     assert simple_tag.Config().num_good == 1
-    assert simple_tag_v3.id == "SimpleTag-v0"
+    assert simple_tag_v3.parallel_env().metadata["name"] == "simple_tag_v3"
     for name in ("simple_spread_v2", "simple_sprad_v3", "nothing"):
         with pytest.raises(AttributeError, match=name):
             getattr(mpe, name)

@@ -1,11 +1,4 @@
-"""Drop-in replacement of mpe2: a script that imports from ``gpu_envs.mpe`` instead of mpe2 runs unchanged.
-
-    from gpu_envs.mpe import simple_spread_v3  # was: from mpe2 import simple_spread_v3
-
-    env = simple_spread_v3.parallel_env(N=5, max_cycles=50)
-
-The environments are single worlds in NumPy, as in PettingZoo. Use :func:`gpu_envs.make` for batches of worlds.
-"""
+"""Views and interfaces of the scenarios, which mpe2 calls by modules."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,23 +12,7 @@ from gpu_envs.views.pettingzoo import Infos, ParallelView
 if TYPE_CHECKING:
     from pettingzoo import AECEnv
 
-__all__ = [
-    "SCENARIOS",
-    "MpeView",
-    "Scenario",
-    "collect_treasure_v1",
-    "simple_adversary_v3",
-    "simple_crypto_v3",
-    "simple_formation_v1",
-    "simple_line_v1",
-    "simple_push_v3",
-    "simple_reference_v3",
-    "simple_speaker_listener_v4",
-    "simple_spread_v3",
-    "simple_tag_v3",
-    "simple_v3",
-    "simple_world_comm_v3",
-]
+__all__ = ["SCENARIOS", "MpeView", "Scenario"]
 
 
 class MpeView(ParallelView):
@@ -134,18 +111,18 @@ class Scenario:
         return self.env(render_mode, **config)
 
 
-collect_treasure_v1: Scenario = Scenario("CollectTreasure-v0")  # mpe2.collect_treasure_v1
-simple_v3: Scenario = Scenario("Simple-v0")  # mpe2.simple_v3
-simple_adversary_v3: Scenario = Scenario("SimpleAdversary-v0")  # mpe2.simple_adversary_v3
-simple_crypto_v3: Scenario = Scenario("SimpleCrypto-v0")  # mpe2.simple_crypto_v3
-simple_formation_v1: Scenario = Scenario("SimpleFormation-v0")  # mpe2.simple_formation_v1
-simple_line_v1: Scenario = Scenario("SimpleLine-v0")  # mpe2.simple_line_v1
-simple_push_v3: Scenario = Scenario("SimplePush-v0")  # mpe2.simple_push_v3
-simple_reference_v3: Scenario = Scenario("SimpleReference-v0")  # mpe2.simple_reference_v3
-simple_speaker_listener_v4: Scenario = Scenario("SimpleSpeakerListener-v0")  # mpe2.simple_speaker_listener_v4
-simple_spread_v3: Scenario = Scenario("SimpleSpread-v0", last_stage=1)  # mpe2.simple_spread_v3
-simple_tag_v3: Scenario = Scenario("SimpleTag-v0", last_stage=2)  # mpe2.simple_tag_v3
-simple_world_comm_v3: Scenario = Scenario("SimpleWorldComm-v0")  # mpe2.simple_world_comm_v3
-
-SCENARIOS = {name: value for name, value in globals().items() if isinstance(value, Scenario)}
+SCENARIOS: dict[str, Scenario] = {
+    "collect_treasure_v1": Scenario("CollectTreasure-v0"),
+    "simple_v3": Scenario("Simple-v0"),
+    "simple_adversary_v3": Scenario("SimpleAdversary-v0"),
+    "simple_crypto_v3": Scenario("SimpleCrypto-v0"),
+    "simple_formation_v1": Scenario("SimpleFormation-v0"),
+    "simple_line_v1": Scenario("SimpleLine-v0"),
+    "simple_push_v3": Scenario("SimplePush-v0"),
+    "simple_reference_v3": Scenario("SimpleReference-v0"),
+    "simple_speaker_listener_v4": Scenario("SimpleSpeakerListener-v0"),
+    "simple_spread_v3": Scenario("SimpleSpread-v0", last_stage=1),
+    "simple_tag_v3": Scenario("SimpleTag-v0", last_stage=2),
+    "simple_world_comm_v3": Scenario("SimpleWorldComm-v0"),
+}
 """Environments by mpe2's module names."""
