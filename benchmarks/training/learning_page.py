@@ -63,6 +63,11 @@ def title(task: TrainingTask) -> str:
     return text[0].upper() + text[1:]
 
 
+def anchor(task: TrainingTask) -> str:
+    """Return the anchor of the section of a task."""
+    return title(task).lower().replace(" ", "-")
+
+
 def family_of(task: TrainingTask) -> str:
     """Return the family of the algorithm of a task: the name of its module, which its variants share."""
     return find(algorithm_of(task)).module.rpartition(".")[2]
@@ -94,7 +99,7 @@ def text_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> str:
         lines += rows_of(task, results[task.name])
     lines.append("")
     for task in shown:
-        lines += _about(task, results[task.name], results)
+        lines += _about(task, results[task.name], results, shown)
     lines += tag_cross_play_section.section(tag_cross_play_section.recorded())
     return "\n".join(lines)
 
@@ -115,17 +120,39 @@ def _row(task: TrainingTask, goal: Goal, reached: dict[str, Any], page: str) -> 
             f" ({goal.bound})" if isinstance(goal.bound, str) else ""
         )
     met = {True: "yes", False: "**no**", None: "-"}[reached["met"]]
+    cells = (_judged(goal), bound, origin, values, f"{worst:.{digits}f}", met)
+    return f"| [{title(task)}]({page}#{anchor(task)}) | {' | '.join(cells)} |"
+
+
+def _judged(goal: Goal) -> str:
+    """Return what a goal measures, as in the table."""
     playing = ", ".join(goal.playing)
     judged = f"{goal.of}, {playing} trained" if goal.against != "random" else f"{goal.of}, only {playing} trained"
     judged = (judged + f" against {goal.against}" * (goal.against != "random")) if playing else goal.of
-    judged += f" / {goal.unit:.2f}" if goal.unit != 1.0 else ""
-    anchor = title(task).lower().replace(" ", "-")
-    return (
-        f"| [{title(task)}]({page}#{anchor}) | {judged} | {bound} | {origin} | {values} | {worst:.{digits}f} | {met} |"
-    )
+    return judged + (f" / {goal.unit:.2f}" if goal.unit != 1.0 else "")
 
 
-def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) -> list[str]:
+def reached_elsewhere(task: TrainingTask, results: dict[str, Any], tasks: Sequence[TrainingTask]) -> list[str]:
+    """Return lines that name other tasks of the environment which reach thresholds that this one misses."""
+    env_id = shlex.split(task.options)[0]
+    near = [other for other in tasks if (shlex.split(other.options)[0], other.variant) == (env_id, task.variant)]
+    found: dict[str, list[str]] = {}
+    for goal, reached in zip(task.goals, results[task.name]["goals"], strict=True):
+        links = [
+            f"[{title(other)}](#{anchor(other)})"
+            for other in near
+            for each, its in zip(other.goals, results[other.name]["goals"], strict=True)
+            if reached["met"] is False and each == goal and its["met"]
+        ]
+        if links:
+            found.setdefault(", ".join(links), []).append(_judged(goal))
+    parts = [f"missed here and reached by {links}: {'; '.join(goals)}." for links, goals in found.items()]
+    return [line for part in parts for line in (f"Thresholds {part}", "")]
+
+
+def _about(
+    task: TrainingTask, result: dict[str, Any], results: dict[str, Any], tasks: Sequence[TrainingTask]
+) -> list[str]:
     runs, machine = result["runs"], result["machine"]
     steps = ", ".join(f"{run['steps']:,}" for run in runs)
     seeds = ", ".join(str(run["seed"]) for run in runs)
@@ -148,6 +175,7 @@ def _about(task: TrainingTask, result: dict[str, Any], results: dict[str, Any]) 
         "",
         f"Threshold ({task.origin}): {task.source}.",
         "",
+        *reached_elsewhere(task, results, tasks),
         f"Random policies: {chance}. Seeds: {seeds}. "
         f"Environment steps: {steps}. Seconds from start to exit: {seconds}. {task.episodes} evaluation episodes. "
         f"{greedy} actions. Commit {result['commit']}, {result['date']}, "

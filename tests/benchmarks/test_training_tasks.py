@@ -72,6 +72,15 @@ def test_page_equals_the_recorded_results():
     assert text == learning_page.PAGE.read_text(), "python -m benchmarks.training.train_tasks --write"
 
 
+def test_section_links_the_task_that_reaches_a_missed_threshold():
+    ppo, dqn = (task for task in TASKS if task.name in ("dark-hex-ppo", "dark-hex-dqn"))
+    reached = {"dark-hex-ppo": (True, True, True, True), "dark-hex-dqn": (False, True, False, True)}
+    results = {name: {"goals": [{"met": met} for met in every]} for name, every in reached.items()}
+    line, _ = learning_page.reached_elsewhere(dqn, results, (ppo, dqn))
+    assert "[PPO on DarkHex-v0](#ppo-on-darkhex-v0): return black, only black_0 trained; return white" in line
+    assert learning_page.reached_elsewhere(ppo, results, (ppo, dqn)) == []
+
+
 @pytest.mark.slow
 def test_curves_of_all_tasks_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(learning_page, "PAGE", tmp_path / "learning.md")

@@ -12,6 +12,11 @@ _DQN = (
     "most probable actions are judged here. The other threshold is random play, which earns more than OpenSpiel's DQN "
     "in the first seats of Goofspiel and Oshi-Zumo"
 )
+_SAME = (
+    "cross-play against random opponents, with OpenSpiel's DQN and random play as thresholds, as in "
+    "[PPO on LiarsDice-v0](#ppo-on-liarsdice-v0)"
+)
+"""Source of the thresholds of all tasks but the first, whose section explains them."""
 _EXPLOITABILITY = (
     ". Rudolph et al. 2025 (arXiv 2502.08938) train PPO in self-play in this game and measure exploitability"
 )
@@ -36,9 +41,10 @@ def _task(algorithm: str, name: str, env_id: str, game: str, returns: dict[str, 
     for seat, (policy, of) in enumerate(returns.items()):
         goals.append(Goal(f"return {of}", f"openspiel {game} {seat}", playing=(policy,)))
         goals.append(Goal(f"return {of}", "random", playing=(policy,), origin="chosen"))
-    source = _DQN + (_EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else "")
-    options = f"{env_id} {NO_TABLE}" if algorithm == "ppo" else f"{env_id} --algorithm {algorithm} {NO_TABLE}"
     task = f"{name}-{algorithm}"
+    source = _DQN if task == "liars-dice-ppo" else _SAME
+    source += _EXPLOITABILITY if name in ("phantom-tic-tac-toe", "dark-hex") else ""
+    options = f"{env_id} {NO_TABLE}" if algorithm == "ppo" else f"{env_id} --algorithm {algorithm} {NO_TABLE}"
     return TrainingTask(task, options, tuple(goals), "measured", source, episodes=_EPISODES.get(task, 4096), zoo=False)
 
 
