@@ -28,6 +28,8 @@ HEADINGS = {
 """Headings of a page in order, each with its generated parts; the summary comes first."""
 
 
+OTHER_PARITY = {"envpool", "grid/robot_warehouse_settings", "tag_continuous_reference", "tag_gridworld_reference"}
+"""Tests in tests/parity that are not the oracle test of an environment."""
 FILMED = ("CartPole-v1", "RockPaperScissors-v0")
 OBSERVED = ("CartPole-v1", "DarkHex-v0", "RockPaperScissors-v0", "SimpleTag-v0")
 """Environments of quick tests: the page of every other one is a slow test."""
@@ -72,7 +74,7 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
     rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
     pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
     words = places("gpu_envs/descriptions", "*.py") - {"base", "summaries", "mpe/particles", "games/hidden/phantom"}
-    oracles = {path.replace("test_", "") for path in places("tests/parity", "test_*.py")} - {"references", "envpool"}
+    oracles = {path.replace("test_", "") for path in places("tests/parity", "test_*.py")} - OTHER_PARITY
     assert set(NAMES) == host == rules == pages == words == moving == oracles
     assert set(SMALL) == set(list_envs())
 
