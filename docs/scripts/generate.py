@@ -34,7 +34,7 @@ def environments(folder: str) -> str:
     rows = []
     for place, id in sorted(names().items()):
         d = configured(place, {})[1]
-        who = ", ".join(tables.counted(len(members), group) for group, members in d.groups.items())
+        who = tables.agents_of(d.groups)
         first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
         rows.append((f"[{id}]({folder}/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
     return table(("id", "agents by default", "action", "description"), rows)
@@ -45,8 +45,7 @@ def gallery(*places: str) -> str:
     chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
     cells = []
     for place, id in chosen:
-        groups = tables.configured(place, {})[1].groups
-        who = ", ".join(tables.counted(len(members), group) for group, members in groups.items())
+        who = tables.agents_of(tables.configured(place, {})[1].groups)
         cells.append(f"[![{id}, animated](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)<br>{who}")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])

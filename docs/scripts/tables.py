@@ -7,7 +7,8 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 
 PAGES = ROOT / "docs" / "envs"
+WIDTH = 120
+"""Characters of a line of text."""
 
 
 def names() -> dict[str, str]:
@@ -83,6 +86,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else plural}"
 
 
+def agents_of(groups: Mapping[str, Sequence[int]]) -> str:
+    """Return the number of agents by group, such as "1 adversary, 3 agents", or "2 agents: left, right"."""
+    if len(groups) > 1 and all(len(members) == 1 for members in groups.values()):
+        return f"{len(groups)} agents: {', '.join(groups)}"
+    return ", ".join(counted(len(members), group) for group, members in groups.items())
+
+
 def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
     """Return the annotation and docstring (the string literal below) of every field of a class."""
     tree = ast.parse(source)
@@ -131,6 +141,8 @@ def allowed(field: dataclasses.Field, annotation: str) -> str:
 
 def summary(place: str) -> str:
     """Return the summary of an environment with default settings."""
+    from docs.scripts.training import trainings  # imports the trainers, which the other tables do not need
+
     _, d = configured(place, {})
     groups = [
         f"{counted(len(rows), group)} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()
@@ -151,8 +163,9 @@ def summary(place: str) -> str:
         ("rules", _link(place, ROOT / f"{rules_module(place).replace('.', '/')}.py")),
         ("settings, spaces, drawing", _link(place, _host_file(place))),
         ("oracle test", f"{_link(place, oracle(place))}, {compared(place)}"),
+        ("training", trainings(names()[place], os.path.relpath(PAGES.parent, (PAGES / place).parent))),
     ]
-    return table(("", "with default settings"), rows)
+    return table(("", "with default settings"), [row for row in rows if row[1]])
 
 
 def _span(agents: list[str]) -> str:
@@ -266,9 +279,16 @@ def state(place: str) -> str:
 
 
 def constants(place: str) -> str:
-    """Return the table of the rules' Params, which `core.set_params` changes."""
+    """Return the table of the rules' Params, below the sentence that says which of them `core.set_params` changes."""
     rules = importlib.import_module(rules_module(place))
     source = inspect.getsource(sys.modules[rules.Params.cls.__module__])  # it may be that of another environment
-    comments, params = field_comments(source, "Params"), configured(place, {})[1].params
-    rows = [(f"`{key}`", number(params[key]), comment) for key, comment in comments.items()]
-    return table(("constant", "default", "meaning, unit"), rows)
+    comments, d = field_comments(source, "Params"), configured(place, {})[1]
+    rows = [(f"`{key}`", number(d.params[key]), comment) for key, comment in comments.items()]
+    fixed = [f"`{key}`" for key in comments if key in d.fixed_params]
+    text = "Parameters of the rules. `core.set_params` changes them for all worlds or per world"
+    if len(fixed) == len(comments):
+        text = "Parameters of the rules, fixed when the environment is made"
+    elif fixed:
+        named = " and ".join(filter(None, (", ".join(fixed[:-1]), fixed[-1])))
+        text += f", except {named}, which {'is' if len(fixed) == 1 else 'are'} fixed when the environment is made"
+    return f"{textwrap.fill(text + ':', WIDTH)}\n\n{table(('constant', 'default', 'meaning, unit'), rows)}"

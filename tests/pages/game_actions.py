@@ -99,9 +99,10 @@ def markov_soccer_actions():
 
 def oshi_zumo_actions():
     (table,) = tables.description("games/hidden/oshi_zumo").action_tables()
-    for index, action, _ in table.rows:
-        after = one_step("games/hidden/oshi_zumo", lambda state: None, index, coins=50)
-        coins = int(re.match(r"bid (\d+)", action)[1])
+    ((span, action, _),) = table.rows
+    assert (span, action) == ("0 to 50", "bid that many coins")
+    for coins in (0, 1, 49, 50):
+        after = one_step("games/hidden/oshi_zumo", lambda state: None, coins, coins=50)
         assert after["coins"].tolist() == [50 - coins] * 2
         assert after["bid"].tolist() == [coins] * 2
 

@@ -117,6 +117,32 @@ def test_generated_parts_have_the_required_rows_and_columns(name):
     assert generate.tables.state(name).startswith("| field | shape | range | meaning, unit |")
 
 
+def test_summary_names_the_command_and_the_results_of_each_training():
+    dice = tables.summary("games/hidden/liars_dice")
+    assert "`gpu-envs train LiarsDice-v0 --algorithm dqn` ([DQN](../../../learning.md#dqn-on-liarsdice-v0))" in dice
+    assert "`gpu-envs train MultiCartPole-v0`; settings: [presets]" in tables.summary("classic/multi_cartpole")
+    assert "| training |" not in tables.summary("games/kuhn_poker")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("grid/coin_game", "per world, except `num_inner_steps`, which is fixed when the environment is made:"),
+        ("grid/robot_warehouse", "except `rows`, `columns` and `unrequested`, which are fixed"),
+        ("games/disc_game", "Parameters of the rules, fixed when the environment is made:"),
+        ("games/kuhn_poker", "changes them for all worlds or per world:"),
+    ],
+)
+def test_parameters_that_are_fixed_are_named(name, words):
+    assert words in " ".join(tables.constants(name).split())
+
+
+def test_single_agents_of_several_groups_are_listed_by_name():
+    assert tables.agents_of({"left": [0], "right": [1]}) == "2 agents: left, right"
+    assert tables.agents_of({"adversary": [0, 1], "agent": [2]}) == "2 adversaries, 1 agent"
+    assert tables.agents_of({"agent": [0]}) == "1 agent"
+
+
 def test_every_command_shows_its_help():
     page = (ROOT / "docs" / "guides" / "command_line.md").read_text(encoding="utf-8")
     shown = [match[2].split()[1] for match in generate.MARKED.finditer(page)]

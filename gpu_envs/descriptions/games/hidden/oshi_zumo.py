@@ -22,8 +22,9 @@ REWARDS = (
 def action_tables() -> list[Table]:
     """Return the action table of the default settings."""
     legal = "if the player has the coins; below `min_bid` only with all its coins"
-    rows = tuple((bid, f"bid {bid}", legal) for bid in range(Config().coins + 1))
-    return [Table("`Discrete(51)` with default settings, numbered as in OpenSpiel", ("index", "action", "legal"), rows)]
+    coins = Config().coins
+    title = f"`Discrete({coins + 1})` with default settings, numbered as in OpenSpiel"
+    return [Table(title, ("index", "action", "legal"), ((f"0 to {coins}", "bid that many coins", legal),))]
 
 
 def action_names(config: Config, row: int) -> Sequence[str]:

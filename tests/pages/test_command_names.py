@@ -1,0 +1,51 @@
+"""Commands that pages name exist: every ``gpu-envs WORD [WORD]`` in code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.scripts import commands
+from gpu_envs.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+FAMILIES = ("cluster", "league")
+"""Commands that have subcommands."""
+FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+NAMED = re.compile(r"gpu-envs\s+([a-z][\w-]*)(?:\s+([a-z][\w-]*))?(?![\w:/.-])")
+
+
+def subcommands(family):
+    """Return the subcommands that the error about an unknown one lists."""
+    with pytest.raises(ConfigError, match="expected one of ") as caught:
+        commands.commands()[family].load()(["xyz"])
+    return str(caught.value).rpartition("expected one of ")[2].split(", ")
+
+
+def unknown(text, known):
+    """Return the commands of a page's code that are not known; ``known`` has the subcommands by command."""
+    fenced = [match[0] for match in FENCED.finditer(text)]
+    inline = [match[2] for part in FENCED.sub("\n\n", text).split("\n\n") for match in INLINE.finditer(part)]
+    found = [match for code in (*fenced, *inline) for match in NAMED.finditer(code)]
+    return [
+        " ".join(match[0].split())
+        for match in found
+        if match[1] not in known or (known[match[1]] and match[2] and match[2] not in known[match[1]])
+    ]
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {name: subcommands(name) if name in FAMILIES else [] for name in commands.commands()}
+
+
+def test_pages_name_commands_that_exist(known):
+    found = {str(path.relative_to(ROOT)): unknown(path.read_text(encoding="utf-8"), known) for path in PAGES}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_unknown_commands_are_found(known):
+    text = "`gpu-envs league\nexploit` and gpu-envs goes\n\n```bash\ngpu-envs exploits RUN\n```\n`gpu-envs exploit RUN`"
+    assert unknown(text, known) == ["gpu-envs exploits", "gpu-envs league exploit"]
