@@ -268,3 +268,10 @@ def lenient(env_id):
     """Return settings under which unmasked random actions are allowed: in turn-based games an illegal action loses."""
     kind, build = find(env_id).load()
     return {"illegal_actions": "loss"} if build(build_config(kind, SMALL[env_id], env_id)).rules.turn_based else {}
+
+
+def refuses_illegal(env_id):
+    """Return whether an illegal action is an error in views, too: agents do not take turns, so that none loses."""
+    kind, build = find(env_id).load()
+    rules = build(build_config(kind, SMALL[env_id], env_id)).rules
+    return rules.masked and not rules.turn_based and not rules.illegal_noop

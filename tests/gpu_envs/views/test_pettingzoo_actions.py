@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from pettingzoo_worlds import assert_equal, sample, small, toys  # noqa: F401
+from small_environments import refuses_illegal
 
 import gpu_envs
 from gpu_envs.errors import ActionError
@@ -12,17 +13,32 @@ pytestmark = pytest.mark.representative
 
 
 def test_actions_without_masks_end_games_instead_of_raising(small, env_id):
-    """Actions are sampled from the spaces only, as by random players of other libraries."""
-    env, won = small(), []
+    """Actions are sampled from the spaces only, as by random players of other libraries.
+
+    Where players act at once, none can lose by an illegal action: they sample legal ones.
+    """
+    env, won, masked = small(), [], refuses_illegal(env_id)
     for i, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(i)
     for seed in range(5):
-        env.reset(seed=seed)
+        obs, _ = env.reset(seed=seed)
         while env.agents:
-            _, rewards, *_ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+            obs, rewards, *_ = env.step(sample(env, obs if masked else {}))
         won.append(sum(rewards.values()))
     assert len(won) == 5
     assert not env._world.core.definition.zero_sum or won == pytest.approx([0.0] * 5, abs=1e-6)
+
+
+@pytest.mark.parametrize(("game", "again"), [("Goofspiel-v0", 2), ("OshiZumo-v0", 40)])
+def test_illegal_action_of_simultaneous_players_raises(game, again):
+    """Player 0 plays a card twice, or bids more coins than it has left."""
+    env = gpu_envs.parallel_env(game)
+    env.reset(seed=0)
+    first, second = env.agents
+    env.step({first: again, second: 1})
+    with pytest.raises(ActionError, match=f"action {again} of {first} is illegal here"):
+        env.step({first: again, second: 0})
+    env.step({first: 0, second: 0})
 
 
 def test_illegal_move_loses_as_in_pettingzoo_classic(monkeypatch):

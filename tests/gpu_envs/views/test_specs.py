@@ -10,7 +10,7 @@ import torch
 import toy
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeAwareObservation
-from small_environments import GROUP, SMALL
+from small_environments import GROUP, SMALL, refuses_illegal
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
@@ -32,10 +32,12 @@ class Up:
 
 def steps_of_an_episode(env):
     """Return the number of steps of an episode and the flags of the last one."""
-    env.reset(seed=0)
+    _, info = env.reset(seed=0)
     env.action_space.seed(0)
+    masked = refuses_illegal(env.unwrapped.core.id)
     for step in range(1, 10_000):
-        _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        action = env.action_space.sample(info["action_mask"] if masked else None)
+        _, _, terminated, truncated, info = env.step(action)
         if terminated or truncated:
             return step, terminated, truncated
     raise AssertionError
