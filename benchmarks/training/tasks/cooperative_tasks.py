@@ -27,6 +27,10 @@ _COOKED = (
     "many steps; shaped rewards do not count, and both players receive the reward of a soup. Carroll et al. 2019 show "
     "about 200 per episode (400 for both players) for PPO in self-play"
 )
+_COOKED_DEFAULT = (
+    "the default rules, in which a player starts the cooking and soups have recipes. JaxMARL has the old rules only, so "
+    "the threshold is random play. For comparison: Carroll et al. 2019 show about 400 for both players with the old rules"
+)
 _HANABI = (
     "Hanabi-v0 --env-arg colors=2 --env-arg hand_size=2 --env-arg max_information_tokens=3 --env-arg max_life_tokens=1"
 )
@@ -141,6 +145,16 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
         (Goal("return player", "jaxmarl overcooked", greedy=False),),
         "measured",
         _COOKED,
+        judged_with=(("reward_shaping_factor", 0.0),),
+    ),
+    TrainingTask(
+        "overcooked-default-ippo",
+        f"Overcooked-v0 --algorithm ippo {NO_TABLE}",
+        (Goal("return player", "random", greedy=False),),
+        "chosen",
+        _COOKED_DEFAULT,
+        zoo=False,
+        variant="with the default rules",
         judged_with=(("reward_shaping_factor", 0.0),),
     ),
     *SMAX_TASKS,
