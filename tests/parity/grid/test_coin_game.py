@@ -9,9 +9,10 @@ from parity import jaxmarl_replay
 
 ENV = "CoinGame-v0"
 RIGHT, LEFT, UP, DOWN, STAY = range(5)
+SHORT = {"num_outer_steps": 3, "egocentric": True, "cnn": True}  # the kernels of the second trace
 
 
-@pytest.mark.variations
+@pytest.mark.variations(quick=2)
 @pytest.mark.parametrize("index", range(len(jaxmarl_replay.TRACES[ENV])))
 def test_recorded_steps_equal_the_original(index):
     rewards = jaxmarl_replay.replay(ENV, index)
@@ -44,6 +45,17 @@ def test_coins_pay_by_color(players, coins, rewards):
     assert core.step(torch.tensor([[STAY, STAY]]))[1].tolist() == [list(rewards)]
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_rewards_follow_the_payoff_matrix_and_sharing(shared):
+    """In the first world red takes red, then red takes blue, blue takes red, and blue takes blue."""
+    players = (((0, 0), (2, 2)), ((1, 1), (2, 2)), ((2, 2), (0, 0)), ((2, 2), (1, 1)))
+    matrix = ((1.0, 2.0, -4.0), (8.0, 16.0, -32.0))
+    core = at(players, ((0, 0), (1, 1)), 4, payoff_matrix=matrix, shared_rewards=shared)
+    rewards = core.step(torch.full((4, 2), STAY))[1].tolist()
+    own = [[1, 0], [2, -32], [-4, 8], [0, 16]]
+    assert rewards == ([[sum(pair)] * 2 for pair in own] if shared else own)
+
+
 def test_torus_has_no_border():
     core = at(((0, 0), (2, 2)), ((1, 1), (1, 1)))
     core.step(torch.tensor([[DOWN, RIGHT]]))
@@ -62,7 +74,7 @@ def test_only_coins_that_were_taken_get_uniform_cells():
 
 
 def test_inner_episode_ends_without_reward_and_with_uniform_cells():
-    core = at(((0, 0), (2, 2)), ((0, 0), (1, 1)), 20_000, num_inner_steps=1, num_outer_steps=3)
+    core = at(((0, 0), (2, 2)), ((0, 0), (1, 1)), 20_000, num_inner_steps=1, **SHORT)
     *_, info = outcome = core.step(torch.full((20_000, 2), STAY))
     assert not outcome[1].any()
     assert not outcome[2].any()
@@ -76,7 +88,7 @@ def test_inner_episode_ends_without_reward_and_with_uniform_cells():
 
 
 def test_counts_and_length_of_an_episode():
-    core = make_core(ENV, 64, "cpu", seed=0, num_inner_steps=4, num_outer_steps=3, autoreset="disabled")
+    core = make_core(ENV, 64, "cpu", seed=0, num_inner_steps=4, autoreset="disabled", **SHORT)
     core.reset()
     for step in range(12):
         *_, terminated, truncated, info = core.step(core.sample_actions())
