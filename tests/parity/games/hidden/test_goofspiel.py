@@ -23,7 +23,7 @@ def name_of(settings):
 
 SMALL = (
     {"num_cards": 4, "points_order": "descending", "imp_info": True},
-    {"num_cards": 3, "points_order": "random", "imp_info": True, "egocentric": True},
+    {"num_cards": 3, "points_order": "random", "returns_type": "total_points", "imp_info": True, "egocentric": True},
     {"num_cards": 4, "points_order": "ascending", "returns_type": "point_difference"},
     {"num_cards": 3, "points_order": "random", "players": 3, "returns_type": "total_points", "imp_info": True},
     {"num_cards": 4, "num_turns": 2, "points_order": "random"},
@@ -93,13 +93,14 @@ def test_random_games_of_all_kinds_equal_the_reference(settings, hidden):
 
 def test_one_turn_less_than_cards_ends_the_game():
     """OpenSpiel 2.0.2 plays the last cards for the same point card again, and never ends such a game."""
-    core = make_core("Goofspiel-v0", 1, "cpu", num_cards=3, num_turns=2, points_order="ascending", autoreset="disabled")
+    settings = {"players": 3, "num_cards": 3, "num_turns": 2, "returns_type": "point_difference"}
+    core = make_core("Goofspiel-v0", 1, "cpu", points_order="ascending", autoreset="disabled", **settings)
     core.reset()
-    core.step(torch.tensor([[2, 1]]))
-    _, reward, terminated, _, _ = core.step(torch.tensor([[0, 2]]))
+    core.step(torch.tensor([[2, 1, 0]]))
+    _, reward, terminated, _, _ = core.step(torch.tensor([[0, 2, 1]]))
     assert terminated.all()
-    assert core.world_state["points"].tolist() == [[1, 2]]
-    assert reward.tolist() == [[-1.0, 1.0]]
+    assert core.world_state["points"].tolist() == [[1, 2, 0]]
+    assert reward.tolist() == [[0.0, 1.0, -1.0]]  # points less the mean of all players
 
 
 def test_hidden_bids_do_not_reach_the_other_player():
