@@ -64,6 +64,18 @@ def test_player_below_the_lowest_bid_bids_all_coins():
     assert core.world_state["bid"].tolist() == [[2, 47]]
 
 
+@pytest.mark.parametrize(("alesia", "inside"), [(False, 1.0), (True, 0.0)])
+def test_wrestler_inside_the_field_decides_only_without_alesia(alesia, inside):
+    """Player 0 pushes the wrestler off the field in the first world, and to the last position on it in the other."""
+    core = make_core("OshiZumo-v0", 2, "cpu", horizon=4, alesia=alesia, autoreset="disabled")
+    core.reset()
+    for step in range(4):
+        _, reward, terminated, _, _ = core.step(torch.tensor([[2, 1], [2, 1 if step else 2]]))
+        assert terminated.all() == (step == 3)
+    assert core.world_state["position"].tolist() == [8, 7]
+    assert reward.tolist() == [[1.0, -1.0], [inside, -inside]]
+
+
 def test_limit_of_a_caller_truncates_before_the_horizon():
     core = make_core("OshiZumo-v0", 1, "cpu", max_episode_steps=2, autoreset="disabled")
     core.reset()
