@@ -10,6 +10,9 @@ from gpu_envs.runtime.factory import make_core
 from parity.mpe import beside, sizes, targets
 
 ENV = "SimpleLine-v0"
+SETTINGS = ({"N": 1, "continuous_actions": True, "max_cycles": 9, "terminate_on_success": True}, *targets.SETTINGS)
+"""The quick ones have a single agent, whose target is the start of the line, and continuous actions, whose forces are
+those of all scenarios. Ends of six agents are quick in SimpleFormation-v0, which has the same code for them."""
 
 
 def set_targets(scenario, pos):
@@ -28,7 +31,7 @@ def test_episodes_equal_the_reference(worlds, continuous):
     targets.assert_whole_episodes_agree(*run(worlds, continuous_actions=continuous), worlds)
 
 
-@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(targets.SETTINGS, 20, 60), ids=str)
+@pytest.mark.parametrize(("settings", "worlds"), sizes.first_of(SETTINGS, 20, 60), ids=str)
 def test_settings_equal_the_reference(settings, worlds):
     targets.assert_both_ends_agree(*run(worlds, **settings), worlds)
 
