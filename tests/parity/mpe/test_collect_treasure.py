@@ -150,11 +150,28 @@ def test_spaces_match(settings):
     beside.assert_same_spaces(core, collect_treasure_v1.parallel_env(**settings))
 
 
-def assert_types_uniform(kinds, count):
+def assert_types_uniform(kinds, count, tolerance=0.01):
     """Assert that types 1 .. count are equally frequent."""
     shares = torch.bincount(kinds.flatten(), minlength=count + 1).float() / kinds.numel()
     assert shares[0] == 0
-    assert (shares[1:] - 1 / count).abs().max() < 0.01
+    assert (shares[1:] - 1 / count).abs().max() < tolerance
+
+
+def test_treasures_start_and_respawn_at_random_places():
+    """Pooled over rows, as worlds are costly; the slow tests look at each row."""
+    core = make_core(ENV, 500, "cpu", seed=3)
+    core.reset()
+    pos, kind = core.world_state["pos"], core.world_state["kind"]
+    beside.assert_uniform(pos[:, :8], 1.0)
+    beside.assert_uniform(pos[:, 8:], 0.95)
+    assert_types_uniform(kind, 2, tolerance=0.03)
+    kind.zero_()
+    core.set_params(respawn_prob=0.7)
+    core.step(core.sample_actions())
+    there = kind > 0
+    assert abs(there.float().mean() - 0.7) < 0.03
+    beside.assert_uniform(pos[:, 8:][there], 0.95)
+    assert_types_uniform(kind[there], 2, tolerance=0.03)
 
 
 @pytest.mark.slow
