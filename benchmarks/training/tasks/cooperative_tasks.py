@@ -28,8 +28,9 @@ _COOKED = (
     "about 200 per episode (400 for both players) for PPO in self-play"
 )
 _COOKED_DEFAULT = (
-    "the default rules, in which a player starts the cooking and soups have recipes. JaxMARL has the old rules only, so "
-    "the threshold is random play. For comparison: Carroll et al. 2019 show about 400 for both players with the old rules"
+    "the default rules, in which a player starts the cooking and soups have recipes. JaxMARL has the old rules only, "
+    "so the threshold is random play. For comparison, Carroll et al. 2019 show about 400 for both players with the old "
+    "rules"
 )
 _HANABI = (
     "Hanabi-v0 --env-arg colors=2 --env-arg hand_size=2 --env-arg max_information_tokens=3 --env-arg max_life_tokens=1"
