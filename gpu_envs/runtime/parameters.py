@@ -57,7 +57,9 @@ def changed(
         if name not in fields:
             raise ConfigError(f"{env_id}: {unknown_name_message('parameter', name, fields)}")
         if name in definition.fixed_params:
-            raise ConfigError(f"{env_id}: {name} is fixed when the environment is made; make(..., {name}=...)")
+            is_setting = name in {field.name for field in dataclasses.fields(config)}
+            remedy = f"make(..., {name}=...)" if is_setting else "it follows from other settings"
+            raise ConfigError(f"{env_id}: {name} is fixed when the environment is made; {remedy}")
         if name in randomized:
             raise ConfigError(f"{env_id}: {name} is sampled in every episode; make(..., domain_randomization=...)")
         allowed = limits(definition, config, name), finite_limits(definition, config, name)

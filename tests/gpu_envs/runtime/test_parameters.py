@@ -44,6 +44,24 @@ def test_parameters_of_time_limits_are_fixed():
         one_line(info, "episode_length", "make(..., episode_length=...)")
 
 
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [
+        ("RobotWarehouse-v0", "rows"),
+        ("RobotWarehouse-v0", "unrequested"),
+        ("LevelBasedForaging-v0", "levels_of_players"),
+        ("Overcooked-v0", "num_floor"),
+    ],
+)
+def test_fixed_parameter_that_is_no_setting_recommends_no_call_of_make(env_id, name):
+    core = make_core(env_id, 2, "cpu")
+    with pytest.raises(errors.ConfigError) as info:
+        core.set_params(**{name: 1})
+    one_line(info, f"{name} is fixed when the environment is made; it follows from other settings")
+    with pytest.raises(errors.ConfigError, match=f"no setting named '{name}'"):
+        make_core(env_id, 2, "cpu", **{name: 1})
+
+
 def test_constants_of_some_worlds(core):
     core.set_params(good_size=torch.tensor([0.1, 0.2, 0.3]))
     got = core.get_params(torch.tensor([2, 0]))
