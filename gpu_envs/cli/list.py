@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import arg
 
 from gpu_envs.cli.options import ImportOptions, OptionalStr, parse
 from gpu_envs.definition.registry import EnvSpec, find, list_envs
@@ -13,6 +16,11 @@ from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.terminal import shorten, terminal_width
 
 __all__ = ["ListOptions", "list_command"]
+
+_OTHER = "other"
+_FAMILY_HELP = (
+    f'Family of environments: {", ".join(FAMILIES)}, or "{_OTHER}" for those of other packages. Default: all.'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +32,8 @@ class ListOptions(ImportOptions):
     Example: gpu-envs list --family mpe
     """
 
-    family: OptionalStr = None
-    """Family of environments: "mpe", "tag", "classic", "games" or "other", that of other packages. Default: all."""
+    family: Annotated[OptionalStr, arg(help=_FAMILY_HELP)] = None
+    """Family of environments, or "other" for those of other packages. Default: all."""
     ids: bool = False
     """Print the ids only, one per line."""
 
@@ -35,7 +43,7 @@ def list_command(argv: list[str]) -> int:
     if argv and not argv[0].startswith("-"):
         argv = ["--family", *argv]
     args = parse(ListOptions, "list", argv)
-    families: dict[str, list[EnvSpec]] = {family: [] for family in FAMILIES}
+    families: dict[str, list[EnvSpec]] = {family: [] for family in (*FAMILIES, _OTHER)}
     for entry in map(find, list_envs()):
         families.setdefault(_family(entry), []).append(entry)
     if args.family is not None:
@@ -43,12 +51,15 @@ def list_command(argv: list[str]) -> int:
             raise ConfigError(f"list: {unknown_name_message('family', args.family, list(families))}")
         families = {args.family: families[args.family]}
     if args.ids:
-        print("\n".join(sorted(entry.id for entries in families.values() for entry in entries)))
+        for each in sorted(entry.id for entries in families.values() for entry in entries):
+            print(each)
         return 0
     width = terminal_width(sys.stdout) or 1000
-    wide = max(len(entry.id) for entries in families.values() for entry in entries)
+    wide = max((len(entry.id) for entries in families.values() for entry in entries), default=0)
     print(f"{'id':{wide}}  agents  description")
     for family, entries in families.items():
+        if not entries and args.family is None:
+            continue
         print(f"\n{family}: {FAMILIES[family]}" if family in FAMILIES else f"\n{family}")
         for entry in entries:
             agents, summary = SUMMARIES.get(entry.id, ("-", ""))
@@ -59,4 +70,4 @@ def list_command(argv: list[str]) -> int:
 def _family(entry: EnvSpec) -> str:
     """Return the folder of the host file of an environment; "other" for those of other packages."""
     _, _, place = (entry.module or "").partition("gpu_envs.envs.")
-    return place.partition(".")[0] or "other"
+    return place.partition(".")[0] or _OTHER

@@ -16,7 +16,7 @@ import gpu_envs
 from gpu_envs.cli import dispatch, options
 from gpu_envs.definition import registry
 from gpu_envs.definition.registry import list_envs
-from gpu_envs.descriptions.summaries import SUMMARIES
+from gpu_envs.descriptions.summaries import FAMILIES, SUMMARIES
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.testing import env_checker
@@ -39,6 +39,16 @@ def test_list_prints_environment_ids(capsys):
 def test_first_word_of_list_may_be_a_family(capsys):
     _, out, _ = run(capsys, "list", "tag", "--ids")
     assert out.split() == ["TagContinuous-v0", "TagGridworld-v0"]
+
+
+def test_help_of_list_names_every_family_and_list_accepts_it(capsys):
+    with pytest.raises(SystemExit):
+        dispatch.main(["list", "--help"])
+    text = capsys.readouterr().out.partition("--family STR ")[2]
+    for family in (*FAMILIES, "other"):
+        assert re.search(rf"\b{family}\b", text), family
+        code, _, err = run(capsys, "list", "--family", family)
+        assert (code, err) == (0, "")
 
 
 def test_list_describes_environments_of_a_family_within_80_columns(capsys, monkeypatch):
