@@ -289,6 +289,9 @@ def test_action_out_of_range_is_an_error():
         ({"layout_grid": "XXPXX|O 12B|XDXSX"}, "layout_grid: expected the characters .* got 'B'"),
         ({"layout_grid": "XXPXX|O 11X|XDXSX"}, "layout_grid: expected the players 1 and 2 once each, got 2 and 0"),
         ({"layout_grid": "XX XX|OP12X|XDXSX"}, "layout_grid: expected a border without floor"),
+        ({"layout_grid": "XXPXX|   2O|X1  X|XDXSX"}, "layout_grid: expected a border without floor"),
+        ({"layout_grid": ["XXPXX", "O 12 ", "XDXSX"]}, "layout_grid: expected a border without floor"),
+        ({"layout_grid": ""}, "layout_grid: expected rows of text"),
         ({"layout_grid": "XXXXX|O 12X|XDXSX"}, "layout_grid: expected a pot P, got none"),
         ({"start_all_orders": [["onion"] * 4]}, "start_all_orders: expected lists of 1 to 3 ingredients"),
         ({"start_all_orders": [["leek"]]}, "start_all_orders: expected lists of 1 to 3 ingredients"),
@@ -315,6 +318,7 @@ def test_wrong_settings_are_refused(settings, message):
 def test_text_of_a_kitchen_may_have_several_forms():
     rows = "\n   XPXPX\n   O1 2T\n   XDXSX\n"
     assert make(layout_grid=rows).config == make(layout_grid="|".join(SMALL)).config == make().config
+    assert make(layout_grid="|".join([*SMALL, ""])).config == make().config
 
 
 def test_settings_of_a_layout_are_replaced_one_by_one():

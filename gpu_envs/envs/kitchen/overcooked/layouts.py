@@ -74,16 +74,18 @@ def read_grid(grid: Any) -> tuple[str, ...]:
     """Return the rows of a kitchen, after checks.
 
     Args:
-        grid: Rows of text as a list, or as one string with rows apart by newlines or "|". Spaces around rows are
-            removed.
+        grid: Rows of text as a list, or as one string with rows separated by newlines or "|". Spaces around rows are
+            removed, and so are blank rows at the start and the end of a string.
 
     Raises:
         ConfigError: The kitchen is not one of two players, its border is open, or something that it needs is missing.
     """
-    rows = grid.strip().replace("|", "\n").split("\n") if isinstance(grid, str) else grid
+    rows = _split(grid) if isinstance(grid, str) else grid
     if not isinstance(rows, tuple | list) or not rows or not all(isinstance(row, str) for row in rows):
         raise ConfigError(f"layout_grid: expected rows of text such as 'XXPXX|O 12X|XDXSX', got {shown(grid)}")
-    rows = tuple(row.strip() for row in rows)
+    given, rows = tuple(rows), tuple(row.strip() for row in rows)
+    if len({len(row) for row in rows}) > 1 and len({len(row) for row in given}) == 1:
+        rows = given  # the spaces are not an indentation, but gaps in the border
     width, text = len(rows[0]), "".join(rows)
     if any(len(row) != width for row in rows) or not 3 <= width <= MAX_SIDE or not 3 <= len(rows) <= MAX_SIDE:
         sizes = f"3 to {MAX_SIDE} rows of equal lengths from 3 to {MAX_SIDE}"
@@ -102,3 +104,10 @@ def read_grid(grid: Any) -> tuple[str, ...]:
         if not set(wanted) & set(text):
             raise ConfigError(f"layout_grid: expected {name}, got none")
     return rows
+
+
+def _split(text: str) -> list[str]:
+    """Return the rows of a text without blank ones at the start and the end."""
+    rows = text.replace("|", "\n").split("\n")
+    filled = [index for index, row in enumerate(rows) if row.strip()]
+    return rows[filled[0] : filled[-1] + 1] if filled else []
