@@ -87,10 +87,11 @@ class Config:
             cells = self.field_size[0] * self.field_size[1]
             raise ConfigError(f"players: expected at most one per cell, {cells}, got {self.players}")
         if self.max_food_level is None and not self.force_coop:
-            least = sum(sorted(self._levels("min_player_level", self.players))[:3])
+            weakest = sorted(self._levels("min_player_level", self.players))[:3]
+            least, who = sum(weakest), "the player" if len(weakest) == 1 else f"{len(weakest)} players"
             if max(self._levels("min_food_level", self.max_num_food)) > least:
                 raise ConfigError(
-                    f"min_food_level: expected at most {least}, the lowest sum of levels of three players, "
+                    f"min_food_level: expected at most {least}, the lowest sum of levels of {who}, "
                     f"got {shown(self.min_food_level)}; set max_food_level or force_coop=True"
                 )
         if self.grid_observation and self.sight == 0:

@@ -223,7 +223,11 @@ def test_global_state_has_all_foods_players_and_the_time():
         ({"min_player_level": (1, 2, 3)}, "min_player_level: expected an int in .* or a list of 2"),
         ({"max_player_level": 0}, "max_player_level: expected an int in"),
         ({"min_player_level": 3}, "max_player_level: expected at least min_player_level = 3 of player 0, got 2"),
-        ({"min_food_level": 3}, "min_food_level: expected at most 2, the lowest sum of levels"),
+        ({"min_food_level": 3}, "min_food_level: expected at most 2, the lowest sum of levels of 2 players"),
+        (
+            {"min_food_level": 4, "players": 5},
+            "min_food_level: expected at most 3, the lowest sum of levels of 3 players",
+        ),
         ({"players": 10, "field_size": (3, 3)}, "players: expected at most one per cell, 9"),
         ({"grid_observation": True, "sight": 0}, "sight: expected at least 1 with grid_observation=True"),
     ],

@@ -11,7 +11,11 @@ from gpu_envs.runtime.factory import make_core
     ("settings", "message"),
     [
         ({"shelf_columns": 2}, "shelf_columns: expected an odd number, got 2"),
-        ({"shelf_columns": 999}, "the floor: expected at most 1000 rows and columns, got 11 x 2998"),
+        (
+            {"shelf_columns": 999},
+            "^RobotWarehouse-v0: shelf_columns: expected at most 1000 rows and columns of cells, ",
+        ),
+        ({"column_height": 999}, "shelf_rows and column_height: expected at most 1000 .* of cells, got 1002 x 10"),
         ({"request_queue_size": 32}, "request_queue_size: expected less than the number of shelves, 32"),
         ({"n_agents": 111}, "n_agents: expected at most one per cell, 110, got 111"),
         ({"layout": "xx\nxg."}, "layout: expected lines of equal lengths, got 3 cells in line 2 and 2 in line 1"),

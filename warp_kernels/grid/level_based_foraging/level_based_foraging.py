@@ -278,5 +278,5 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
         masked=masked,
         illegal_noop=masked,
         num_choices=NUM_ACTIONS,
-        max_unroll=1,  # unrolled, four players and foods compile for 19 s instead of 10, and step no faster
+        max_unroll=1,  # unrolled, four players and three foods take twice as long to compile, and step no faster
     )

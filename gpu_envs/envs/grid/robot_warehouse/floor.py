@@ -26,7 +26,8 @@ def floor_from_sizes(
         raise ConfigError(f"shelf_columns: expected an odd number, got {shelf_columns}")
     rows, columns = (column_height + 1) * shelf_rows + 2, 3 * shelf_columns + 1
     if max(rows, columns) > MAX_SIDE:
-        raise ConfigError(f"the floor: expected at most {MAX_SIDE} rows and columns, got {rows} x {columns}")
+        names = "shelf_rows and column_height" if rows > MAX_SIDE else "shelf_columns"
+        raise ConfigError(f"{names}: expected at most {MAX_SIDE} rows and columns of cells, got {rows} x {columns}")
     floor = np.full((rows, columns), PLACE, np.int8)
     floor[:: column_height + 1] = CORRIDOR
     floor[-1] = CORRIDOR
