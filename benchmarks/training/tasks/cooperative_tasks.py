@@ -161,7 +161,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     *SMAX_TASKS,
     TrainingTask(
         "hanabi-ippo",
-        f"{_HANABI} --algorithm ippo --learner.num-minibatches 4 {NO_TABLE}",  # with 8 a seed of three stops at 4 points
+        f"{_HANABI} --algorithm ippo --learner.num-minibatches 4 {NO_TABLE}",  # with 8, one seed of three stops at 4.0
         (
             Goal("return player", "jaxmarl hanabi-small", greedy=False),
             Goal("return player", "scripted", greedy=False, origin="chosen"),
