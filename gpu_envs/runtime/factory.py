@@ -85,8 +85,8 @@ def configured_definition(
         id: ID of the environment.
         max_episode_steps: Time limit [steps]; None keeps that of the settings.
         config: Settings of the environment.
-        refused: Arguments of :func:`make_core` that the caller does not accept: the error about an unknown setting
-            does not suggest them.
+        refused: Arguments of :func:`make_core` that the caller does not accept or that are given: the error about an
+            unknown setting does not suggest them.
 
     Raises:
         UnknownEnvironmentError: The id is unknown.
@@ -162,7 +162,8 @@ def make_core(
         ConfigError: A setting is unknown or has an invalid value.
         DeviceError: The device is not available.
     """
-    name, settings, definition = configured_definition(id, max_episode_steps, config)
+    given = {argument for argument, value in locals().items() if value is not _DEFAULTS.get(argument)} & RUNNER
+    name, settings, definition = configured_definition(id, max_episode_steps, config, given)
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
@@ -205,7 +206,12 @@ def make_core(
     return cast(Core, MultiDeviceCore(name, make_shard, num_envs, places))
 
 
-RUNNER = set(inspect.signature(make_core).parameters) - {"config"}
+_DEFAULTS = {
+    argument.name: argument.default
+    for argument in inspect.signature(make_core).parameters.values()
+    if argument.kind is not inspect.Parameter.VAR_KEYWORD
+}
+RUNNER = set(_DEFAULTS)
 """Arguments of make_core that are not settings of an environment."""
 
 

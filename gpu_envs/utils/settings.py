@@ -160,7 +160,8 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
     hints = get_type_hints(kind)
     for name in values:
         if name not in fields:
-            raise ConfigError(f"{owner}: {unknown_name_message('setting', name, [*fields, *others])}")
+            free = [each for each in (*fields, *others) if each not in values]
+            raise ConfigError(f"{owner}: {unknown_name_message('setting', name, free)}")
     try:
         config = kind(**{name: _converted(name, v, hints[name], bounds_of(fields[name])) for name, v in values.items()})
         _check_requirements(config)

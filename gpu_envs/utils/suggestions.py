@@ -1,16 +1,36 @@
 """Error messages that suggest a known name for an unknown one."""
 
 import difflib
+import re
 from collections.abc import Collection
 
 from gpu_envs.errors import format_names, shown
 
-__all__ = ["similar_names", "unknown_name_message"]
+__all__ = ["CUTOFF", "similar_names", "unknown_name_message"]
+
+CUTOFF = 0.7
+"""Lowest similarity of names in the measure of difflib."""
 
 
 def similar_names(name: object, known: Collection[str], limit: int = 1) -> list[str]:
-    """Return the known names that are similar to a name, the most similar first."""
-    return difflib.get_close_matches(str(name), known, n=limit, cutoff=0.5)
+    """Return the known names that are similar to a name, the most similar first.
+
+    Names are similar without case: those that are equal, then those that have all words of the name, then those that
+    differ in few letters, then those whose words the name has.
+    """
+    given, folded = str(name).lower(), {each.lower(): each for each in known}
+    words = _words(given)
+    longer = [each for each in folded if words and words <= _words(each)]
+    shorter = [each for each in folded if _words(each) and _words(each) <= words]
+    found = [each for each in known if each.lower() == given]
+    for names, cutoff in ((longer, 0.0), (folded, CUTOFF), (shorter, 0.0)):
+        found += [folded[each] for each in difflib.get_close_matches(given, names, n=limit, cutoff=cutoff)]
+    return list(dict.fromkeys(found))[:limit]
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name."""
+    return set(re.findall(r"[a-z0-9]{2,}", name))
 
 
 def unknown_name_message(kind: str, name: object, known: Collection[str], *, limit: int = 1, hint: str = "") -> str:
