@@ -62,7 +62,10 @@ def _point_cards(config: Any) -> ChanceOutcomes | None:
 
 
 def _rolls(config: Any) -> ChanceOutcomes:
-    """Return the outcomes of a roll of dice, those of each player in ascending order."""
+    """Return the outcomes of a roll of dice, those of each player in ascending order.
+
+    A tree that is too large is refused here: its enumeration would only find after a while that it is.
+    """
     faces, dice = range(1, config.dice_sides + 1), config.numdice
 
     def weights() -> dict[tuple[int, ...], int]:
@@ -70,7 +73,12 @@ def _rolls(config: Any) -> ChanceOutcomes:
         hands = product(of_player.items(), repeat=config.players)
         return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
 
-    return ChanceOutcomes("dice", math.comb(config.dice_sides + dice - 1, dice) ** config.players, weights)
+    outcomes = ChanceOutcomes("dice", math.comb(config.dice_sides + dice - 1, dice) ** config.players, weights)
+    # bids rise: a history of t actions is a set of t bids, or one of t - 1 bids and then the call
+    bids = config.players * dice * config.dice_sides
+    if outcomes.count * math.comb(bids + 1, (bids + 1) // 2) > LARGEST:
+        raise _too_large("LiarsDice-v0")
+    return outcomes
 
 
 def _small_board(config: Any) -> None:
@@ -95,6 +103,11 @@ CHANCE: dict[str, Callable[[Any], ChanceOutcomes | None]] = {
     ),
 }
 """Functions from the settings to the chance outcomes by environment; None: no chance."""
+_RECALL = {
+    "Goofspiel-v0": "imp_info=True, fewer cards such as num_cards=3, or ",
+    **dict.fromkeys(("MatrixGame-v0", "RockPaperScissors-v0"), "shorter episodes, such as num_repetitions=1, or "),
+}
+"""Settings with which agents have perfect recall, for messages, by environment whose agents can lack it."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +162,7 @@ class _Infosets:
         if (parents != sequence).any() or (masks != legal).any():
             raise ConfigError(
                 f"{self.env_id}: no exact tree: expected observations with perfect recall, got equal ones after "
-                "different actions; use shorter episodes, such as num_repetitions=1, or sampled payoffs"
+                f"different actions; use {_RECALL.get(self.env_id, '')}learned responses and sampled payoffs"
             )
         return index
 

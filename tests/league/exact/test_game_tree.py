@@ -1,5 +1,7 @@
 """Exact trees against OpenSpiel 2.0.2 and against what is known of small games."""
 
+import math
+
 import numpy as np
 import pyspiel
 import pytest
@@ -9,7 +11,7 @@ from open_spiel.python.algorithms import expected_game_score, policy_aggregator
 from scipy.optimize import linprog
 
 from gpu_envs.errors import ConfigError
-from league.exact import GameTree
+from league.exact import GameTree, enumeration
 from league.game import Game
 
 # NashConv of OpenSpiel's PSRO by iteration: exact payoffs and responses, uniform meta-strategy, uniform-random start
@@ -147,11 +149,15 @@ def test_returns_are_summed_over_steps():
 @pytest.mark.parametrize(
     ("env_id", "settings", "words"),
     [
-        ("TicTacToe-v0", {}, "expected observations with perfect recall"),
-        ("RockPaperScissors-v0", {"num_repetitions": 3}, "use shorter episodes, such as num_repetitions=1"),
+        ("TicTacToe-v0", {}, "perfect recall, got equal ones after different actions; use learned responses and"),
+        ("RockPaperScissors-v0", {"num_repetitions": 3}, "use shorter episodes, such as num_repetitions=1, or learned"),
         ("KuhnPoker-v0", {"num_players": 10}, "39916800 deals are too many"),
         ("KuhnPoker-v0", {"domain_randomization": {"bet": (1.0, 2.0)}}, "without domain_randomization"),
-        ("Goofspiel-v0", {"num_cards": 4}, "expected observations with perfect recall"),
+        (
+            "Goofspiel-v0",
+            {"num_cards": 4},
+            "perfect recall, .*; use imp_info=True, fewer cards such as num_cards=3, or",
+        ),
         ("Goofspiel-v0", {"imp_info": True, "num_cards": 5}, "more than 1000000 histories of one length; use"),
         ("ConnectFour-v0", {}, "no exact tree: expected DarkHex-v0, Goofspiel-v0, KuhnPoker-v0"),
         ("DarkHex-v0", {}, "no exact tree: expected at most 6 cells, got 9; use learned responses"),
@@ -160,6 +166,25 @@ def test_returns_are_summed_over_steps():
 def test_game_without_a_tree_raises(env_id, settings, words):
     with pytest.raises(ConfigError, match=words):
         GameTree.of(Game.of(env_id, settings))
+
+
+@pytest.mark.parametrize("settings", [{"numdice": 2}, {"dice_sides": 8}, {"numdice": 5, "dice_sides": 6}], ids=str)
+def test_large_liars_dice_is_refused_before_its_enumeration(monkeypatch, settings):
+    monkeypatch.setattr("league.exact.enumeration._branches", None)
+    with pytest.raises(ConfigError, match="LiarsDice-v0: no exact tree: more than 1000000 histories of one length"):
+        GameTree.of(Game.of("LiarsDice-v0", settings))
+
+
+@pytest.mark.parametrize("settings", [{"dice_sides": 3}, {"numdice": 2, "dice_sides": 2}], ids=str)
+def test_bound_of_liars_dice_is_its_largest_number_of_histories(monkeypatch, settings):
+    rolls, bids = {3: (9, 6), 2: (9, 8)}[settings["dice_sides"]]
+    histories = rolls * math.comb(bids + 1, (bids + 1) // 2)
+    lengths, branches = [], enumeration._branches
+    monkeypatch.setattr(
+        enumeration, "_branches", lambda *given: lengths.append(len((found := branches(*given))[0])) or found
+    )
+    GameTree.of(Game.of("LiarsDice-v0", settings))
+    assert max(lengths) == histories
 
 
 def test_game_with_too_many_histories_raises(monkeypatch):
