@@ -19,20 +19,23 @@ _TILE = (0.93, 0.90, 0.84)
 _WOOD, _EDGE, _TOP = (0.62, 0.44, 0.28), (0.45, 0.31, 0.19), (0.74, 0.56, 0.38)
 _IRON, _BROTH, _CREAM = (0.26, 0.28, 0.32), (0.91, 0.66, 0.27), (0.98, 0.90, 0.68)
 _SKIN, _SKIN_EDGE = (0.95, 0.78, 0.60), (0.55, 0.38, 0.25)
-_ONION, _ONION_EDGE = (0.93, 0.78, 0.42), (0.66, 0.46, 0.14)
+_ONION, _ONION_EDGE, _ONION_SKIN = (0.95, 0.70, 0.33), (0.42, 0.23, 0.07), (0.72, 0.42, 0.13)
+_PIECE_EDGE = (0.66, 0.46, 0.14)
 _WINDOW = (0.62, 0.80, 0.66)
 _PLACES = ((-0.13, 0.0), (0.13, 0.0), (0.0, 0.17), (0.0, -0.17))  # of ingredients
 
 
 def _onion(pen: Pen) -> list[torch.Tensor]:
+    """Return brown bulbs with roots, a pointed neck, and two curved lines of their skin."""
+    sides = (-1.0, 1.0)
     return [
-        pen.line((0.0, 0.18), (0.0, 0.3), 0.05, GREEN),
-        pen.line((0.0, 0.18), (0.07, 0.28), 0.04, GREEN),
-        pen.disc(0.0, 0.0, 0.21, _ONION),
-        pen.ring(0.0, 0.0, 0.21, _ONION_EDGE),
-        pen.line((-0.09, 0.14), (-0.09, -0.13), 0.02, _ONION_EDGE),
-        pen.line((0.0, 0.19), (0.0, -0.19), 0.02, _ONION_EDGE),
-        pen.line((0.09, 0.14), (0.09, -0.13), 0.02, _ONION_EDGE),
+        *[pen.line((0.0, -0.15), (0.06 * side, -0.27), 0.03, _ONION_EDGE) for side in sides],
+        *[pen.disc(0.05 * side, -0.02, 0.2, _ONION_EDGE) for side in sides],
+        *[pen.line((0.1 * side, 0.13), (0.0, 0.27), 0.07, _ONION_EDGE) for side in sides],
+        *[pen.disc(0.05 * side, -0.02, 0.175, _ONION) for side in sides],
+        *[pen.line((0.06 * side, 0.11), (0.0, 0.22), 0.07, _ONION) for side in sides],
+        *[pen.line((0.02 * side, 0.16), (0.1 * side, 0.0), 0.03, _ONION_SKIN) for side in sides],
+        *[pen.line((0.1 * side, 0.0), (0.05 * side, -0.15), 0.03, _ONION_SKIN) for side in sides],
     ]
 
 
@@ -82,7 +85,9 @@ def _pieces(
         for low, count, color in ((0, onions, _CREAM), (onions, tomatoes, RED)):
             shown = there & (place >= torch.as_tensor(low)) & (place < low + count)
             pen = Pen(centers, shown, scale)
-            shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, _ONION_EDGE, 0.02)]
+            shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, _PIECE_EDGE, 0.02)]
+            if color is _CREAM:
+                shapes.append(pen.ring(right, up - 0.04, 0.06, _PIECE_EDGE, 0.012))
     return shapes
 
 
