@@ -74,6 +74,10 @@ def build(config: Config) -> EnvDefinition:
             "events": integers((), 0, config.num_collectors + treasures),
             "benchmark": (agents, collect_treasure.BENCHMARK if config.benchmark_data else 0),
         },
-        bounds={"respawn_prob": (0.0, 1.0)},
+        bounds={
+            **dict.fromkeys(("collector_size", "deposit_size", "treasure_size", "max_speed"), scenario.NOT_NEGATIVE),
+            "deposit_mass": (1e-3, 1e6),  # forces are divided by it
+            "respawn_prob": (0.0, 1.0),
+        },
         draw=draw,
     )

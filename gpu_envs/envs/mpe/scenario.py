@@ -7,10 +7,12 @@ from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, roster
 
-__all__ = ["MOVES", "action_space", "define"]
+__all__ = ["MOVES", "NOT_NEGATIVE", "action_space", "define"]
 
 MOVES = 5
 """Number of pushes: nothing, left, right, down, up."""
+NOT_NEGATIVE = (0.0, 1e6)
+"""Bounds of lengths [m] and speeds [m/s]."""
 
 
 def action_space(continuous: bool, moves: int = MOVES, letters: int = 0) -> spaces.Space[Any]:

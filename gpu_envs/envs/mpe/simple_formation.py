@@ -39,7 +39,7 @@ class Config:
 
 
 def define(
-    config: Config, rules: Rules, landmarks: int, params: dict[str, float], draw: Callable[..., "Scene"]
+    config: Config, rules: Rules, landmarks: int, lengths: dict[str, float], draw: Callable[..., "Scene"]
 ) -> EnvDefinition:
     """Return the definition of a scenario whose agents have a target each, this one or SimpleLine-v0.
 
@@ -47,7 +47,7 @@ def define(
         config: Settings.
         rules: Rules of the scenario.
         landmarks: Number of landmarks.
-        params: Parameters that only this scenario has.
+        lengths: Further parameters, all of them lengths [m].
         draw: Function that draws worlds.
     """
     n = config.N
@@ -60,8 +60,9 @@ def define(
             "accel": 5.0,
             "capture_radius": 0.05,
             "terminate_on_success": int(config.terminate_on_success),
-            **params,
+            **lengths,
         },
+        bounds=dict.fromkeys(("capture_radius", *lengths), scenario.NOT_NEGATIVE),
         dense=particles.DENSE,
         state={
             "pos": (n + landmarks,),

@@ -36,6 +36,31 @@ def test_constants_can_change_by_world(core):
     one_line(info, "good_size", "(3,)")
 
 
+@pytest.mark.parametrize(
+    ("env_id", "name", "lowest"),
+    [
+        *(("CollectTreasure-v0", name, 0.0) for name in ("collector_size", "deposit_size", "treasure_size")),
+        ("CollectTreasure-v0", "max_speed", 0.0),
+        ("CollectTreasure-v0", "deposit_mass", 0.001),
+        *(("SimpleLine-v0", name, 0.0) for name in ("agent_size", "capture_radius", "line_length")),
+        *(("SimpleFormation-v0", name, 0.0) for name in ("agent_size", "capture_radius", "formation_radius")),
+    ],
+)
+def test_lengths_speeds_and_masses_have_bounds(env_id, name, lowest):
+    """The lowest values give finite results; a mass of 0 gave NaN, negative lengths were accepted."""
+    core = make_core(env_id, 2, "cpu", seed=0)
+    for low in (lowest - 0.001, -1.0):
+        with pytest.raises(errors.ConfigError) as info:
+            core.set_params(**{name: low})
+        one_line(info, env_id, f"{name}: expected values in [{lowest}, 1000000.0]")
+    core.set_params(**{name: lowest})
+    core.reset()
+    for _ in range(5):
+        obs, reward, *_ = core.step(core.sample_actions())
+        assert obs.isfinite().all()
+        assert reward.isfinite().all()
+
+
 def test_parameters_of_time_limits_are_fixed():
     for env_id in ("TagContinuous-v0", "TagGridworld-v0"):
         core = make_core(env_id, 2, "cpu")
