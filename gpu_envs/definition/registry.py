@@ -15,6 +15,7 @@ import gymnasium
 import pettingzoo
 
 from gpu_envs.definition.id_modules import NAMESPACE, allow_import, import_module, is_imported, split_id
+from gpu_envs.definition.original_ids import find_original
 from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError, shown
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.suggestions import unknown_name_message
@@ -155,9 +156,19 @@ def find(id: str) -> EnvSpec:
     if module:
         import_module(module)
     if name not in _entries:
-        hint = "gpu_envs.list_envs() or `gpu-envs list` lists all"
-        raise UnknownEnvironmentError(unknown_name_message("environment", id, _entries, limit=3, hint=hint))
+        raise UnknownEnvironmentError(_unknown_id(id, name))
     return _entries[name]
+
+
+def _unknown_id(id: str, name: str) -> str:
+    """Return a message about an unknown id, with the environment that has this id in its original package."""
+    env_id, translated = find_original(name)
+    if env_id:
+        call = f"{_entries[env_id].module}.original_settings({name!r})"
+        settings = f" with the settings of {call}" if translated else ""
+        return f"no environment named {shown(id)}; did you mean {env_id}{settings}?"
+    hint = "gpu_envs.list_envs() or `gpu-envs list` lists all"
+    return unknown_name_message("environment", id, _entries, limit=3, hint=hint)
 
 
 def canonical_id(id: str) -> str:

@@ -1,5 +1,8 @@
 """Bad input gets one clear line of its own type, before anything runs."""
 
+import importlib
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +18,38 @@ def test_unknown_id():
     with pytest.raises(errors.UnknownEnvironmentError) as info:
         gpu_envs.make("SimpleTagg-v0")
     one_line(info, "SimpleTagg-v0", "did you mean SimpleTag-v0")
+
+
+@pytest.mark.parametrize(
+    "name", ["Foraging-2s-8x8-2p-2f-coop-v3", "rware-tiny-2ag-v2", "Hanabi-Small", "Hanabi-Full-CardKnowledge"]
+)
+def test_unknown_id_of_an_original_names_the_settings_here(name):
+    with pytest.raises(errors.UnknownEnvironmentError) as info:
+        gpu_envs.make(name)
+    one_line(info, f"no environment named '{name}'", "did you mean")
+    found = re.search(r"did you mean (\S+) with the settings of (\S+)\.original_settings\('(\S+)'\)\?", str(info.value))
+    assert found is not None
+    settings = importlib.import_module(found[2]).original_settings(found[3])
+    assert gpu_envs.make(found[1], device="cpu", **settings).num_envs == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id"),
+    [
+        ("LBF-v0", "LevelBasedForaging-v0"),
+        ("lbforaging", "LevelBasedForaging-v0"),
+        ("Foraging-8x8-2p-2f-v2", "LevelBasedForaging-v0"),
+        ("RWARE", "RobotWarehouse-v0"),
+        ("rware-tiny-2ag-v1", "RobotWarehouse-v0"),
+        ("gpu_envs/rware-v0", "RobotWarehouse-v0"),
+        ("HLE", "Hanabi-v0"),
+        ("hanabi_v5", "Hanabi-v0"),
+        ("overcooked_ai", "Overcooked-v0"),
+    ],
+)
+def test_name_of_an_original_names_the_environment_here(name, env_id):
+    with pytest.raises(errors.UnknownEnvironmentError, match=f"did you mean {env_id}\\?$"):
+        gpu_envs.make(name)
 
 
 def test_environment_larger_than_memory_raises():
