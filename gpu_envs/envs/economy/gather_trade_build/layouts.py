@@ -168,7 +168,7 @@ def read_layout(layout: Any, num_agents: int) -> tuple[str, ...]:
     """Return the rows of a layout, after checks.
 
     Args:
-        layout: Rows of text as a list, or as one string with rows apart by newlines, ";" or "|".
+        layout: Rows of text as a list, or as one string with rows separated by newlines, ";" or "|".
         num_agents: Number of agents that must find a cell.
 
     Raises:

@@ -50,8 +50,8 @@ class Config:
     """Reward of a delivery: 1 to every robot, 1 to the robot that delivers, or 0.5 to that robot and 0.5 when it puts
     the shelf down."""
     layout: str | None = None
-    """Rows of text with a character per cell, apart by newlines or "|", instead of the sizes: x is a place of a shelf,
-    g a goal, and a dot a corridor. Spaces are ignored."""
+    """Rows of text with a character per cell, separated by newlines or "|", instead of the sizes: x is a place of a
+    shelf, g a goal, and a dot a corridor. Spaces are ignored."""
     observation_type: str = setting("flattened", choices=("flattened", "image", "image_dict"))
     """Kind of observations: numbers, layers of the cells in sight, or layers after features of the robot.
     Function nested_space has the dictionaries of rware."""
