@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpu_envs.errors import ConfigError, shown
-from gpu_envs.utils.suggestions import similar_names, unknown_name_message
+from gpu_envs.utils.suggestions import foreign_name_hint, similar_names, unknown_name_message
 
 __all__ = [
     "MAX_FLOAT",
@@ -158,10 +158,14 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
-    for name in values:
+    free = [each for each in (*fields, *others) if each not in values]
+    for name, value in values.items():
+        hint = foreign_name_hint(kind, name, value, free)
         if name not in fields:
-            free = [each for each in (*fields, *others) if each not in values]
-            raise ConfigError(f"{owner}: {unknown_name_message('setting', name, free)}")
+            known = [] if hint else free
+            raise ConfigError(f"{owner}: {unknown_name_message('setting', name, known, hint=hint)}")
+        if hint:
+            raise ConfigError(f"{owner}: {name}: expected {bounds_of(fields[name])}, got {shown(value)}; {hint}")
     try:
         config = kind(**{name: _converted(name, v, hints[name], bounds_of(fields[name])) for name, v in values.items()})
         _check_requirements(config)

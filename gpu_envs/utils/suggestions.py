@@ -3,10 +3,11 @@
 import difflib
 import re
 from collections.abc import Collection
+from typing import Any
 
 from gpu_envs.errors import format_names, shown
 
-__all__ = ["CUTOFF", "similar_names", "unknown_name_message"]
+__all__ = ["CUTOFF", "foreign_name_hint", "similar_names", "unknown_name_message"]
 
 CUTOFF = 0.7
 """Lowest similarity of names in the measure of difflib."""
@@ -52,3 +53,23 @@ def unknown_name_message(kind: str, name: object, known: Collection[str], *, lim
     if similar:
         hint = f"did you mean {' or '.join(similar)}?"
     return f"no {kind} named {shown(name)}; {hint}"
+
+
+def foreign_name_hint(kind: type, name: str, value: Any, free: Collection[str]) -> str:
+    """Return what to use in place of a setting, or of a value, that another implementation of an environment has.
+
+    Args:
+        kind: Dataclass of the settings. Its ``FOREIGN_NAMES``, if any, is a dict from a name, or "name='value'", to the
+            name of a setting or to a sentence.
+        name: Name of the setting that was given.
+        value: Its value.
+        free: Names of the settings that are not given.
+
+    Returns:
+        Such as "did you mean players?"; "" without an entry, or if the setting of the entry is given.
+    """
+    known = getattr(kind, "FOREIGN_NAMES", {})
+    found = known.get(name) or (known.get(f"{name}={value!r}", "") if isinstance(value, str) else "")
+    if found.isidentifier():
+        return f"did you mean {found}?" if found in free else ""
+    return found

@@ -1,6 +1,7 @@
 """Host module of Hanabi-v0: settings, agents, spaces; rules in ``warp_kernels/cards/hanabi/hanabi.py``."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gymnasium import spaces
 
@@ -30,6 +31,12 @@ _NAMES: dict[str, dict[str, int | str]] = {
 @dataclass(frozen=True)
 class Config:
     """Settings of Hanabi-v0, with the names and defaults of the Hanabi Learning Environment."""
+
+    FOREIGN_NAMES: ClassVar[dict[str, str]] = {
+        "num_agents": "players",
+        "max_info_tokens": "max_information_tokens",
+    }
+    """Names of JaxMARL."""
 
     players: int = setting(2, ge=2, le=5)
     """Number of players."""

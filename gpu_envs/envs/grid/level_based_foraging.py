@@ -4,7 +4,7 @@ The rules are in ``warp_kernels/grid/level_based_foraging/level_based_foraging.p
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +30,16 @@ MAX_LEVEL = 1000
 @dataclass(frozen=True)
 class Config:
     """Settings of LevelBasedForaging-v0, with the names of lbforaging and the values of its Foraging-8x8-2p-2f-v3."""
+
+    FOREIGN_NAMES: ClassVar[dict[str, str]] = {
+        "num_agents": "players",
+        "n_agents": "players",
+        "grid_size": "field_size",
+        "fov": "sight",
+        "max_agent_level": "max_player_level",
+        "levels": "levels have the settings min_player_level, max_player_level, min_food_level and max_food_level",
+    }
+    """Names of Jumanji and of other environments."""
 
     players: int = setting(2, ge=1)
     """Number of players."""

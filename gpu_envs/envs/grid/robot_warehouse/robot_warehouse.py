@@ -4,6 +4,7 @@ The rules are in ``warp_kernels/grid/robot_warehouse/robot_warehouse.py``.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -27,6 +28,11 @@ MAX_BITS = 31
 @dataclass(frozen=True)
 class Config:
     """Settings of RobotWarehouse-v0, with the names of rware and the values of its rware-tiny-2ag-v2."""
+
+    FOREIGN_NAMES: ClassVar[dict[str, str]] = {
+        "observation_type='dict'": "unflatten observations with nested_space of gpu_envs.envs.grid.robot_warehouse"
+    }
+    """Values of rware."""
 
     shelf_columns: int = setting(3, ge=1, le=MAX_SIDE)
     """Number of columns of shelves, each two shelves wide; odd."""

@@ -5,7 +5,7 @@ The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing 
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -36,6 +36,11 @@ LAYER_HIGHS = {"ingredients": (16, 17, 18, 19), "time": (20,)}
 @dataclass(frozen=True)
 class Config:
     """Settings of Overcooked-v0, with the names and defaults of overcooked_ai. None: the value of the layout."""
+
+    FOREIGN_NAMES: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("players", "num_players", "num_agents", "n_agents"), "a kitchen always has two players"
+    )
+    """Names of other environments."""
 
     layout_name: str = setting("cramped_room", choices=tuple(LAYOUTS), requires={"layout_grid": None})
     """Kitchen and orders of the original; only without ``layout_grid``."""
