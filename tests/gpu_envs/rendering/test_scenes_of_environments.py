@@ -9,7 +9,7 @@ from gpu_envs.envs.games.seven_segment import numbers
 from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, PURPLE, RED, rasterize
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
-from warp_kernels.drawing.rasterizer import BOX
+from warp_kernels.drawing.rasterizer import BOX, CIRCLE
 
 
 def pixels(frame: np.ndarray, color) -> int:
@@ -21,6 +21,12 @@ def pixels(frame: np.ndarray, color) -> int:
 def drawn(core, size: int) -> np.ndarray:
     """Return frames of all worlds, without the reset that `render_frames` demands and that compiles the rules."""
     return rasterize(core.definition.draw(core, torch.arange(core.num_envs)), size).numpy()
+
+
+def scene_of(env_id, **settings):
+    """Return the scene of a world before its first reset, which needs no kernels."""
+    core = make_core(env_id, 1, "cpu", **settings)
+    return core.definition.draw(core, torch.arange(1))
 
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "SimpleWorldComm-v0"])
@@ -208,3 +214,28 @@ def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
     none, most = (pixels(frame[340:], PURPLE) for frame in drawn(core, 400))
     assert none == 0
     assert most > 300  # the bar of the richest agent
+
+
+@pytest.mark.parametrize(("grid", "radius"), [("A.O.B", 0.4), ("A|O|B", 0.4), (".....|.AOB.", 0.6)])
+def test_circle_of_the_pitch_is_within_the_pitch(grid, radius):
+    pitch, *rest = scene_of("MarkovSoccer-v0", grid=grid).shapes[0].tolist()
+    circles = [each for each in rest if each[0] == CIRCLE and each[1:3] == pitch[1:3] and each[5] > 0]
+    assert [each[3] for each in circles] == pytest.approx([radius])
+    assert radius <= min(pitch[3:5])
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns"),
+    [({}, 1), ({"players": 10, "num_cards": 31}, 3), ({"players": 10, "num_cards": 4}, 2)],
+    ids=str,
+)
+def test_many_hands_are_side_by_side(settings, columns):
+    """A column of ten hands is too high to be read."""
+    scene = scene_of("Goofspiel-v0", **settings)
+    left, bottom, right, top = scene.bounds
+    assert 0.6 < (right - left) / (top - bottom) < 1.6
+    seats = scene.agents[0, :, 1:3]
+    assert len(seats[:, 0].unique()) == columns
+    assert len(seats.unique(dim=0)) == len(seats)
+    assert left < scene.shapes[..., 1].min() < scene.shapes[..., 1].max() < right
+    assert bottom < scene.shapes[..., 2].min() < scene.shapes[..., 2].max() < top

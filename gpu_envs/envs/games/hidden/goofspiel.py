@@ -106,7 +106,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     """Return the scene of these worlds.
 
     The point cards are on top, the current one framed, and below them the cards of each player, player 0's at the
-    bottom; played cards are pale. To the right are the points and the last bid, framed if it won.
+    bottom; played cards are pale. To the right are the points and the last bid, framed if it won. Many players are in
+    several columns, row by row from the left.
     """
     from gpu_envs.envs.games.hidden.hands import ACROSS, ROW, hand, points, rows_of, single
     from gpu_envs.envs.games.scene import EDGE, FELT, seats
@@ -118,19 +119,22 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     last, there = (turn - 1).clamp(min=0).long(), turn > 0
     won = state["winner"].gather(1, last)
     across, high = min(s.num_cards, ACROSS), ROW * rows_of(s.num_cards) + 0.5
+    wide, above = across + 3.45, ROW * rows_of(s.num_turns)
+    # the number of columns with the smallest square picture
+    columns = min(range(1, s.players + 1), key=lambda count: max(wide * count, high * -(-s.players // count) + above))
     places, parts = [], []
     for player in range(s.players):
-        y = high * (player + 1) - ROW
+        x, y = wide * (player % columns), high * (player // columns + 1) - ROW
         held = ((state["hand"][:, player, None] >> cards) & 1).bool()
         bids = state["bid"][:, player].gather(1, last)
-        seat = (across + 0.4, y - 0.5 * ROW * (rows_of(s.num_cards) - 1))
+        seat = (x + across + 0.4, y - 0.5 * ROW * (rows_of(s.num_cards) - 1))
         parts += [
-            hand(y, numbers, held, torch.ones_like(held)),
+            hand((x, y), numbers, held, torch.ones_like(held)),
             points((seat[0] + 1.35, seat[1]), state["points"][:, player], s.num_cards * (s.num_cards + 1) // 2),
             single(seat, bids + 1, s.num_cards, there, there & (won == player)),
         ]
         places.append(seat)
-    top = high * s.players + ROW * rows_of(s.num_turns) - ROW + 0.2
-    parts.append(hand(top, state["order"] + 1, turns >= turn, turns <= turn, framed=turns == turn))
-    bounds = (-0.9, -0.95, across + 2.55, top + 0.95)
+    top = high * -(-s.players // columns) + above - ROW + 0.2
+    parts.append(hand((0.0, top), state["order"] + 1, turns >= turn, turns <= turn, framed=turns == turn))
+    bounds = (-0.9, -0.95, wide * columns - 0.9, top + 0.95)
     return Scene(join(*parts), bounds, background=FELT, border=EDGE, agents=seats(places, envs))

@@ -25,12 +25,16 @@ def rows_of(count: int) -> int:
 
 
 def hand(
-    y: float, values: torch.Tensor, held: torch.Tensor, shown: torch.Tensor, framed: torch.Tensor | None = None
+    first: tuple[float, float],
+    values: torch.Tensor,
+    held: torch.Tensor,
+    shown: torch.Tensor,
+    framed: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return cards in rows of up to `ACROSS`, at x = 0, 1, ...
+    """Return cards in rows of up to `ACROSS`, one world unit apart.
 
     Args:
-        y: Height of the first row, the upper one [world units].
+        first: Center of the first card, the left one of the upper row [world units].
         values: Number on each card, (W, N).
         held: Whether a card is still to be played; played ones are pale, (W, N) bool.
         shown: Whether a card is face up, (W, N) bool.
@@ -38,7 +42,7 @@ def hand(
     """
     count, device = values.shape[1], values.device
     place = torch.arange(count, device=device)
-    centers = torch.stack([(place % ACROSS).float(), y - ROW * (place // ACROSS)], -1)
+    centers = torch.stack([first[0] + place % ACROSS, first[1] - ROW * (place // ACROSS)], -1)
     centers = centers.expand(len(values), -1, -1)
     solid = torch.where(held, 1.0, _PALE)
     half = torch.tensor(_HALF)

@@ -116,7 +116,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         boxes(fixed(stripes), torch.tensor([0.5, 0.5 * rows]), light),
         boxes(fixed(center), half, white, line_width=0.06),
         lines(fixed([[0.5 * columns, 0.0]]), fixed([[0.5 * columns, float(rows)]]), 0.05, white),
-        circles(fixed(center), 0.6, white, line_width=0.05),
+        circles(fixed(center), min(0.6, 0.4 * rows, 0.4 * columns), white, line_width=0.05),
     ]
     goal_rows = [row for row in (1, 2) if row < rows]
     if goal_rows:
