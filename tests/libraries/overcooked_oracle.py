@@ -87,7 +87,7 @@ def random_settings(rng):
         settings["layout_name"] = str(rng.choice(names))
     else:
         settings["layout_grid"] = random_grid(rng)
-        most = settings["max_num_ingredients"] = int(rng.choice([3, 3, 2, 4]))
+        most = settings["max_num_ingredients"] = int(rng.choice([3, 3, 2, rng.integers(4, 10)]))
         sizes = rng.integers(1, most + 1, int(rng.integers(0, 5)))
         orders = {tuple(sorted(rng.choice([ONION, TOMATO], size).tolist())) for size in sizes}
         if rng.random() < 0.3 and most == 3:

@@ -13,14 +13,15 @@ KINDS = ("minimal", "card_knowledge", "seer")
 
 
 def random_settings(rng):
-    """Return settings drawn at random, with enough cards for the hands."""
+    """Return settings drawn at random, with enough cards for the hands. Some games have many tokens."""
     from gpu_envs.envs.cards.hanabi import Config
 
     while True:
         settings = dict(
             players=int(rng.integers(2, 6)), colors=int(rng.integers(1, 6)), ranks=int(rng.integers(1, 6)),
-            hand_size=None if rng.random() < 0.3 else int(rng.integers(1, 7)),
-            max_information_tokens=int(rng.integers(0, 9)), max_life_tokens=int(rng.integers(1, 6)),
+            hand_size=None if rng.random() < 0.3 else int(rng.integers(1, 9)),
+            max_information_tokens=int(rng.integers(0, 101 if rng.random() < 0.15 else 9)),
+            max_life_tokens=int(rng.integers(1, 101 if rng.random() < 0.15 else 6)),
             observation_type=KINDS[rng.integers(3)], random_start_player=bool(rng.random() < 0.5),
         )  # fmt: skip
         try:
