@@ -20,8 +20,8 @@ from trainers.base.agent_group import agent_rows_of
 
 __all__ = ["CHANCE", "LARGEST", "ChanceOutcomes", "EnumeratedTree", "PlayerTree", "enumerate_tree"]
 
-LARGEST = 1_000_000
-"""Largest number of histories of one length."""
+LARGEST = 2_000_000
+"""Largest number of histories of one length. As many need about 8 GB of memory."""
 _DRAWS = 64  # resets per outcome of chance, so that every outcome occurs
 _NOT_BY_WORLD = ("params",)  # entries of a core's state without an axis of worlds
 

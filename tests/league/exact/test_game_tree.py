@@ -158,7 +158,7 @@ def test_returns_are_summed_over_steps():
             {"num_cards": 4},
             "perfect recall, .*; use imp_info=True, fewer cards such as num_cards=3, or",
         ),
-        ("Goofspiel-v0", {"imp_info": True, "num_cards": 5}, "more than 1000000 histories of one length; use"),
+        ("Goofspiel-v0", {"imp_info": True, "num_cards": 6}, "more than 2000000 histories of one length; use"),
         ("ConnectFour-v0", {}, "no exact tree: expected DarkHex-v0, Goofspiel-v0, KuhnPoker-v0"),
         ("DarkHex-v0", {}, "no exact tree: expected at most 6 cells, got 9; use learned responses"),
     ],
@@ -168,10 +168,10 @@ def test_game_without_a_tree_raises(env_id, settings, words):
         GameTree.of(Game.of(env_id, settings))
 
 
-@pytest.mark.parametrize("settings", [{"numdice": 2}, {"dice_sides": 8}, {"numdice": 5, "dice_sides": 6}], ids=str)
+@pytest.mark.parametrize("settings", [{"numdice": 2}, {"dice_sides": 9}, {"numdice": 5, "dice_sides": 6}], ids=str)
 def test_large_liars_dice_is_refused_before_its_enumeration(monkeypatch, settings):
     monkeypatch.setattr("league.exact.enumeration._branches", None)
-    with pytest.raises(ConfigError, match="LiarsDice-v0: no exact tree: more than 1000000 histories of one length"):
+    with pytest.raises(ConfigError, match="LiarsDice-v0: no exact tree: more than 2000000 histories of one length"):
         GameTree.of(Game.of("LiarsDice-v0", settings))
 
 
