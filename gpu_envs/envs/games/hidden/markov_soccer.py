@@ -32,8 +32,8 @@ class Config:
     horizon: int = setting(1000, ge=2, le=MAX_INT, decides=True)
     """Moves after which the game is a draw; placing the ball is one of them."""
     grid: str = ".....\n..OB.\n.AO..\n....."
-    """Rows of the field as text, separated by newlines or "|": "A" and "B" are the first cells of player 0 and player 1,
-    "O" the possible first cells of the ball, "." other cells."""
+    """Rows of the field as text, separated by newlines or "|": "A" and "B" are the first cells of player 0 and
+    player 1, "O" the possible first cells of the ball, "." other cells."""
 
 
 def sizes_of(config: Config) -> markov_soccer.Sizes:
