@@ -45,8 +45,8 @@ _POINTS = (
 _FULL = (
     "the game of 25 points for two players. The threshold is IPPO in JAX on JaxMARL 0.2.0's Hanabi after as many "
     "steps. It has the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, so that it learns "
-    "from 122 rollouts and not from 7. Published results need far more: JaxMARL trains for 10 billion steps. Both "
-    "players receive the points"
+    "from 122 rollouts and not from 7. It is one seed, and ours differ by more than their distance to it. Published "
+    "results need far more: JaxMARL trains for 10 billion steps. Both players receive the points"
 )
 _ECONOMY = (
     "OneStepEconomy-v0 --env-arg payment_max_skill_multiplier=10.0 --env-arg bracket_spacing=linear "
@@ -105,8 +105,8 @@ _SB3 = (
     "observe which agent it acts for"
 )
 _TREASURES = (
-    f"{_SB3}. Collectors still make few deliveries then: the scripted policy of the environment, which sees the whole "
-    "state, earns far more"
+    f"{_SB3}. It is one seed, and ours differ by more than their distance to it. Collectors still make few deliveries "
+    "then: the scripted policy of the environment, which sees the whole state, earns far more"
 )
 _FORMATION = (
     f"{_SB3}. Here each agent sees only itself and the landmark, and has a policy of its own. The other threshold is a "
@@ -161,7 +161,7 @@ COOPERATIVE_TASKS: Sequence[TrainingTask] = (
     *SMAX_TASKS,
     TrainingTask(
         "hanabi-ippo",
-        f"{_HANABI} --algorithm ippo --learner.num-minibatches 4 {NO_TABLE}",  # with 8, one seed of three stops at 4.0
+        f"{_HANABI} --algorithm ippo {NO_TABLE}",
         (
             Goal("return player", "jaxmarl hanabi-small", greedy=False),
             Goal("return player", "scripted", greedy=False, origin="chosen"),
