@@ -45,7 +45,7 @@ _POINTS = (
 _FULL = (
     "the game of 25 points for two players. The threshold is IPPO in JAX on JaxMARL 0.2.0's Hanabi after as many "
     "steps. It has the settings that JaxMARL publishes for Hanabi, but 64 worlds in place of 1024, so that it learns "
-    "from 122 rollouts and not from 7. It is one seed, and ours differ by more than their distance to it. Published "
+    "from 122 rollouts and not from 7. It is one seed, and seeds differ by more than the distance to it. Published "
     "results need far more: JaxMARL trains for 10 billion steps. Both players receive the points"
 )
 _ECONOMY = (
@@ -105,7 +105,7 @@ _SB3 = (
     "observe which agent it acts for"
 )
 _TREASURES = (
-    f"{_SB3}. It is one seed, and ours differ by more than their distance to it. Collectors still make few deliveries "
+    f"{_SB3}. It is one seed, and seeds differ by more than the distance to it. Collectors still make few deliveries "
     "then: the scripted policy of the environment, which sees the whole state, earns far more"
 )
 _FORMATION = (
