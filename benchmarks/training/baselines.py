@@ -80,7 +80,7 @@ BASELINES: dict[str, dict[str, Any]] = {
     **{
         f"sb3 {game}": {"game": game, "steps": steps, "seeds": seeds, "episodes": 1000}
         for game, steps, seeds in (
-            ("collect_treasure_v1", 500_000, 1),  # half an hour a seed
+            ("collect_treasure_v1", 500_000, 1),  # mpe2 takes ten times as long for a step of it
             ("simple_formation_v1", 1_000_000, 3),
             ("simple_line_v1", 1_000_000, 3),
             ("Foraging-8x8-2p-2f-coop-v3", 1_000_000, 1),  # 20 minutes a seed
