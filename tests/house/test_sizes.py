@@ -1,4 +1,4 @@
-"""Limits of size: modules per folder, lines per module, one class per name, one test file per name."""
+"""Limits of size: modules per folder, one class per name, one test file per name."""
 
 import ast
 from collections import defaultdict
@@ -12,10 +12,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("warp_kernels", "gpu_envs", "trainers", "league", "benchmarks")
 MAX_MODULES = 16
 """Modules in one folder, `__init__.py` not counted."""
-MAX_LINES = 350
-"""Lines of one module."""
-TABLES: tuple[str, ...] = ()
-"""Modules that hold only tables of data and may be longer."""
 AUTHORING_CONTRACT = {"Config", "Params", "State", "Sizes"}
 """Class names that every environment may define."""
 
@@ -68,15 +64,6 @@ def test_folder_has_at_most_16_modules(package):
         counts[str(path.parent.relative_to(ROOT))] += path.name != "__init__.py"
     assert counts
     assert not {folder: count for folder, count in counts.items() if count > MAX_MODULES}
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_module_has_at_most_350_lines(package):
-    lines = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(package)
-    }
-    assert lines
-    assert not {name: count for name, count in lines.items() if count > MAX_LINES and name not in TABLES}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
