@@ -19,6 +19,7 @@ __all__ = [
     "GpuEnvsError",
     "MissingExtraError",
     "ResetNeededError",
+    "RulesError",
     "UnknownEnvironmentError",
     "describe_tensor",
     "format_names",
@@ -46,6 +47,13 @@ class UnknownEnvironmentError(GpuEnvsError, ValueError):
 
 class ConfigError(GpuEnvsError, ValueError):
     """A setting of an environment or a trainer is unknown or has an invalid value."""
+
+
+class RulesError(GpuEnvsError, RuntimeError):
+    """Warp cannot compile the rules of an environment, or a function of them does not fit its place.
+
+    The message begins with file, line and function of the author's code.
+    """
 
 
 class ActionError(GpuEnvsError, ValueError):

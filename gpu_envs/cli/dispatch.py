@@ -24,6 +24,11 @@ GROUP = "gpu_envs.commands"
 """Entry-point group of the commands; each is a function ``command(argv) -> exit code``."""
 TRACEBACK = "GPU_ENVS_TRACEBACK"
 """Environment variable that lets unexpected errors print their traceback."""
+INSTALLED = (
+    *{sys.prefix, sys.base_prefix},
+    *(str(Path(__file__).parents[2] / name) for name in ("gpu_envs", "trainers", "league", "warp_kernels")),
+)
+"""Folders of Python, of installed libraries and of this one."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -87,8 +92,10 @@ def _fail(message: str) -> int:
 
 
 def _place(error: Exception) -> str:
-    """Return the kind, the first line and the place of an unexpected error."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
+    """Return the kind, the first line and the place of an unexpected error, if possible in a user's own code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((*INSTALLED, "<"))]
+    last = (own or frames)[-1]
     file, line = last.filename, last.lineno
     if isinstance(error, SyntaxError):  # its own place, not that of the import
         file, line = error.filename or file, error.lineno or line

@@ -1,5 +1,6 @@
 """Definition of one configured environment, which its host file builds."""
 
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -8,8 +9,11 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.struct_buffers import array_fields, check_stride
-from gpu_envs.errors import ConfigError
+from gpu_envs.definition.rules_errors import check_functions
+from gpu_envs.definition.struct_buffers import array_axes, array_fields, check_stride, param_fields
+from gpu_envs.errors import ConfigError, shown
+from gpu_envs.utils.settings import MAX_INT
+from gpu_envs.utils.suggestions import unknown_name_message
 from warp_kernels.philox import MAX_AGENTS
 from warp_kernels.rules import Rules
 
@@ -183,13 +187,18 @@ class EnvDefinition:
     """Size S of the global state that the rules write; 0 joins the agents' observations."""
 
     def __post_init__(self) -> None:
-        """Check that every integer field has a range, that initial values are within theirs, and names of results."""
+        """Check functions of the rules, fields of Params and State, ranges of integers, and names of results.
+
+        Raises:
+            RulesError: A function of the rules does not fit its place.
+            ConfigError: A parameter, field or name does not fit the rules.
+        """
+        check_functions(self.rules)
+        self._check_fields()
         for name, dtype in array_fields(self.rules.state).items():
             place = f"{self.rules.key}: State.{name}"
-            declared = self.state.get(name)
+            declared = self.state[name]
             whole = not dtype.is_floating_point and dtype != torch.bool
-            if declared is None:
-                continue  # allocation reports missing fields
             if whole and not isinstance(declared, Integers):
                 shape = tuple(declared)
                 raise ConfigError(
@@ -210,6 +219,42 @@ class EnvDefinition:
             if low is not None and high is not None and values.size and (values.min() < low or values.max() > high):
                 got = f"{values.min()} to {values.max()}"
                 raise ConfigError(f"{self.rules.key}: State.{name}: expected values in [{low}, {high}], got {got}")
+
+    def _check_fields(self) -> None:
+        """Raise a ConfigError unless params and state have exactly the fields of the rules, with fitting values."""
+        key, count = self.rules.key, self.rules.num_agents
+        arrays, scalars = array_axes(self.rules.state), param_fields(self.rules.params)
+        for struct, values, names in (("State", self.state, list(arrays)), ("Params", self.params, list(scalars))):
+            entries = struct.lower()
+            if unknown := [name for name in values if name not in names]:
+                raise ConfigError(f"{key}: {entries}: {unknown_name_message(f'field of {struct}', unknown[0], names)}")
+            if missing := [name for name in names if name not in values]:
+                raise ConfigError(f"{key}: {entries}: expected an entry for {struct}.{missing[0]}, got none")
+        for name, (axes, _) in arrays.items():
+            shape = tuple(self.shapes[name])
+            if len(shape) != axes - 1:
+                raise ConfigError(
+                    f"{key}: State.{name}: expected a shape of {axes - 1} axes after that of the worlds, got {shape}"
+                )
+        for name, dtype in scalars.items():
+            value = self.params[name]
+            kind = "an int" if dtype == torch.int32 else "a float"
+            if not isinstance(value, numbers.Real) or (dtype == torch.int32 and not -MAX_INT - 1 <= value <= MAX_INT):
+                raise ConfigError(f"{key}: params: {name}: expected {kind} of 32 bits, got {shown(value)}")
+            if dtype == torch.int32 and value != int(value):
+                raise ConfigError(f"{key}: params: {name}: expected an int, got {shown(value)}")
+        for name, state_field in self.info.items():
+            if state_field not in arrays:
+                message = unknown_name_message("field of State", state_field, list(arrays))
+                raise ConfigError(f"{key}: info: {name}: {message}")
+            shape = tuple(self.shapes[state_field])
+            if shape[:1] != (count,):
+                wanted = f"a field of State with a row per agent ({count}, ...)"
+                raise ConfigError(f"{key}: info: {name}: expected {wanted}, got {state_field} {shape}")
+        for name, values in self.initial.items():
+            shape = (*self.shapes[name], *arrays[name][1])
+            if np.shape(values) != shape:
+                raise ConfigError(f"{key}: initial: {name}: expected the shape {shape}, got {np.shape(values)}")
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

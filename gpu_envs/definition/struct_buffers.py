@@ -15,6 +15,7 @@ from gpu_envs.utils.settings import MAX_INT
 __all__ = [
     "LESS",
     "allocate",
+    "array_axes",
     "array_fields",
     "check_stride",
     "fill",
@@ -57,18 +58,13 @@ def allocate(
             words; indices stay logical.
 
     Raises:
-        ValueError: The struct and the shapes name different fields.
         ConfigError: The memory does not suffice.
     """
     arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
-    if set(arrays) != set(shapes):
-        raise ValueError(f"{struct.key}: State has fields {sorted(arrays)}, shapes were given for {sorted(shapes)}")
     planned, left = [], memory(device)
     for name, kind in arrays.items():
         scalar, inner = _element(kind.dtype)
         shape = (*shapes[name], *inner)
-        if len(shapes[name]) != kind.ndim:
-            raise ValueError(f"{struct.key}.{name} has {kind.ndim} axes, the shape given is {shapes[name]}")
         minor = name in env_contiguous and len(shapes[name]) > 1
         order = (*shapes[name][1:], shapes[name][0], *inner) if minor else shape
         check_stride(name, order, scalar)
@@ -146,6 +142,12 @@ def array_fields(struct: Any) -> dict[str, torch.dtype]:
     return {name: _element(var.type.dtype)[0] for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
 
 
+def array_axes(struct: Any) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """Return name, number of axes and shape of an element, () for a number, of every array of a Warp struct."""
+    arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
+    return {name: (kind.ndim, _element(kind.dtype)[1]) for name, kind in arrays.items()}
+
+
 def view(name: str, tensor: torch.Tensor, dtype: Any, ndim: int) -> Any:
     """Return a Warp array over a tensor's memory, with the shape of its first ``ndim`` axes, vectors in the last.
 
@@ -173,14 +175,8 @@ def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] 
 
 
 def params_tensor(struct: Any, values: dict[str, Any], rows: int, device: torch.device) -> torch.Tensor:
-    """Return parameters as a float32 table (rows, fields), one row for all worlds or one per world; ints by their bits.
-
-    Raises:
-        ValueError: The values do not name exactly the struct's fields.
-    """
+    """Return parameters as a float32 table, one row (F,) for all worlds or one per world; ints by their bits."""
     fields = param_fields(struct)
-    if set(fields) != set(values):
-        raise ValueError(f"{struct.key}: Params has fields {sorted(fields)}, values were given for {sorted(values)}")
     table = torch.zeros((rows, len(fields)), dtype=torch.float32, device=device)
     for column, (name, dtype) in enumerate(fields.items()):
         table[:, column] = torch.as_tensor(values[name], dtype=dtype, device=device).expand(rows).view(torch.float32)
@@ -188,9 +184,13 @@ def params_tensor(struct: Any, values: dict[str, Any], rows: int, device: torch.
 
 
 def param_fields(struct: Any) -> dict[str, torch.dtype]:
-    """Return name and torch dtype of every field of a Params struct: float32 and int32 scalars only."""
+    """Return name and torch dtype of every field of a Params struct: float32 and int32 scalars only.
+
+    Raises:
+        ConfigError: A field has another type.
+    """
     kinds = {name: _PYTHON.get(var.type, var.type) for name, var in struct.vars.items()}
     for name, kind in kinds.items():
         if kind not in (wp.float32, wp.int32):
-            raise ValueError(f"{struct.key}.{name}: a field of Params is a float or an int, got {kind}")
+            raise ConfigError(f"{struct.key}.{name}: expected a field that is a float or an int, got {kind.__name__}")
     return {name: _TORCH[kind] for name, kind in kinds.items()}

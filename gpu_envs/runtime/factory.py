@@ -13,6 +13,7 @@ import warp_kernels
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.definition.registry import find
+from gpu_envs.definition.rules_errors import named_errors
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.multi_device import MultiDeviceCore
@@ -112,7 +113,7 @@ def configured_definition(
         raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id", *refused})
     try:
-        with warp_kernels.building:
+        with warp_kernels.building, named_errors():
             definition = build(settings)
     except ConfigError as error:  # sizes that depend on several settings
         given = changed_numbers(settings)

@@ -7,9 +7,9 @@ import torch
 import warp as wp
 
 import warp_kernels
+from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
-from warp_kernels.framework.recorded_launch import record_launch
 
 __all__ = ["ItemLaunch", "ItemLaunches"]
 
@@ -38,7 +38,7 @@ class ItemLaunch:
             warp_kernels.start()
             target = wp.device_from_torch(device)
             self._commands: list[Any] = [
-                record_launch(kernel, (1, tile_threads or 1), [0, 0, 1, *inputs], target, tile_threads or None)
+                record_kernel(kernel, (1, tile_threads or 1), [0, 0, 1, *inputs], target, tile_threads or None)
                 for _ in range(1 + num_parts)
             ]
 

@@ -9,6 +9,7 @@ import torch
 import warp as wp
 
 import warp_kernels
+from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.kernels import (
     MIN_ROWS_PER_SHARD,
     MIN_WORLDS_PER_ROLLOUT_SHARD,
@@ -21,7 +22,6 @@ from gpu_envs.runtime.thread_pool import ThreadedRun, ThreadingHeuristic
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.spare_arrays import SpareArrays
 from gpu_envs.utils.world_split import split_worlds
-from warp_kernels.framework.recorded_launch import record_launch
 from warp_kernels.framework.schedules import FUSED, LaunchStage, Program
 from warp_kernels.rules import WORLD, Rules
 
@@ -151,7 +151,7 @@ class KernelLauncher:
                 dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
-                command = record_launch(kernel, dim, inputs, self.device)
+                command = record_kernel(kernel, dim, inputs, self.device)
                 if self.device.is_cuda:
                     # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile
                     # operations depend on the size, and rules have none. Kernels compiled for the largest blocks, by

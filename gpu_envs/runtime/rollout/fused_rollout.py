@@ -10,13 +10,13 @@ import numpy as np
 import torch
 import warp as wp
 
+from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.thread_pool import ThreadedRun
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.memo import entry_size, memo_entries
 from warp_kernels.framework.policies import Acting
-from warp_kernels.framework.recorded_launch import record_launch
 
 __all__ = ["FusedRollout"]
 
@@ -67,7 +67,7 @@ class FusedRollout:
             for (first, end), io in zip(shards, ios, strict=False):
                 lanes = 1 if launcher.device.is_cpu else end - first
                 inputs = [first, end, lanes, 0, 0, 0, 0, params, state, io, struct, trace]
-                commands.append(record_launch(kernel, (lanes, 1), inputs, launcher.device))
+                commands.append(record_kernel(kernel, (lanes, 1), inputs, launcher.device))
             self._commands.append(commands)
 
     def run(self, num_steps: int, first_step: int, greedy: bool, restart: bool = False) -> None:

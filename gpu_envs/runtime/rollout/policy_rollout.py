@@ -12,6 +12,7 @@ import warp as wp
 from torch import Tensor
 
 import warp_kernels
+from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.item_launch import ItemLaunch
@@ -26,7 +27,6 @@ from gpu_envs.runtime.seeding import seed_keys
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.suggestions import unknown_name_message
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
-from warp_kernels.framework.recorded_launch import record_launch
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
 from warp_kernels.framework.tile_acting import build_tile_outputs
 from warp_kernels.networks.tile_memory import BLOCK_DIM
@@ -311,7 +311,7 @@ class PolicyRollout:
         core, launcher = self.core, self.core._launcher
         params, state, ios = launcher.arguments
         inputs = [0, 0, 0, params, state, ios[0], *self._structs]
-        return record_launch(stage.kernel, (core.num_envs, stage.over), inputs, launcher.device)
+        return record_kernel(stage.kernel, (core.num_envs, stage.over), inputs, launcher.device)
 
     def _record_tiles(self, kind: int) -> ItemLaunch:
         """Record the launch that computes the outputs of all agents with policies of a kind."""

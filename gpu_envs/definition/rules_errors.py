@@ -1,0 +1,271 @@
+"""Errors of an author's rules: functions that do not fit their place, and those that Warp cannot compile."""
+
+import ast
+import inspect
+import os
+import re
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import warp as wp
+
+import warp_kernels
+from gpu_envs.errors import RulesError
+from warp_kernels import episode, philox
+from warp_kernels.framework.recorded_launch import record_launch
+from warp_kernels.rules import AGENT, WORLD, Phase, Rules
+
+__all__ = ["author_functions", "check_functions", "named_errors", "record_kernel"]
+
+FRAMEWORK = str(Path(warp_kernels.__file__).parent / "framework")
+"""Folder of the functions that call those of an author."""
+WARP = str(Path(wp.__file__).parent)
+"""Folder of Warp."""
+DECLARATION_ERRORS = (
+    wp.WarpCodegenError,
+    wp.WarpCodegenTypeError,
+    wp.WarpCodegenAttributeError,
+    wp.WarpCodegenKeyError,
+    wp.WarpCodegenValueError,
+)
+"""Errors of Warp about a function or a struct that it cannot use."""
+_FRAME = re.compile(r'Error while parsing function "(?P<function>.*?)" at (?P<place>.*?:\d+):\n(?P<line>.*?)\n;', re.S)
+"""A call in a message of Warp, which lists them from the kernel to the function with the error."""
+_DIAGNOSIS = re.compile(r"^(?P<file>.*?\.cpp):(?P<line>\d+):\d+: error: (?P<reason>.*)$", re.M)
+"""An error of the compiler in the C++ that Warp has written."""
+_HINTS = {
+    "type 'void'": "the called function returns no value",
+    "wp::array_t<": "expected a number, got an array; index all of its axes",
+}
+"""What errors of the compiler mean, by a part of them."""
+_SOURCE = re.compile(r"// (?P<code>.*?) *<L (?P<line>\d+)>")
+"""Comment of Warp in its C++ with a line of the author."""
+
+
+@cache
+def check_functions(rules: Rules) -> None:
+    """Check that every function of the rules is a Warp function with the arguments that it is called with.
+
+    Functions that they call are checked, too: one that returns a value must not end without, because Warp would return
+    an undefined number.
+
+    Raises:
+        RulesError: Naming the function, its file and line, and what is expected.
+    """
+    integer, stream = wp.int32, philox.Stream
+    state, io = rules.argument(rules.state), rules.argument(episode.IO)
+    world = {"params": rules.params, "state": state, "io": io, "env": integer}
+    agent, item = world | {"agent": integer}, world | {"item": integer}
+    memory = {"params": rules.params, "state": state, "env": integer}
+    member = memory | {"agent": integer}
+    arguments: dict[str | int, dict[str, Any]] = {WORLD: world, AGENT: agent}
+    functions = {
+        "observe": (rules.observe, agent),
+        "observe_slot": (rules.observe_slot, agent | {"slot": integer}),
+        "legal": (rules.legal, agent),
+        "global_state": (rules.global_state, agent),
+        "forget": (rules.forget, member),
+        "stake": (rules.stake, member),
+        "reset": (rules.reset, memory | {"rng": stream}),
+        "reset_agent": (rules.reset_agent, member | {"rng": stream}),
+    }
+    for name, phases in (("phases", rules.phases), ("build_grid", rules.build_grid)):
+        for number, phase in enumerate(phases):
+            place = f"{name}[{number}]"
+            if not isinstance(phase, Phase):
+                raise RulesError(
+                    f"{rules.key}: {place}: expected a phase, got {_named(phase)}; use agent_phase(...), "
+                    "world_phase(...) or item_phase(count, ...)"
+                )
+            functions[place] = (phase.run, arguments.get(phase.over, item))
+    for place, (function, wanted) in functions.items():
+        if function is not None or place == "observe":
+            _check_function(rules, place, function, wanted)
+    for function in author_functions(rules):
+        _check_returns(function)
+
+
+def author_functions(rules: Rules) -> list[Any]:
+    """Return the Warp functions of the rules and those that they call, each once and without Warp's own."""
+    places = (
+        rules.observe, rules.observe_slot, rules.legal, rules.global_state, rules.forget, rules.stake, rules.reset,
+        rules.reset_agent, rules.relayout, *(phase.run for phase in (*rules.phases, *rules.build_grid)),
+    )  # fmt: skip
+    functions: dict[int, Any] = {}
+    queue: list[Any] = [function for function in places if isinstance(function, wp.Function)]
+    while queue:
+        function = queue.pop()
+        if function.adj is None or id(function) in functions:  # a function of Warp
+            continue
+        functions[id(function)] = function
+        names = inspect.getclosurevars(function.func)
+        values = [*names.nonlocals.values(), *names.globals.values()]
+        modules = [value for value in values if inspect.ismodule(value) and value is not wp]
+        values += [getattr(module, name, None) for module in modules for name in function.func.__code__.co_names]
+        queue += [value for value in values if isinstance(value, wp.Function)]
+    return list(functions.values())
+
+
+def _check_returns(function: Any) -> None:
+    """Raise a RulesError if a function returns a value in some of its branches, and ends without one in others."""
+    definition = function.adj.tree.body[0]
+    returns = [node for node in ast.walk(definition) if isinstance(node, ast.Return) and node.value is not None]
+    if returns and not _always_returns(definition.body):
+        raise RulesError(
+            f"{function.adj.filename}:{_definition_line(function)}, {function.adj.fun_name}: expected a return value "
+            "in every branch, got an end of the function without one; add a return at its end"
+        )
+
+
+def _always_returns(body: Sequence[ast.stmt]) -> bool:
+    """Return whether a block of statements ends with a return in every branch."""
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return _always_returns(last.body) and bool(last.orelse) and _always_returns(last.orelse)
+    return isinstance(last, ast.Return)
+
+
+def _check_function(rules: Rules, place: str, function: Any, arguments: dict[str, Any]) -> None:
+    """Raise a RulesError unless a function of the rules is a Warp function with these arguments."""
+    if not isinstance(function, wp.Function):
+        raise RulesError(
+            f"{rules.key}: {place}: expected a Warp function, got {_named(function)}; decorate it with @wp.func"
+        )
+    types = [_plain_type(kind) for name, kind in function.adj.arg_types.items() if name != "return"]
+    if len(types) != len(arguments) or any(
+        kind is not Any and kind != wanted for kind, wanted in zip(types, arguments.values(), strict=False)
+    ):
+        signature = ", ".join(f"{name}: {_type_name(kind)}" for name, kind in arguments.items())
+        declared = ", ".join(
+            f"{name}: {_type_name(_plain_type(kind))}"
+            for name, kind in function.adj.arg_types.items()
+            if name != "return"
+        )
+        raise RulesError(
+            f"{function.adj.filename}:{_definition_line(function)}, {function.adj.fun_name}: "
+            f"expected the arguments of {place} ({signature}), got ({declared})"
+        )
+
+
+def _plain_type(kind: Any) -> Any:
+    """Return Warp's type of an annotation."""
+    return {int: wp.int32, float: wp.float32, bool: wp.bool}.get(kind, kind)
+
+
+def _type_name(kind: Any) -> str:
+    """Return the name of a type as an author writes it."""
+    names = {wp.int32: "int", wp.float32: "float", wp.bool: "bool"}
+    return names.get(kind) or getattr(kind, "key", None) or getattr(kind, "__name__", str(kind))
+
+
+def _named(value: Any) -> str:
+    """Return kind and name of a value that is no Warp function."""
+    key = getattr(value, "__name__", None) or getattr(value, "key", "").rpartition("__")[2]
+    return f"{type(value).__name__} {key}" if key else repr(value)
+
+
+def _definition_line(function: Any) -> int:
+    """Return the line of the file with the ``def`` of a Warp function."""
+    definition = function.adj.tree.body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    return function.adj.fun_lineno + definition.lineno - 1
+
+
+def record_kernel(
+    kernel: Any, dim: int | Sequence[int], inputs: Sequence[Any], device: Any, block_dim: int | None = None
+) -> Any:
+    """Record a launch, see :func:`warp_kernels.framework.recorded_launch.record_launch`, and compile its module.
+
+    Raises:
+        RulesError: Warp cannot compile the kernel; the message begins with file, line and function of the author's
+            code. Its cause is Warp's error.
+    """
+    try:
+        return record_launch(kernel, dim, inputs, device, block_dim)
+    except Exception as error:
+        message = str(error.args[0]) if error.args else ""
+        if _FRAME.search(message):
+            raise RulesError(_explain(message)) from error
+        if "kernel build failed" in message:
+            diagnosis = _explain_cpp(_compiler_output(lambda: _compile(kernel, device)))
+            raise RulesError(diagnosis or f"{kernel.key}: {message}; the compiler's messages are above") from error
+        raise
+
+
+@contextmanager
+def named_errors() -> Iterator[None]:
+    """Raise errors of Warp about a declaration, such as a missing annotation, with the place of the author's code.
+
+    Raises:
+        RulesError: Beginning with file, line and function of the code that runs within the block.
+    """
+    try:
+        yield
+    except DECLARATION_ERRORS as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = [frame for frame in frames if not frame.filename.startswith(WARP)][-1]
+        raise RulesError(f"{frame.filename}:{frame.lineno}, {frame.name}: {_sentence(str(error))}") from error
+
+
+def _explain(message: str) -> str:
+    """Return an error of Warp as one line that begins with the author's function."""
+    frames = list(_FRAME.finditer(message))
+    reason = _sentence(message[frames[-1].end() :])
+    written = [frame for frame in frames if not frame["place"].startswith(FRAMEWORK)] or frames[-1:]
+    last = written[-1]
+    calls = "".join(f", called by {frame['function']} ({frame['place']})" for frame in reversed(written[:-1]))
+    return f"{last['place']}, {last['function']}: {reason}; the line is: {last['line'].strip()}{calls}"
+
+
+def _sentence(reason: str) -> str:
+    """Return Warp's reason without its lead-in, and with names as the author writes them."""
+    text = " ".join(reason.split()).removeprefix("Error, ").removeprefix("Error ").rstrip(".")
+    return re.sub(r"\b\w+__locals__(\w+)", r"\1", text)
+
+
+def _compile(kernel: Any, device: Any) -> None:
+    """Compile the module of a kernel again."""
+    kernel.module.mark_modified()  # Warp would otherwise raise its recorded error
+    with suppress(Exception):  # raised before; this time its output counts
+        wp.load_module(kernel.module, device)
+
+
+def _compiler_output(run: Callable[[], None]) -> str:
+    """Return what a function prints to file descriptor 2, where the compiler writes at any log level."""
+    with tempfile.TemporaryFile() as output, _redirected(2, output.fileno()):
+        run()
+        output.seek(0)
+        return output.read().decode(errors="replace")
+
+
+@contextmanager
+def _redirected(descriptor: int, target: int) -> Iterator[None]:
+    """Redirect a file descriptor within the block."""
+    original = os.dup(descriptor)
+    os.dup2(target, descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(original, descriptor)
+        os.close(original)
+
+
+def _explain_cpp(output: str) -> str:
+    """Return the first error of a compiler as one line that begins with the author's function; "" if there is none."""
+    diagnosis = _DIAGNOSIS.search(output)
+    if diagnosis is None:
+        return ""
+    lines = Path(diagnosis["file"]).read_text(encoding="utf-8").splitlines()[: int(diagnosis["line"])]
+    comments = [comment for comment in map(_SOURCE.search, reversed(lines)) if comment]
+    headers = (re.match(r"// (.*\.py):\d+$", line) for line in reversed(lines))
+    file = next((header[1] for header in headers if header), "")
+    function = next((match[1] for comment in comments if (match := re.match(r"def (\w+)\(", comment["code"]))), "")
+    if not comments:
+        return ""
+    reason = next((hint for word, hint in _HINTS.items() if word in diagnosis["reason"]), diagnosis["reason"])
+    return f"{file}:{comments[0]['line']}, {function}: {reason}; the line is: {comments[0]['code'].strip()}"
