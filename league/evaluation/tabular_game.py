@@ -20,6 +20,7 @@ from league.policies.random import RandomPolicy
 from league.solvers import MetaStrategy
 from league.storage.records import to_json
 from trainers.config.train_config import TrainConfig
+from trainers.models.overrides import override_of
 from trainers.models.policy import PolicyProtocol
 
 __all__ = ["KEPT", "JointDeviation", "TabularGame", "is_recurrent", "is_tabular"]
@@ -85,9 +86,9 @@ class TabularGame:
 
     def _tabulate(self, policy: PolicyProtocol, seat: int) -> Tensor:
         # exact: a network's uniform probabilities are float32, and rounding would decide between equal responses
-        if isinstance(policy, RandomPolicy):
+        if isinstance(policy, RandomPolicy) and not override_of(policy, RandomPolicy, ("act",)):
             return self.tree.uniform(seat)
-        if isinstance(policy, MixturePolicy):
+        if isinstance(policy, MixturePolicy) and not override_of(policy, MixturePolicy, ("act",)):
             return self.tree.mix([self._table(each, seat) for each in policy.members], policy.weights.cpu(), seat)
         return tabulate(policy, self.tree, seat)
 

@@ -11,6 +11,7 @@ from gpu_envs.errors import ConfigError
 from league.exact.game_tree import GameTree
 from league.policies.tabular import TablePolicy
 from trainers.models.action_heads import CategoricalHead
+from trainers.models.overrides import override_of
 from trainers.models.policy import Policy, PolicyProtocol
 
 __all__ = ["ProvidesActionProbabilities", "table_policy", "tabulate"]
@@ -38,7 +39,8 @@ def tabulate(policy: PolicyProtocol, tree: GameTree, seat: int) -> Tensor:
         ConfigError: The policy is recurrent, or has no action probabilities.
     """
     obs, legal = tree.observations[seat], tree.legal[seat]
-    if isinstance(policy, Policy) and isinstance(policy.head, CategoricalHead):
+    acts_itself = override_of(policy, Policy, ("act",)) if isinstance(policy, Policy) else ""
+    if isinstance(policy, Policy) and isinstance(policy.head, CategoricalHead) and not acts_itself:
         device = policy.normalizer.mean.device
         if policy.actor.hidden_width:
             raise ConfigError(

@@ -20,6 +20,7 @@ from trainers.base.agent_group import make_agent_group
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.base.state import State, select_prefix
 from trainers.models.action_heads import action_spec
+from trainers.models.overrides import override_of
 from trainers.models.policy import Policy, PolicyProtocol
 
 __all__ = [
@@ -195,7 +196,7 @@ def part_policy(policy: PolicyProtocol, parts: Sequence[SeatPart], number: int) 
     if len(parts) == 1:
         return policy
     if isinstance(policy, TeamPolicy) and policy.places == [list(part.places) for part in parts]:
-        return policy.members[number]
+        return None if override_of(policy, TeamPolicy, ("act",)) else policy.members[number]
     return None
 
 

@@ -26,6 +26,7 @@ from trainers.base.seeding import SEEDS
 from trainers.evaluation.kernel_episodes import play_episodes
 from trainers.models.continuous_heads import BoxHead
 from trainers.models.kernel_networks import acts_in_kernels, kernel_policies
+from trainers.models.overrides import override_of
 from trainers.models.policy import Policy, PolicyProtocol
 from warp_kernels.framework.policies import NO_POLICY
 
@@ -63,6 +64,9 @@ def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str =
     """Return whether a policy acts inside kernels on a device: dense networks, random policies, teams and mixtures."""
     if isinstance(policy, Policy):
         return acts_in_kernels(policy, device, engine)
+    kind = next((each for each in (MixturePolicy, TeamPolicy, RandomPolicy) if isinstance(policy, each)), None)
+    if kind is None or override_of(policy, kind, ("act",)):
+        return False
     if isinstance(policy, MixturePolicy | TeamPolicy):
         return all(plays_in_kernels(member, device, engine) for member in policy.members)
     # kernels cannot sample from a box without bounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,13 @@ from trainers.base.gradients import GradientReducer
 from trainers.base.state import State
 from trainers.base.transition import Transition
 from trainers.buffers.rollout_buffer import RolloutBuffer
+from trainers.models.overrides import override_of
 from trainers.models.policy import Policy
 
-__all__ = ["CentralInput", "Learner", "SkipsUpdates"]
+__all__ = ["STORES", "CentralInput", "Learner", "SkipsUpdates", "replaced_method"]
+
+STORES = ("begin_step", "store_action", "end_step")
+"""Methods of a rollout with which `act` and `observe` fill it; kernels fill it as a whole."""
 
 CentralInput = Literal["state", "joint"] | None  # see Learner.central_input
 
@@ -27,6 +31,7 @@ class Learner(Protocol):
 
     If a learner has a method `kernel_policy()` that returns a `KernelPolicy` with its present weights, and all others
     in the environments have one too, rollouts are played in kernels and stored by `RolloutBuffer.load_trace` instead.
+    Its class then names in `kernel_methods` the methods that kernels compute instead, see `replaced_method`.
     """
 
     central_input: CentralInput
@@ -93,3 +98,15 @@ class SkipsUpdates(Protocol):
     def skip_update(self) -> None:
         """Discard the stored rollout without learning from it; its steps count."""
         ...
+
+
+def replaced_method(learner: Any) -> str:
+    """Return a method of a learner that kernels do not compute, or an empty string.
+
+    The class that defines `kernel_methods` has the methods that they compute. A subclass, a class mixed into it, or the
+    learner itself may replace them, and those of its rollout.
+    """
+    base = next(each for each in type(learner).__mro__ if "kernel_methods" in vars(each))
+    replaced = override_of(learner, base, base.kernel_methods)
+    replaced = replaced or override_of(learner.rollout, RolloutBuffer, STORES)
+    return replaced and f"kernels compute {replaced}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from gymnasium import spaces
 
+from gpu_envs.errors import ConfigError
 from trainers.base.shard import Shard
 
 __all__ = ["ENGINES", "AgentSpec", "LearnerSpec"]
@@ -66,6 +68,8 @@ class LearnerSpec:
     """Capture updates as CUDA graphs; has an effect on a GPU only."""
     engine: str = "auto"
     """Engine of rollouts and gradients, see `TrainConfig.engine`."""
+    recorded_engine: str = ""
+    """Engine of the run that is resumed, which "auto" keeps where it can; "": none is recorded."""
     num_trainings: int = 1
     """Number of trainings that share compiled kernels, such as those of a league; see `engine`."""
     shard: Shard | None = None
@@ -81,3 +85,23 @@ class LearnerSpec:
     def num_envs_total(self) -> int:
         """Number of worlds of all processes."""
         return self.num_envs if self.shard is None else self.shard.num_envs_total
+
+    def reason_for_torch(self, unsupported: str, unprofitable: Callable[[], str]) -> str:
+        """Return why PyTorch computes rollouts and gradients of this learner, or an empty string if kernels do.
+
+        Args:
+            unsupported: Why kernels do not support the learner; "": they do.
+            unprofitable: Returns why "auto" does not take kernels; "": it does.
+
+        Raises:
+            ConfigError: The engine is "kernel", and kernels do not support the learner.
+        """
+        if self.engine == "torch":
+            return "as set"
+        if unsupported and self.engine == "kernel":
+            raise ConfigError(f"engine = 'kernel': {unsupported}; use engine = 'auto' or 'torch'")
+        if unsupported or self.engine == "kernel":
+            return unsupported
+        if self.recorded_engine:
+            return "as recorded" if self.recorded_engine == "torch" else ""
+        return unprofitable()

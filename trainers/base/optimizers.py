@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from trainers.base.state import parameters_of
 
-__all__ = ["learning_rate_of", "make_adam", "make_rmsprop", "set_learning_rate", "step_where"]
+__all__ = ["is_plain_adam", "learning_rate_of", "make_adam", "make_rmsprop", "set_learning_rate", "step_where"]
 
 
 class _Adam(torch.optim.Adam):
@@ -39,6 +39,21 @@ def make_adam(
     parameters = list(parameters)
     rate = _rate(parameters, learning_rate, captured)
     return _Adam(parameters, lr=rate, eps=eps, fused=True, capturable=captured)
+
+
+def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]) -> bool:
+    """Return whether an optimizer is Adam (Kingma and Ba 2015) without additions, with one group of these parameters.
+
+    Additions are weight decay, the maximum of AMSGrad, hooks, and steps of a subclass or of a scheduler.
+    """
+    if type(optimizer) not in (_Adam, torch.optim.Adam) or "step" in vars(optimizer) or len(optimizer.param_groups) > 1:
+        return False
+    (group,) = optimizer.param_groups
+    if any(group[name] for name in ("weight_decay", "amsgrad", "maximize")):
+        return False
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        return False
+    return {id(each) for each in group["params"]} == {id(each) for each in parameters}
 
 
 def make_rmsprop(

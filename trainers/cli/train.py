@@ -84,9 +84,8 @@ def _print_start(trainer: Trainer) -> None:
         print(f"what came after iteration {trainer.iteration} is now in {trainer.archived}/")
     config, policies = trainer.config, ", ".join(trainer.assignments)
     actors = f"{config.num_actors} actors x " if config.num_actors else ""
-    where = (
-        f"{actors}{config.num_envs} worlds on {trainer.core.device}, {engine_text(trainer.engines)}, {trainer.run_dir}/"
-    )
+    engine = engine_text(trainer.engines, trainer.reasons_for_torch)
+    where = f"{actors}{config.num_envs} worlds on {trainer.core.device}, {engine}, {trainer.run_dir}/"
     print(f"training {policies} on {config.env_id}: {where}", flush=True)
 
 

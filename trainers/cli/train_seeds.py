@@ -42,7 +42,7 @@ def train_several(
     folder = run_dir if resume is None else resume.path
     trainer = MultiSeedTrainer(config, count, folder, resume is not None, progress=progress)
     first = next(iter(trainer.trainers.values()))
-    where = f"{config.num_envs} worlds each on {config.device}, {engine_text(first.engines)}"
+    where = f"{config.num_envs} worlds each on {config.device}, {engine_text(first.engines, first.reasons_for_torch)}"
     where += f", {trainer.num_workers} at a time, {trainer.run_dir}/"
     print(f"training {count} seeds on {config.env_id}: {where}", flush=True)
     with progress:
@@ -50,11 +50,12 @@ def train_several(
     return _report(trainer.run_dir, results)
 
 
-def engine_text(engines: Mapping[str, str]) -> str:
-    """Return the engines of learners by policy as text."""
-    if len(set(engines.values())) == 1:
-        return f"engine {next(iter(engines.values()))}"
-    return "engines " + " ".join(f"{name}={engine}" for name, engine in engines.items())
+def engine_text(engines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
+    """Return the engines of learners by policy as text, with the reasons why PyTorch is the engine."""
+    texts = {name: f"{engine} ({reasons[name]})" if reasons[name] else engine for name, engine in engines.items()}
+    if len(set(texts.values())) == 1:
+        return f"engine {next(iter(texts.values()))}"
+    return "engines " + " ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _report(folder: Path, results: list[TrainResult]) -> int:

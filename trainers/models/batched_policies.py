@@ -13,6 +13,7 @@ from trainers.base.random_streams import Stream
 from trainers.models.action_heads import Head
 from trainers.models.networks import Network, with_ids
 from trainers.models.normalization import ObservationNormalizer
+from trainers.models.overrides import is_plain_policy
 from trainers.models.policy import Policy, PolicyModules
 
 __all__ = ["BatchedPolicies", "can_batch", "map_tensors"]
@@ -72,8 +73,10 @@ class BatchedPolicies:
 
 
 def can_batch(one: object, other: object) -> bool:
-    """Return whether two policies can act in one batch: equal shape and head, one device, no CNN."""
+    """Return whether two policies can act in one batch: equal shape and head, one device, no CNN, nothing replaced."""
     if not isinstance(one, Policy) or not isinstance(other, Policy):
+        return False
+    if not is_plain_policy(one) or not is_plain_policy(other):
         return False
     devices = {policy.normalizer.mean.device for policy in (one, other)}
     return one.spec == other.spec and one.spec["network"] != "cnn" and len(devices) == 1

@@ -19,7 +19,8 @@ from gpu_envs.runtime.rollout.packed_weights import pack_networks
 from trainers.models.action_heads import Head
 from trainers.models.continuous_heads import GaussianHead, TanhGaussianHead, TanhHead
 from trainers.models.discrete_heads import CategoricalHead, GreedyHead
-from trainers.models.policy import Policy
+from trainers.models.overrides import changed_module, is_plain_policy
+from trainers.models.policy import Policy, PolicyModules
 from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks.mlp import Mlp
 
@@ -69,12 +70,14 @@ _kind = cache(PolicyKind)  # equal ones are the same object, which compares fast
 _BOXES = {GaussianHead: "gaussian", TanhGaussianHead: "tanh_gaussian", TanhHead: "tanh"}
 
 
-def unsupported(spec: Mapping[str, Any], head: Head, explores: bool = False) -> str:
-    """Return why kernels do not support a policy's network, or an empty string."""
-    if spec["network"] != "mlp":
-        return f"network: expected 'mlp', got {spec['network']!r}"
+def unsupported(policy: PolicyModules, explores: bool = False) -> str:
+    """Return why kernels do not support the modules of a policy or learner, or an empty string."""
+    if policy.spec["network"] != "mlp":
+        return f"network: expected 'mlp', got {policy.spec['network']!r}"
+    if reason := changed_module(policy):
+        return reason
     try:
-        policy_mlp(spec, head, explores)
+        policy_mlp(policy.spec, policy.head, explores)
     except ValueError as error:
         return str(error)
     return ""
@@ -86,6 +89,8 @@ def acts_in_kernels(policy: object, device: torch.device, engine: str = "kernel"
     With engine "auto", networks that a GPU would compute in tiles act by PyTorch, as their speed was not measured.
     """
     if not isinstance(policy, Policy) or policy.ids or policy.spec["network"] != "mlp" or policy.decide_every > 1:
+        return False
+    if not is_plain_policy(policy):
         return False
     try:
         mlp = policy_mlp(policy.spec, policy.head)

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 from gpu_envs.utils.running_mean_std import merge_rows
 
-__all__ = ["ObservationNormalizer", "masked_mean"]
+__all__ = ["OBS_CLIP", "ObservationNormalizer", "masked_mean"]
+
+OBS_CLIP = 10.0
+"""Bound of normalized entries, in standard deviations, as in kernels (`warp_kernels.networks.rows`)."""
 
 
 class ObservationNormalizer(nn.Module):
@@ -22,7 +25,7 @@ class ObservationNormalizer(nn.Module):
     var: Tensor
     """(D,) running variance."""
 
-    def __init__(self, width: int, clip: float = 10.0) -> None:
+    def __init__(self, width: int, clip: float = OBS_CLIP) -> None:
         """Set the observation width D and the bound of normalized entries, in standard deviations."""
         super().__init__()
         self.clip = clip

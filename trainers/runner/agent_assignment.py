@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,15 +14,18 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from trainers.algorithms import registry
-from trainers.algorithms.learner import CentralInput, Learner
+from trainers.algorithms.learner import STORES, CentralInput, Learner
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, BatchedActorCriticAgents
+from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
 from trainers.base.decision_clock import DecisionClock
 from trainers.base.learner_spec import AgentSpec, LearnerSpec
 from trainers.base.seeding import derive_seed
 from trainers.base.shard import Shard
 from trainers.base.transition import Transition
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.config.train_config import TrainConfig, members_by_policy
+from trainers.models.overrides import changed_module, override_of
 from trainers.models.policy import Policy
 
 __all__ = ["ActingGroup", "CriticState", "PolicyAssignment", "acting_groups", "assign_policies"]
@@ -183,7 +187,7 @@ def assign_policies(
         learning: Policies that get a learner; None: all.
         shard: Share of the environments that `core` holds, if several processes train together.
         num_trainings: Number of trainings that share compiled kernels.
-        engines: Engines of learners by policy, which replace `config.engine`.
+        engines: Recorded engines of learners by policy, see `LearnerSpec.recorded_engine`.
 
     Raises:
         ConfigError: The critics need a learner of every policy, and `learning` leaves some out.
@@ -219,12 +223,15 @@ def assign_policies(
             agents=players,
             policy=name,
             cuda_graph=config.cuda_graph,
-            engine="torch" if config.precision != "float32" else (engines or {}).get(name, config.engine),
+            engine="torch" if config.precision != "float32" else config.engine,
+            recorded_engine=(engines or {}).get(name, ""),
             num_trainings=num_trainings,
             shard=shard,
         )
         clock = DecisionClock(every, agents, core) if every > 1 else None
-        assignments[name] = PolicyAssignment(tuple(members), agents, make(config.learner, problem), whole, clock)
+        learner = make(config.learner, problem)
+        getattr(learner, "reason_for_torch", "")  # raises an error if kernels are required and do not support it
+        assignments[name] = PolicyAssignment(tuple(members), agents, learner, whole, clock)
     if central_input == "joint":
         learners = {name: assignment.learner for name, assignment in assignments.items()}
         for assignment in assignments.values():
@@ -256,7 +263,7 @@ def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> li
     groups: list[ActingGroup] = []
     for assignment in assignments.values():
         acting = getattr(assignment.learner, "agent", None)
-        alone = assignment.clock is not None
+        alone = assignment.clock is not None or _acts_differently(assignment.learner, acting)
         if isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn" and not alone:
             batches.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((assignment, acting))
         else:
@@ -272,6 +279,15 @@ def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> li
             ActingGroup(agents, BatchedActorCriticAgents([acting for _, acting in batch]), first.critic_state)
         )
     return groups
+
+
+def _acts_differently(learner: Any, agent: Any) -> bool:
+    """Return whether a learner or its modules replace what a batch of actor-critics computes."""
+    if not isinstance(learner, ActorCriticLearner):
+        return True
+    replaced = override_of(learner, ActorCriticLearner, ("act", "observe"))
+    replaced = replaced or override_of(agent, ActorCriticAgent, ("act",)) or changed_module(agent)
+    return bool(replaced or override_of(learner.rollout, RolloutBuffer, STORES))
 
 
 def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[AgentSpec, ...]:

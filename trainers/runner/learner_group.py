@@ -52,7 +52,7 @@ class LearnerGroup:
             policies: Policies that get a learner; None: all policies of `config`.
             shard: Share of the environments that `core` holds, if several processes train together.
             num_trainings: Number of trainings that share compiled kernels.
-            engines: Engines of learners by policy, which replace `config.engine`.
+            engines: Recorded engines of learners by policy, see `LearnerSpec.recorded_engine`.
 
         Raises:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
@@ -87,6 +87,14 @@ class LearnerGroup:
             name: getattr(each.learner, "kernel_policy", lambda: None) for name, each in self.assignments.items()
         }
         return {name: "torch" if make() is None else "kernel" for name, make in policies.items()}
+
+    @property
+    def reasons_for_torch(self) -> dict[str, str]:
+        """Reasons by policy why PyTorch computes its rollouts and gradients; "" for kernels."""
+        if self.config.precision != "float32":
+            return dict.fromkeys(self.assignments, f"precision {self.config.precision}")
+        none = f"no kernels for {self.config.algorithm}"
+        return {name: getattr(each.learner, "reason_for_torch", none) for name, each in self.assignments.items()}
 
     def set_reducer(self, reducer: GradientReducer) -> None:
         """Set the gradient reducer of all learners."""

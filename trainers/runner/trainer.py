@@ -106,6 +106,7 @@ class Trainer(Summarized):
             lambda: make_collector(config, self.core, self.learners, factory, actors)
         )
         self.engines: dict[str, str] = self.learners.engines
+        self.reasons_for_torch: dict[str, str] = self.learners.reasons_for_torch
         self.assignments: dict[str, PolicyAssignment] = self.learners.assignments
         self.episodes: EpisodeStatistics = self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0

@@ -88,7 +88,9 @@ def test_update_is_equal_for_any_number_of_threads(case, monkeypatch):
     """Bit for bit: one launch per epoch on one thread, and shared minibatches on several."""
     states = []
     for threads in (1, 3):
-        monkeypatch.setattr("trainers.algorithms.on_policy.engine_choice.available_cores", lambda count=threads: count)
+        monkeypatch.setattr(
+            "trainers.algorithms.on_policy.actor_critic_learner.available_cores", lambda count=threads: count
+        )
         monkeypatch.setattr(
             "gpu_envs.runtime.thread_pool.ThreadingHeuristic.parallel", lambda self, count=threads: count > 1
         )

@@ -70,5 +70,6 @@ def test_summary_of_several_seeds_holds_the_engines(tmp_path):
 
 
 def test_engines_are_printed_by_learner_where_they_differ():
-    assert engine_text({"a": "kernel", "b": "kernel"}) == "engine kernel"
-    assert engine_text({"a": "kernel", "b": "torch"}) == "engines a=kernel b=torch"
+    assert engine_text({"a": "kernel", "b": "kernel"}, {"a": "", "b": ""}) == "engine kernel"
+    assert engine_text({"a": "torch", "b": "torch"}, {"a": "short", "b": "short"}) == "engine torch (short)"
+    assert engine_text({"a": "kernel", "b": "torch"}, {"a": "", "b": "wide"}) == "engines a=kernel b=torch (wide)"

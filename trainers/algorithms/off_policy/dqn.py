@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
+from trainers.algorithms.off_policy.kernel_actor import KernelActing
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule
 from trainers.algorithms.off_policy.replay_learner import mean_metrics
 from trainers.base.captured_updates import CapturedUpdates
@@ -62,7 +61,7 @@ class DQNConfig(QConfig):
             raise ConfigError("learner.network: expected 'mlp' or 'cnn' for dqn and iql, got 'gru'; use qmix or ppo")
 
 
-class DQN:
+class DQN(KernelActing):
     """Learner of DQN. `update` moves the rollout's steps to the replay and takes gradient steps.
 
     In turn-based games, the reward of a decision is the sum of its agent's rewards until its next decision or the end
@@ -73,12 +72,15 @@ class DQN:
 
     central_input: CentralInput = None
     reducer: GradientReducer = LOCAL_REDUCER
+    kernel_methods = ("act", "observe")
+    exploration = ("epsilon",)
 
     def __init__(self, config: DQNConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers; raise ConfigError if DQN does not support the spec or the replay does not fit."""
         if spec.turn_based and config.n_step > 1:
             raise ConfigError(f"learner.n_step: expected 1 for turn-based games, got {config.n_step}")
         self.config: DQNConfig = config
+        self.learner_spec = spec
         self.total_steps: int = spec.total_steps
         self.has_action_mask: bool = spec.has_action_mask
         self.device: torch.device = torch.device(spec.device)
@@ -103,7 +105,6 @@ class DQN:
         # on the device, so that captured rollouts and gradient steps see their changes
         self.epsilon: Tensor = torch.full((), config.epsilon, device=self.device)
         self.beta: Tensor = torch.full((), config.priority_beta, device=self.device)
-        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.epsilon,))
         self.updates: CapturedUpdates = CapturedUpdates(
             spec.captured, self, lambda: (*self.replay.buffers.values(),), self._changed_priorities
         )
@@ -153,10 +154,6 @@ class DQN:
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
         self.rollout.end_step(transition)
-
-    def kernel_policy(self) -> KernelPolicy | None:
-        """Return the epsilon-greedy policy for rollouts in kernels with the present weights; None if PyTorch acts."""
-        return None if self.kernel_actor is None else self.kernel_actor.policy()
 
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,13 +11,15 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.packed_weights import pack_networks
-from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.learner import CentralInput, replaced_method
 from trainers.base.learner_spec import LearnerSpec
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.kernel_networks import policy_kind, unsupported
-from trainers.models.policy import PolicyModules
+from trainers.models.networks import Network
+from trainers.models.normalization import ObservationNormalizer
 from warp_kernels.framework.policies import PolicyKind
 
-__all__ = ["MIN_STEPS", "ExploringLearner", "KernelActor", "make_kernel_actor"]
+__all__ = ["MIN_STEPS", "KernelActing", "KernelActor"]
 
 MIN_STEPS = 50_000
 """Fewest steps per world for which "auto" compiles kernels, which takes seconds; each step saves 0.2 ms or more."""
@@ -25,62 +27,86 @@ MEASURED_DEVICES = ("cpu",)
 """Types of devices on which rollouts in kernels are known to be faster, see `benchmarks/training/acting.py`."""
 
 
-class ExploringLearner(PolicyModules, Protocol):
-    """Learner whose policy explores."""
-
-    central_input: CentralInput
-    """See `Learner.central_input`."""
-
-
 class KernelActor:
     """Packed weights of a learner's policy, with its exploration."""
 
-    def __init__(self, learner: ExploringLearner, exploration: Sequence[Tensor]) -> None:
-        """Allocate the weights.
-
-        Args:
-            learner: Learner with the networks.
-            exploration: Scalars on the device that the learner changes in place, see `PolicyKind.explores`.
-        """
-        self.learner: ExploringLearner = learner
-        self.exploration: Sequence[Tensor] = exploration
+    def __init__(self, learner: KernelActing) -> None:
+        """Allocate the weights."""
+        self.learner: KernelActing = learner
         self.kind: PolicyKind = policy_kind(learner.spec, learner.head, explores=True)
         self.weights: Tensor = torch.zeros(self.kind.mlp.row_size, device=learner.normalizer.mean.device)
 
     @torch.no_grad()
     def policy(self) -> KernelPolicy:
         """Return the policy for rollouts in kernels, after its present weights are packed in place."""
-        parts = [*self.learner.actor.parameters(), *self.exploration]
+        learner = self.learner
+        parts = [*learner.actor.parameters(), *(getattr(learner, name) for name in learner.exploration)]
         parameters = torch.cat([part.float().flatten() for part in parts])
-        normalizer = self.learner.normalizer
+        normalizer = learner.normalizer
         pack_networks(self.weights, self.kind.mlp, parameters, normalizer.mean, normalizer.var)
-        return KernelPolicy(self.kind, self.weights, self.learner.generator.initial_seed())
+        return KernelPolicy(self.kind, self.weights, learner.generator.initial_seed())
 
 
-def make_kernel_actor(
-    learner: ExploringLearner, spec: LearnerSpec, exploration: Sequence[Tensor]
-) -> KernelActor | None:
-    """Return the policy in kernels, or None if PyTorch acts, see `TrainConfig.engine`.
+class KernelActing:
+    """Part of learners whose policy can act in kernels, with its exploration."""
 
-    Args:
-        learner: Learner with the networks.
-        spec: Specification of the learner.
-        exploration: See `KernelActor`.
+    kernel_methods: tuple[str, ...] = ("act", "observe")
+    """Methods of this class that kernels compute instead, see `replaced_method`."""
+    exploration: tuple[str, ...]
+    """Attributes with scalars on the device that the learner changes in place, see `PolicyKind.explores`."""
+    central_input: CentralInput
+    """See `Learner.central_input`."""
+    learner_spec: LearnerSpec
+    """Specification of the learner."""
+    spec: dict[str, Any]
+    """Network and action specification of the policy."""
+    normalizer: ObservationNormalizer
+    """Normalizer of observations."""
+    actor: Network
+    """Network of the policy."""
+    head: Any
+    """Action head of the network's outputs."""
+    generator: torch.Generator
+    """Generator of samples."""
+    rollout: RolloutBuffer
+    """Rollout that `act` and `observe` fill."""
 
-    Raises:
-        ConfigError: The engine is "kernel", and kernels do not support the learner.
-    """
-    reason = unsupported(learner.spec, learner.head, explores=True)
-    if learner.central_input is not None:
-        reason = "critics: expected those of single agents, got those of all agents"
-    if spec.engine == "kernel" and reason:
-        raise ConfigError(f"engine = 'kernel': {reason}; use engine = 'auto' or 'torch'")
-    if spec.engine == "torch" or reason or (spec.engine == "auto" and not _pays(spec)):
-        return None
-    return KernelActor(learner, exploration)
+    @cached_property
+    def reason_for_torch(self) -> str:
+        """Why PyTorch computes rollouts; an empty string if kernels do.
+
+        It is determined at its first use, after the constructors of subclasses.
+
+        Raises:
+            ConfigError: The engine is "kernel", and kernels do not support the learner.
+        """
+        reason = unsupported(self, explores=True)
+        if self.central_input is not None:
+            reason = "critics: expected those of single agents, got those of all agents"
+        spec = self.learner_spec
+        return spec.reason_for_torch(reason or replaced_method(self), lambda: unprofitable(spec))
+
+    @cached_property
+    def kernel_actor(self) -> KernelActor | None:
+        """Policy in kernels; None if PyTorch acts."""
+        return None if self.reason_for_torch else KernelActor(self)
+
+    def kernel_policy(self) -> KernelPolicy | None:
+        """Return the exploring policy for rollouts in kernels with the present weights; None if PyTorch acts.
+
+        Raises:
+            ConfigError: A method that kernels compute was replaced after they were chosen.
+        """
+        if self.kernel_actor is None:
+            return None
+        if reason := replaced_method(self):
+            raise ConfigError(f"engine: {reason}, which came after their choice; set engine = 'torch'")
+        return self.kernel_actor.policy()
 
 
-def _pays(spec: LearnerSpec) -> bool:
-    """Return whether kernels make a training shorter, with the time to compile them."""
-    measured = torch.device(spec.device).type in MEASURED_DEVICES
-    return measured and spec.total_steps * spec.num_trainings / spec.num_envs_total >= MIN_STEPS
+def unprofitable(spec: LearnerSpec) -> str:
+    """Return why kernels make a training longer, with the time to compile them; an empty string if they do not."""
+    device = torch.device(spec.device).type
+    if device not in MEASURED_DEVICES:
+        return f"kernels are not measured on {device}"
+    return "" if spec.total_steps * spec.num_trainings / spec.num_envs_total >= MIN_STEPS else "a short training"

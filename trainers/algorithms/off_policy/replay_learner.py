@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
-from trainers.algorithms.off_policy.kernel_actor import KernelActor
+from trainers.algorithms.off_policy.kernel_actor import KernelActing
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
@@ -24,7 +23,7 @@ from trainers.buffers.replay_buffer import Fields, ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import Head
 from trainers.models.networks import ACTIVATIONS, NetworkConfig
-from trainers.models.normalization import ObservationNormalizer, masked_mean
+from trainers.models.normalization import masked_mean
 
 __all__ = [
     "COPIED_FIELDS",
@@ -183,7 +182,7 @@ class ReplayStore:
         self.rollout.clear()
 
 
-class ReplayLearner(ABC):
+class ReplayLearner(KernelActing, ABC):
     """Learner with an actor, a rollout and a replay.
 
     A subclass builds the networks and defines `act`, `_learn` and `_schedule`.
@@ -193,21 +192,16 @@ class ReplayLearner(ABC):
     """Input that the critics need besides the agents' own observations."""
     reducer: GradientReducer = LOCAL_REDUCER
     """Sum of gradients and statistics over the processes that train together."""
-    normalizer: ObservationNormalizer
-    """Normalizer of observations."""
     experience: ReplayStore
     """Rollout and replay."""
-    rollout: RolloutBuffer
-    """Rollout of the experience."""
     net: nn.ModuleDict
     """All networks and normalizers."""
     optimizers: dict[str, torch.optim.Optimizer]
     """Optimizers by name."""
-    kernel_actor: KernelActor | None
-    """Policy in kernels; None if PyTorch acts."""
 
     def __init__(self, spec: LearnerSpec) -> None:
         """Set the device, the random streams and the capture of gradient steps."""
+        self.learner_spec = spec
         self.device: torch.device = torch.device(spec.device)
         self.steps: int = 0
         self.generator: torch.Generator = torch.Generator(self.device).manual_seed(spec.seed)
@@ -220,10 +214,6 @@ class ReplayLearner(ABC):
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
         self.rollout.end_step(transition)
-
-    def kernel_policy(self) -> KernelPolicy | None:
-        """Return the exploring policy for rollouts in kernels with the present weights; None if PyTorch acts."""
-        return None if self.kernel_actor is None else self.kernel_actor.policy()
 
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it; gradient steps are CUDA graphs if the spec is `captured`.

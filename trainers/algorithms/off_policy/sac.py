@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
-from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -66,6 +65,9 @@ class SACConfig(ReplayConfig):
 class SAC(ReplayLearner):
     """Learner of SAC. Critics value observations together with action codes."""
 
+    kernel_methods = ("act", "observe")
+    exploration = ("exploring",)
+
     def __init__(self, config: SACConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(spec)
@@ -100,7 +102,6 @@ class SAC(ReplayLearner):
         self.rollout: RolloutBuffer = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
         self.exploring: Tensor = torch.full((), config.learning_starts > 0, device=self.device)
-        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.exploring,))
 
     def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> Network:
         """Build a critic of situations and codes of width `code_width`, with `values` outputs."""

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, setting
-from trainers.algorithms.off_policy.kernel_actor import KernelActor, make_kernel_actor
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
@@ -62,6 +61,9 @@ class TD3Config(ReplayConfig):
 class TD3(ReplayLearner):
     """Learner of TD3. Critics value observations together with action codes. Its policy acts without noise."""
 
+    kernel_methods = ("act", "observe", "_noisy")
+    exploration = ("exploring", "noise")
+
     def __init__(self, config: TD3Config, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         if self.central_input is None and not isinstance(spec.action_space, spaces.Box):
@@ -95,7 +97,6 @@ class TD3(ReplayLearner):
         self.exploring: Tensor = torch.zeros((), dtype=torch.bool, device=self.device)
         self.noise: Tensor = torch.zeros((), device=self.device)
         self._schedule()
-        self.kernel_actor: KernelActor | None = make_kernel_actor(self, spec, (self.exploring, self.noise))
 
     def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
         network = self.config.spec(spec.obs_width + self.head.code_width)

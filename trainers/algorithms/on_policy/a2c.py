@@ -8,6 +8,7 @@ bootstrapped from the true last observation. Unlike PPO, each rollout is used fo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +17,6 @@ from gpu_envs.utils.settings import setting
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
-from trainers.algorithms.on_policy.engine_choice import make_engine
-from trainers.algorithms.on_policy.engines import Engine
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, make_rmsprop, set_learning_rate
@@ -50,6 +49,9 @@ class A2CConfig(ActorCriticConfig):
 class A2C(ActorCriticLearner):
     """Learner of A2C. The critic values a whole rollout in one batch, in `update`."""
 
+    objective = losses.ADVANTAGE
+    kernel_methods = ("act", "observe", "_learn", "_loss")
+
     def __init__(self, config: A2CConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
@@ -61,7 +63,6 @@ class A2C(ActorCriticLearner):
                 self.net.parameters(), config.learning_rate, spec.captured, alpha=0.99, eps=1e-5
             )
         self.optimizers: dict[str, torch.optim.Optimizer] = {config.optimizer: self.optimizer}
-        self.engine: Engine = make_engine(self.agent, self.optimizer, spec, losses.ADVANTAGE)
 
     def _schedule(self, progress: float) -> dict[str, float]:
         learning_rate = linear_schedule(self.config.learning_rate, self.config.learning_rate_final, progress)
@@ -75,19 +76,23 @@ class A2C(ActorCriticLearner):
         sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
-        settings = {"entropy_coef": self.config.entropy_coef, "value_coef": self.config.value_coef}
-        self.engine.step(self.reducer, self._loss, [(None, sampler.divisor)], sampler.active, settings)
+        self.engine.step(self.reducer, self._loss, [(None, sampler.divisor)], sampler.active, self._settings)
         self.engine.finish()
         metrics = dict(self.engine.totals())
         metrics["explained_variance"] = explained_variance(batch, self.reducer)
         self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Settings of the loss by name; kernels read them, too."""
+        return {"entropy_coef": self.config.entropy_coef, "value_coef": self.config.value_coef}
+
     def _loss(
         self, batch: dict[str, Tensor], rows: Tensor | None, divisor: Tensor | float | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss of the whole rollout, and metrics; `divisor` as in `MinibatchSampler`."""
-        c, part = self.config, minibatch(batch, rows, self.net.critic_input)
+        settings, part = self._settings, minibatch(batch, rows, self.net.critic_input)
         valid = part.get("valid")
         params = forward_batch(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
@@ -96,6 +101,6 @@ class A2C(ActorCriticLearner):
         policy_loss = -masked_mean(log_prob * part["advantage"], valid, divisor)
         value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid, divisor)
         bonus = masked_mean(entropy, valid, divisor)
-        loss = policy_loss + c.value_coef * value_loss - c.entropy_coef * bonus
+        loss = policy_loss + settings["value_coef"] * value_loss - settings["entropy_coef"] * bonus
         losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus}
         return loss, {name: each.detach() for name, each in losses.items()}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.kernels import available_cores
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.learner import CentralInput, replaced_method
 from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
-from trainers.algorithms.on_policy.engines import Engine
+from trainers.algorithms.on_policy.engine_choice import unprofitable, unsupported_agent
+from trainers.algorithms.on_policy.engines import Engine, TorchEngine
 from trainers.algorithms.on_policy.kernel_engine import KernelEngine
 from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
@@ -30,7 +35,7 @@ __all__ = ["ActorCriticLearner"]
 class ActorCriticLearner(ABC):
     """Learner with an actor, a critic and a rollout.
 
-    A subclass sets the optimizer and the engine, and defines `_schedule` and `_learn`.
+    A subclass sets the optimizer, and defines `_schedule` and `_learn`.
     """
 
     reducer: GradientReducer = LOCAL_REDUCER
@@ -39,13 +44,16 @@ class ActorCriticLearner(ABC):
     """Optimizer of actor and critic."""
     optimizers: dict[str, torch.optim.Optimizer]
     """The optimizer by its name in checkpoints."""
-    engine: Engine
-    """Computes the gradient steps."""
+    objective: str = ""
+    """Loss of the policy in kernels, see `warp_kernels.networks.losses.policy_head`; "": there is none."""
+    kernel_methods: tuple[str, ...] = ()
+    """Methods of this class that kernels compute instead, if they have the loss; see `replaced_method`."""
     fixed_shapes: bool
     """Keep invalid rows, masked, in batches, so that an update reads nothing from the device and can be captured."""
 
     def __init__(self, config: ActorCriticConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
+        self.learner_spec: LearnerSpec = spec
         self.total_steps: int = spec.total_steps
         self.steps = 0
         self.central_input: CentralInput = config.central_input
@@ -63,6 +71,43 @@ class ActorCriticLearner(ABC):
         self.head: Head = net.head
         self.fixed_shapes = spec.captured
         self.updates: CapturedUpdates = CapturedUpdates(spec.captured, self, self._read)
+
+    @cached_property
+    def reason_for_torch(self) -> str:
+        """Why PyTorch computes rollouts and gradients; an empty string if kernels do.
+
+        It is determined at its first use, after the constructors of subclasses.
+
+        Raises:
+            ConfigError: The engine is "kernel", and kernels do not support the learner.
+        """
+        unsupported = "" if self.objective else "algorithm: expected the loss of ppo or a2c, got another"
+        unsupported = unsupported or unsupported_agent(self.agent, self._settings) or replaced_method(self)
+        spec = self.learner_spec
+        return spec.reason_for_torch(unsupported, lambda: unprofitable(self.agent, spec))
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Computes the gradient steps: kernels or PyTorch, see `reason_for_torch`."""
+        if self.reason_for_torch:
+            return TorchEngine(self.agent, self.optimizer)
+        captured = self.learner_spec.captured
+        return KernelEngine(self.agent, self.optimizer, self.objective, available_cores(), captured)
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Settings of the loss by name, numbers, scalars on the device, or None; kernels read them, too."""
+        return {}
+
+    def _check_engine(self) -> None:
+        """Let the engine take the steps of the present optimizer.
+
+        Raises:
+            ConfigError: The engine is kernels, and a method that they compute was replaced after they were chosen.
+        """
+        if isinstance(self.engine, KernelEngine) and (reason := replaced_method(self)):
+            raise ConfigError(f"engine: {reason}, which came after their choice; set engine = 'torch'")
+        self.engine.optimizer = self.optimizer
 
     def act(
         self,
@@ -87,6 +132,7 @@ class ActorCriticLearner(ABC):
         Returns:
             Metrics, scalars on the device; empty if no row is valid.
         """
+        self._check_engine()
         schedules = self._schedule(self.steps / self.total_steps)
         metrics = self.updates.captured("update", self._learn)()
         if metrics:
@@ -138,5 +184,6 @@ class ActorCriticLearner(ABC):
         """Return the policy for rollouts in kernels with the present weights; None if the engine is PyTorch."""
         if not isinstance(self.engine, KernelEngine):
             return None
+        self._check_engine()
         self.engine.pack()
         return self.engine.policy(self.generator.initial_seed())

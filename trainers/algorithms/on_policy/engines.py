@@ -22,6 +22,9 @@ Loss = Callable[[dict[str, Tensor], Tensor | None, Divisor], tuple[Tensor, dict[
 class Engine(Protocol):
     """Values a rollout and takes gradient steps on it. All engines save the same state."""
 
+    optimizer: torch.optim.Optimizer
+    """Optimizer of the networks."""
+
     def batch(self, reducer: GradientReducer, fixed_shapes: bool) -> dict[str, Tensor]:
         """Return the decisions of the rollout, see `row_batch`, and clear the totals."""
         ...

@@ -14,7 +14,9 @@ from trainers.algorithms.on_policy.engines import Divisor, Loss
 from trainers.algorithms.on_policy.kernel_buffers import KernelBuffers
 from trainers.algorithms.on_policy.kernel_launches import KernelLaunches
 from trainers.base.gradients import GradientReducer
+from trainers.base.optimizers import is_plain_adam
 from trainers.models.kernel_networks import policy_kind
+from trainers.models.overrides import override_of
 from warp_kernels.framework.policies import PolicyKind
 from warp_kernels.networks import losses
 
@@ -30,6 +32,8 @@ METRICS = {
 """Places of the metrics of a gradient step."""
 OF_RATIO = ("approx_kl", "clip_fraction")
 """Metrics of PPO only."""
+REDUCES = ("step", "_all_reduce")
+"""Methods of a reducer that kernels compute for a single process."""
 SETTINGS = {
     "clip_range": losses.CLIP_RANGE,
     "entropy_coef": losses.ENTROPY_COEF,
@@ -58,7 +62,7 @@ class KernelEngine:
 
         Args:
             agent: Networks and rollout.
-            optimizer: Optimizer of the networks; steps of another than Adam are PyTorch's.
+            optimizer: Optimizer of the networks; steps of another than plain Adam are PyTorch's.
             objective: Loss of the policy, see `warp_kernels.networks.losses.policy_head`.
             threads: Largest number of CPU threads.
             captured: Updates are CUDA graphs, which always pack the weights.
@@ -66,7 +70,6 @@ class KernelEngine:
         self.agent: ActorCriticAgent = agent
         self.optimizer: torch.optim.Optimizer = optimizer
         self.objective: str = objective
-        self.is_adam: bool = isinstance(optimizer, torch.optim.Adam)
         self.kind: PolicyKind = policy_kind(agent.net.spec, agent.head)
         self.buffers: KernelBuffers = KernelBuffers(agent, self.kind)
         self.captured: bool = captured
@@ -75,6 +78,11 @@ class KernelEngine:
         self._rows: Tensor | None = None
         self._begins: dict[tuple[int, ...], Tensor] = {}
         self._is_packed = False
+
+    @property
+    def is_adam(self) -> bool:
+        """Whether the optimizer takes the steps that kernels compute: those of Adam on all networks."""
+        return is_plain_adam(self.optimizer, [p for network in self.buffers.networks for p in network.parameters])
 
     def policy(self, seed: int) -> KernelPolicy:
         """Return the policy for rollouts in kernels, whose weights are those of the last `pack`."""
@@ -136,7 +144,7 @@ class KernelEngine:
             self._set(settings)
         self._gradient_steps += len(minibatches)
         sizes = self._set_minibatches([rows for rows, _ in minibatches])
-        local = self.is_adam and reducer.can_capture
+        local = self.is_adam and reducer.can_capture and not override_of(reducer, GradientReducer, REDUCES)
         if active is None and local:
             for place, (size, (_, divisor)) in enumerate(zip(sizes, minibatches, strict=True)):
                 _write(self.buffers.scale[0, place], 1.0 / (max(size, 1) if divisor is None else divisor))

@@ -8,6 +8,7 @@ al. 2022). With `network = "gru"` it learns from whole sequences, with gradients
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +17,6 @@ from gpu_envs.utils.settings import Bounds, setting
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
-from trainers.algorithms.on_policy.engine_choice import make_engine
-from trainers.algorithms.on_policy.engines import Engine
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.optimizers import make_adam, set_learning_rate
@@ -55,6 +54,9 @@ class PPOConfig(ActorCriticConfig):
 class PPO(ActorCriticLearner):
     """Learner of PPO. The critic values a whole rollout in one batch, in `update`."""
 
+    objective = losses.PPO
+    kernel_methods = ("act", "observe", "_learn", "_loss")
+
     def __init__(self, config: PPOConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         super().__init__(config, spec)
@@ -64,7 +66,6 @@ class PPO(ActorCriticLearner):
         )
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": self.optimizer}
         self.entropy_coef: Tensor = torch.full((), config.entropy_coef, device=self.device)
-        self.engine: Engine = make_engine(self.agent, self.optimizer, spec, losses.PPO)
 
     def _schedule(self, progress: float) -> dict[str, float]:
         c = self.config
@@ -105,8 +106,8 @@ class PPO(ActorCriticLearner):
         return metrics
 
     @property
-    def _settings(self) -> dict[str, float | Tensor | None]:
-        """Settings of the loss that kernels read."""
+    def _settings(self) -> dict[str, Any]:
+        """Settings of the loss by name; kernels read them, too."""
         c = self.config
         return {
             "clip_range": c.clip_range,
@@ -119,7 +120,8 @@ class PPO(ActorCriticLearner):
         self, batch: dict[str, Tensor], rows: Tensor | None, divisor: Tensor | float | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the clipped objective of a minibatch, eq. 9, and metrics; `divisor` as in `MinibatchSampler`."""
-        c, part = self.config, minibatch(batch, rows, self.net.critic_input)
+        settings, part = self._settings, minibatch(batch, rows, self.net.critic_input)
+        clip_range, clip_range_vf = settings["clip_range"], settings["clip_range_vf"]
         valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
         params = forward_batch(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
@@ -127,17 +129,18 @@ class PPO(ActorCriticLearner):
         if valid is not None:  # a ratio that overflows would turn the gradients of all rows to NaN
             log_ratio = log_ratio.masked_fill(~valid, 0.0)
         ratio = log_ratio.exp()
-        gain = torch.min(ratio * advantage, ratio.clamp(1 - c.clip_range, 1 + c.clip_range) * advantage)
+        gain = torch.min(ratio * advantage, ratio.clamp(1 - clip_range, 1 + clip_range) * advantage)
         policy_loss = -masked_mean(gain, valid, divisor)
 
         value = forward_batch(self.critic, part["seen"], part, "critic").squeeze(-1)
         error = (value - returns).square()
-        if c.clip_range_vf is not None:
-            clipped = part["value"] + (value - part["value"]).clamp(-c.clip_range_vf, c.clip_range_vf)
+        if clip_range_vf is not None:
+            clipped = part["value"] + (value - part["value"]).clamp(-clip_range_vf, clip_range_vf)
             error = torch.max(error, (clipped - returns).square())
         value_loss = 0.5 * masked_mean(error, valid, divisor)
 
-        loss = policy_loss + c.value_coef * value_loss - self.entropy_coef * masked_mean(entropy, valid, divisor)
+        bonus = settings["entropy_coef"] * masked_mean(entropy, valid, divisor)
+        loss = policy_loss + settings["value_coef"] * value_loss - bonus
         with torch.no_grad():
             return loss, {
                 "policy_loss": policy_loss.detach(),
@@ -145,5 +148,5 @@ class PPO(ActorCriticLearner):
                 "entropy": masked_mean(entropy, valid, divisor),
                 # Schulman 2020: unbiased and never negative
                 "approx_kl": masked_mean(ratio - 1 - log_ratio, valid, divisor),
-                "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip_range).float(), valid, divisor),
+                "clip_fraction": masked_mean(((ratio - 1).abs() > clip_range).float(), valid, divisor),
             }
