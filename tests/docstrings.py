@@ -25,7 +25,8 @@ class Symbol:
     kind: str
     """module, class, function, field or constant."""
     words: str
-    """Docstring; of fields and constants the string below, the comment on the line, or that of their block."""
+    """Docstring; of fields and constants the string below, the comment on the line, that of their block, or the entry
+    in the Attributes of the class."""
     node: ast.AST = field(repr=False)
     owner: str = ""
     """Class that it belongs to."""
@@ -112,7 +113,10 @@ class _File:
                 kind = "class" if isinstance(node, ast.ClassDef) else "function"
                 yield self._symbol(node, node.name, kind, ast.get_docstring(node) or "", owner)
                 if isinstance(node, ast.ClassDef):
-                    yield from self._within(node.body, node.name)
+                    attributes = _attributes(ast.get_docstring(node) or "")
+                    for member in self._within(node.body, node.name):
+                        member.words = member.words or attributes.get(member.name.rpartition(".")[2], "")
+                        yield member
             for name in _assigned(node):
                 if not name.startswith("_"):
                     words = self._words(body, index, bool(owner))
@@ -135,6 +139,12 @@ class _File:
                 found.append(line[1:] if line.startswith("#") else "")
                 first -= 1
         return "\n".join(filter(None, found))
+
+
+def _attributes(docstring: str) -> dict[str, str]:
+    """Return the entries of the section "Attributes" of a docstring by name."""
+    section = re.search(r"^Attributes:\n((?:    .*\n?|\n)*)", docstring, re.MULTILINE)
+    return dict(re.findall(r"^ {4}(\w+): ((?:.*\n?)(?: {8}.*\n?)*)", section[1] if section else "", re.MULTILINE))
 
 
 def _assigned(node: ast.stmt) -> list[str]:

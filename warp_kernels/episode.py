@@ -52,46 +52,87 @@ NO_ERROR = (1 << 63) - 1  # IO.error where no action was illegal: larger than ev
 
 @wp.struct
 class IO:
-    """Buffers, settings and clocks of a batch: E worlds, A agents, K action components, observation width D."""
+    """Buffers, settings and clocks of a batch: E worlds, A agents, K action components, observation width D.
 
-    choice: wp.array3d(dtype=wp.int64)  # (E, A, K) discrete actions; empty where actions are continuous
-    control: wp.array3d(dtype=float)  # (E, A, K) continuous actions; empty where actions are discrete
-    num_choices: wp.array2d(dtype=int)  # (A, K) size of each discrete component; 0 pads; empty where continuous
-    low: wp.array2d(dtype=float)  # (A, K) bounds of continuous actions; low > high pads; empty where discrete
-    high: wp.array2d(dtype=float)  # (A, K)
-    action_mask: wp.array3d(dtype=wp.bool)  # (E, A, n) legal choices, component by component; empty where all are legal
-    to_move: wp.array2d(dtype=wp.bool)  # (E, A) decides on the next step; empty unless agents take turns
-    refused: wp.array2d(dtype=wp.bool)  # (E, A) this action was refused; empty unless agents take turns
-    obs: wp.array3d(dtype=float)  # (E, A, D)
-    final_obs: wp.array3d(dtype=float)  # (E, A, D) last observation of an agent's episode
-    reward: wp.array2d(dtype=float)  # (E, A)
-    terminated: wp.array2d(dtype=wp.bool)  # (E, A) event: the rules end this agent's episode
-    truncated: wp.array2d(dtype=wp.bool)  # (E, A) event: a limit outside the rules ends it
-    alive: wp.array2d(dtype=wp.bool)  # (E, A) acts on the next step
-    valid: wp.array2d(dtype=wp.bool)  # (E, A) was alive before this step
-    running_return: wp.array2d(dtype=float)  # (E, A) sum of rewards since the episode's start
-    episode_return: wp.array2d(dtype=float)  # (E, A) of the agent's last finished episode
-    episode_length: wp.array2d(dtype=int)  # (E, A) [steps] of the agent's last finished episode
-    global_state: wp.array2d(dtype=float)  # (E, S) written on request
-    seed: wp.array(dtype=wp.uint64)  # (E,) key of the world's random stream
-    episode: wp.array(dtype=int)  # (E,) episodes started before this one
-    step: wp.array(dtype=int)  # (E,) steps taken in this episode
-    active: wp.array(dtype=wp.bool)  # (E,) the world plays in this step
-    over: wp.array(dtype=wp.bool)  # (E,) the episode has ended and waits for its reset
-    restart: wp.array(dtype=wp.bool)  # (E,) a new episode starts in this launch
-    forfeit: wp.array(dtype=int)  # (E,) players of a game that an illegal action has lost, else 0; empty without turns
-    params: wp.array2d(dtype=float)  # (1 or E, F) parameters, an int by its bits; written where ranges are given
-    range_column: wp.array(dtype=int)  # (R,) columns of parameters that every episode samples
-    range_whole: wp.array(dtype=wp.bool)  # (R,) the parameter is an int
-    range_low: wp.array(dtype=wp.float64)  # (R,)
-    range_high: wp.array(dtype=wp.float64)  # (R,) inclusive for ints
-    error: wp.array(dtype=wp.int64)  # (1,) lowest illegal action: world << 32 | agent << 8 | reason
-    env_offset: int  # global index of world 0
-    max_steps: int  # time limit [steps]; 0 for none
-    limit_terminates: int  # 1: the limit is part of the rules, 0: it truncates
-    autoreset: int  # SAME_STEP, NEXT_STEP or DISABLED
-    illegal_loses: int  # 1: where agents take turns, an illegal action loses; 0: it is an error, and the world waits
-    saturates: int  # 1: the rules receive continuous actions beyond their bounds; 0: such actions are illegal
+    Attributes:
+        choice: (E, A, K) discrete actions; empty where actions are continuous.
+        control: (E, A, K) continuous actions; empty where actions are discrete.
+        num_choices: (A, K) size of each discrete component; 0 pads; empty where continuous.
+        low: (A, K) lower bounds of continuous actions; low > high pads; empty where discrete.
+        high: (A, K) upper bounds.
+        action_mask: (E, A, n) legal choices, component by component; empty where all are legal.
+        to_move: (E, A) decides on the next step; empty unless agents take turns.
+        refused: (E, A) this action was refused; empty unless agents take turns.
+        obs: (E, A, D) observations.
+        final_obs: (E, A, D) last observation of an agent's episode.
+        reward: (E, A) rewards of this step.
+        terminated: (E, A) event: the rules end this agent's episode.
+        truncated: (E, A) event: a limit outside the rules ends it.
+        alive: (E, A) acts on the next step.
+        valid: (E, A) was alive before this step.
+        running_return: (E, A) sum of rewards since the episode's start.
+        episode_return: (E, A) of the agent's last finished episode.
+        episode_length: (E, A) [steps] of the agent's last finished episode.
+        global_state: (E, S) written on request.
+        seed: (E,) key of the world's random stream.
+        episode: (E,) episodes started before this one.
+        step: (E,) steps taken in this episode.
+        active: (E,) the world plays in this step.
+        over: (E,) the episode has ended and waits for its reset.
+        restart: (E,) a new episode starts in this launch.
+        forfeit: (E,) players of a game that an illegal action has lost, else 0; empty without turns.
+        params: (1 or E, F) parameters, an int by its bits; written where ranges are given.
+        range_column: (R,) columns of parameters that every episode samples.
+        range_whole: (R,) the parameter is an int.
+        range_low: (R,) lowest value.
+        range_high: (R,) highest value, inclusive for ints.
+        error: (1,) lowest illegal action: world << 32 | agent << 8 | reason.
+        env_offset: Global index of world 0.
+        max_steps: Time limit [steps]; 0 for none.
+        limit_terminates: 1: the limit is part of the rules, 0: it truncates.
+        autoreset: SAME_STEP, NEXT_STEP or DISABLED.
+        illegal_loses: 1: where agents take turns, an illegal action loses; 0: it is an error, and the world waits.
+        saturates: 1: the rules receive continuous actions beyond their bounds; 0: such actions are illegal.
+    """
+
+    choice: wp.array3d(dtype=wp.int64)
+    control: wp.array3d(dtype=float)
+    num_choices: wp.array2d(dtype=int)
+    low: wp.array2d(dtype=float)
+    high: wp.array2d(dtype=float)
+    action_mask: wp.array3d(dtype=wp.bool)
+    to_move: wp.array2d(dtype=wp.bool)
+    refused: wp.array2d(dtype=wp.bool)
+    obs: wp.array3d(dtype=float)
+    final_obs: wp.array3d(dtype=float)
+    reward: wp.array2d(dtype=float)
+    terminated: wp.array2d(dtype=wp.bool)
+    truncated: wp.array2d(dtype=wp.bool)
+    alive: wp.array2d(dtype=wp.bool)
+    valid: wp.array2d(dtype=wp.bool)
+    running_return: wp.array2d(dtype=float)
+    episode_return: wp.array2d(dtype=float)
+    episode_length: wp.array2d(dtype=int)
+    global_state: wp.array2d(dtype=float)
+    seed: wp.array(dtype=wp.uint64)
+    episode: wp.array(dtype=int)
+    step: wp.array(dtype=int)
+    active: wp.array(dtype=wp.bool)
+    over: wp.array(dtype=wp.bool)
+    restart: wp.array(dtype=wp.bool)
+    forfeit: wp.array(dtype=int)
+    params: wp.array2d(dtype=float)
+    range_column: wp.array(dtype=int)
+    range_whole: wp.array(dtype=wp.bool)
+    range_low: wp.array(dtype=wp.float64)
+    range_high: wp.array(dtype=wp.float64)
+    error: wp.array(dtype=wp.int64)
+    env_offset: int
+    max_steps: int
+    limit_terminates: int
+    autoreset: int
+    illegal_loses: int
+    saturates: int
 
 
 DENSE_FIELDS = (

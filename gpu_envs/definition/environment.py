@@ -127,64 +127,67 @@ class WorldView(Protocol):
 
 @dataclass(frozen=True)
 class EnvDefinition:
-    """One environment with fixed sizes and parameters, for any number of worlds E."""
+    """One environment with fixed sizes and parameters, for any number of worlds E.
+
+    Attributes:
+        rules: Rules, specialized to the sizes.
+        params: Value of every field of the rules' Params.
+        state: Shape of every field of the rules' State, without the leading E and without the axis of a vector dtype.
+            Integer fields also have a range, see :func:`integers`, :func:`index` and :func:`any_bits`.
+        agents: Names of the agents, in row order.
+        groups: Rows of the agents that share spaces and, by default, a policy, by group.
+        observation_spaces: Unpadded observation space by agent.
+        action_spaces: Discrete, MultiDiscrete or Box by agent; one kind per environment.
+        max_episode_steps: Time limit [steps]; 0 for none.
+        time_limit_terminates: True if the time limit is part of the rules and terminates; False if it truncates.
+        draw: Function ``draw(worlds, envs)`` that returns the Scene of the worlds with the indices ``envs`` (W,).
+        render_fps: Frames per second of a video at the natural pace.
+        roles: Groups or agents by role, for adversarial environments. {} if all agents cooperate or there is one agent.
+        symmetric: True if payoffs depend only on the policies and not on the role that each plays.
+        zero_sum: True if the rewards of the roles sum to zero.
+        initial: Read-only fields of State, such as given initial positions. All worlds share one copy; shapes as in
+            ``state``.
+        scratch: Fields of State that later steps do not depend on, and whose content may depend on the order of
+            siblings.
+        dense: Fields of State that rules view as dense arrays of constant sizes (``Rules.relayout``, or in searches).
+            They are stored in C order, whatever ``env_contiguous`` is.
+        bounds: Bounds of parameters that have no setting of their name: name -> (lowest, highest).
+        info: Additional entries of ``info``: name -> field of State, per agent (A, ...).
+        results: Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
+            Evaluations report them. A reset must keep those of the last step.
+        fixed_params: Parameters that ``set_params`` refuses, because the clock or other settings depend on them.
+        reset_options: Function from the options of a Gymnasium reset to parameters for that reset; raises ConfigError.
+        reset_option_names: Keys of those options; other keys are refused.
+        saturates: True if the reference environment and the rules saturate continuous actions beyond their bounds
+            (``illegal_actions="saturate"``).
+        global_state_size: Size S of the global state that the rules write; 0 joins the agents' observations.
+    """
 
     rules: Rules
-    """Rules, specialized to the sizes."""
     params: dict[str, float | int]
-    """Value of every field of the rules' Params."""
     state: dict[str, tuple[int, ...] | Integers]
-    """Shape of every field of the rules' State, without the leading E and without the axis of a vector dtype. Integer
-    fields also have a range, see :func:`integers`, :func:`index` and :func:`any_bits`."""
     agents: tuple[str, ...]
-    """Names of the agents, in row order."""
     groups: dict[str, tuple[int, ...]]
-    """Rows of the agents that share spaces and, by default, a policy, by group."""
     observation_spaces: dict[str, spaces.Box]
-    """Unpadded observation space by agent."""
     action_spaces: dict[str, spaces.Space[Any]]
-    """Discrete, MultiDiscrete or Box by agent; one kind per environment."""
     max_episode_steps: int
-    """Time limit [steps]; 0 for none."""
     time_limit_terminates: bool
-    """True if the time limit is part of the rules and terminates; False if it truncates."""
     draw: Callable[[WorldView, torch.Tensor], Any]
-    """Function ``draw(worlds, envs)`` that returns the Scene of the worlds with the indices ``envs`` (W,)."""
     render_fps: int = 10
-    """Frames per second of a video at the natural pace."""
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Groups or agents by role, for adversarial environments. {} if all agents cooperate or there is one agent."""
     symmetric: bool = False
-    """True if payoffs depend only on the policies and not on the role that each plays."""
     zero_sum: bool = False
-    """True if the rewards of the roles sum to zero."""
     initial: dict[str, np.ndarray] = field(default_factory=dict)
-    """Read-only fields of State, such as given initial positions. All worlds share one copy; shapes as in ``state``."""
     scratch: tuple[str, ...] = ()
-    """Fields of State that later steps do not depend on, and whose content may depend on the order of siblings."""
     dense: tuple[str, ...] = ()
-    """Fields of State that rules view as dense arrays of constant sizes (``Rules.relayout``, or in searches).
-
-    They are stored in C order, whatever ``env_contiguous`` is."""
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Bounds of parameters that have no setting of their name: name -> (lowest, highest)."""
     info: dict[str, str] = field(default_factory=dict)
-    """Additional entries of ``info``: name -> field of State, per agent (A, ...)."""
     results: tuple[str, ...] = ()
-    """Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
-
-    Evaluations report them. A reset must keep those of the last step."""
     fixed_params: tuple[str, ...] = ()
-    """Parameters that ``set_params`` refuses, because the clock or other settings depend on them."""
     reset_options: Callable[[dict[str, Any]], dict[str, float]] | None = None
-    """Function from the options of a Gymnasium reset to parameters for that reset; raises ConfigError."""
     reset_option_names: tuple[str, ...] = ()
-    """Keys of those options; other keys are refused."""
     saturates: bool = False
-    """True if the reference environment and the rules saturate continuous actions beyond their bounds
-    (``illegal_actions="saturate"``)."""
     global_state_size: int = 0
-    """Size S of the global state that the rules write; 0 joins the agents' observations."""
 
     def __post_init__(self) -> None:
         """Check functions of the rules, fields of Params and State, ranges of integers, and names of results.

@@ -1,14 +1,19 @@
 """Public names have docstrings with shapes, units, errors and sources."""
 
 import ast
+import dataclasses
+import pydoc
 import re
 import sys
 
 import pytest
 
+from gpu_envs.definition.environment import EnvDefinition
 from league import solvers
 from tests.docstrings import HOOKS, ROOT, inherited, lacks_shape, raised, symbols
 from trainers.algorithms import registry
+from warp_kernels.episode import IO
+from warp_kernels.rules import Rules
 
 SOURCE = re.compile(r"\b(19|20)\d\d\b|\b(mpe2|Gymnasium|OpenSpiel) \d|\bWarpDrive\b")
 UNITLESS = re.compile(r"reward|penalty|cost|payoff|weight|ratio|skill_level|max_action|goal_height")
@@ -31,6 +36,13 @@ def report_lines(found):
 def test_public_names_have_docstrings():
     found = [each for each in symbols() if not each.words and not inherited(each)]
     assert not found, report_lines(found)
+
+
+@pytest.mark.parametrize("owner", [IO, Rules, EnvDefinition])
+def test_help_of_what_authors_write_describes_every_field(owner):
+    names = owner.vars if owner is IO else [field.name for field in dataclasses.fields(owner)]
+    text = pydoc.plain(pydoc.render_doc(owner))
+    assert not [name for name in names if not re.search(rf"^[ |]* {name}: \S", text, re.MULTILINE)]
 
 
 def test_tensors_have_documented_shapes():

@@ -1,10 +1,17 @@
 """Launches on a CPU that pack their arguments once."""
 
+import io
+import itertools
+import sys
+import threading
+from contextlib import nullcontext
+
 import numpy as np
+import pytest
 import warp as wp
 
 from warp_kernels.framework import recorded_launch
-from warp_kernels.framework.recorded_launch import CPULaunch, record_launch
+from warp_kernels.framework.recorded_launch import CPULaunch, compilation_notice, record_launch
 
 
 @wp.struct
@@ -52,3 +59,45 @@ def test_other_versions_of_warp_launch_themselves(monkeypatch):
 def test_pinned_version_of_warp_is_known():
     """A new version of Warp must be tried, or each launch takes microseconds longer."""
     assert isinstance(record_launch(affine, 4, arguments(), "cpu"), CPULaunch), wp.config.version
+
+
+class Output(io.StringIO):
+    """Standard error that is a terminal until it has some lines."""
+
+    def __init__(self, lines):
+        super().__init__()
+        self.lines, self.complete = lines, threading.Event()
+
+    def isatty(self):
+        if self.getvalue().count("\n") < self.lines:
+            return True
+        self.complete.set()
+        return False
+
+
+@pytest.mark.parametrize("times", [["2"], ["2", "4", "8"]])
+def test_long_compilation_says_how_long_it_has_taken(monkeypatch, times):
+    """One line where standard error is no terminal; in a terminal, one whenever the time has doubled."""
+    output = Output(len(times))
+    clock = itertools.chain([0.0], (2.0**n for n in itertools.count(1)))
+    monkeypatch.setattr(recorded_launch.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys, "stderr", output)
+    with compilation_notice("meet.fused", after=2.0):
+        assert output.complete.wait(30)
+    expected = [f"compiling meet.fused: {seconds} s so far; later starts read it from the cache" for seconds in times]
+    assert output.getvalue().splitlines() == expected
+
+
+def test_short_compilation_says_nothing(capsys):
+    with compilation_notice("meet.fused"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_first_launch_of_a_module_is_announced(monkeypatch):
+    names = []
+    monkeypatch.setattr(recorded_launch, "_loaded", set())
+    monkeypatch.setattr(recorded_launch, "compilation_notice", lambda name: names.append(name) or nullcontext())
+    for _ in range(2):
+        record_launch(affine, 4, arguments(), "cpu")
+    assert names == [__name__]

@@ -1,16 +1,55 @@
 """Launches that run many times with the same arguments."""
 
 import ctypes
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
+from threading import Event, Thread
 from typing import Any
 
 import warp as wp
 
-__all__ = ["CPULaunch", "record_launch"]
+__all__ = ["NOTICE_AFTER", "CPULaunch", "compilation_notice", "record_launch"]
 
 KNOWN_WARP = "1.19."
 """Versions of Warp whose compiled functions are called as :class:`CPULaunch` does: with bounds and packed arguments."""
+NOTICE_AFTER = 10.0
+"""Time after which a compilation is reported [s]."""
+_loaded: set[tuple[str, str]] = set()  # module and device
+
+
+@contextmanager
+def compilation_notice(name: str, after: float = NOTICE_AFTER) -> Iterator[None]:
+    """Say on standard error how long kernels have been compiling, once it takes long.
+
+    In a terminal it is said again whenever that time has doubled; elsewhere it is one line.
+
+    Args:
+        name: Name of the kernels.
+        after: Time of the first notice [s].
+    """
+    finished, began = Event(), time.monotonic()
+
+    def report() -> None:
+        due = after
+        while not finished.wait(began + due - time.monotonic()):
+            output = sys.stderr
+            if output is None:
+                return
+            print(f"compiling {name}: {due:.0f} s so far; later starts read it from the cache", file=output)
+            if not output.isatty():
+                return
+            due *= 2
+
+    thread = Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
 
 
 class CPULaunch:
@@ -65,7 +104,10 @@ def record_launch(
         way, the ``wp.Launch``.
     """
     more = {} if block_dim is None else {"block_dim": block_dim}
-    command: Any = wp.launch(kernel, dim, inputs=inputs, device=device, record_cmd=True, **more)
+    key = (kernel.module.name, str(device))
+    with nullcontext() if key in _loaded else compilation_notice(kernel.module.name):
+        command: Any = wp.launch(kernel, dim, inputs=inputs, device=device, record_cmd=True, **more)
+    _loaded.add(key)
     if not isinstance(command, wp.Launch) or not command.device.is_cpu or command.block_dim > 1:
         return command
     return CPULaunch(command) if wp.config.version.startswith(KNOWN_WARP) else command

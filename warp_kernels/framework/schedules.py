@@ -17,6 +17,7 @@ from warp_kernels.episode import IO
 from warp_kernels.framework.dense_io import dense_io
 from warp_kernels.framework.step import Parts, step_phases
 from warp_kernels.framework.thread_orders import permutation
+from warp_kernels.framework.unrolling import affordable_unroll
 from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
 
 __all__ = [
@@ -149,7 +150,8 @@ def module_of(rules: Rules, what: str, fuse_fp: bool, details: str = "") -> str:
     digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}{details}".encode()).hexdigest()[:12]
     name = f"warp_kernels.{rules.key.split(' ')[0]}.{what}_{digest}"
     wp.set_module_options(
-        {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": rules.max_unroll}, module=wp.get_module(name)
+        {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": affordable_unroll(rules)},
+        module=wp.get_module(name),
     )
     return name
 

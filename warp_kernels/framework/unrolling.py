@@ -1,0 +1,194 @@
+"""How much code Warp makes of rules by unrolling loops, estimated from their source, and the limit for it.
+
+Warp writes the body of a loop over a constant range once for every iteration, and nested loops multiply. The compiler
+takes as long as the code is large, and large code does not run faster.
+"""
+
+import ast
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import warp as wp
+
+from warp_kernels.rules import AGENT, Rules, agent_phase
+
+__all__ = ["MAX_OPERATIONS", "affordable_unroll", "count_operations"]
+
+MAX_OPERATIONS = 2_500
+"""Most operations of a step of a world with unrolled loops, see :func:`count_operations`. They compile in 10 s."""
+
+_OPERATIONS = (ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.IfExp, ast.Subscript, ast.UnaryOp)
+_TOTAL = ""  # key of all operations of a function, beside those of its loops
+
+
+@cache
+def affordable_unroll(rules: Rules) -> int:
+    """Return the length of the longest loop to unroll: ``rules.max_unroll``, or less if the code would be too large.
+
+    A warning then names the largest loop that is not unrolled.
+    """
+    longest = rules.max_unroll
+    if longest <= 1:
+        return longest
+    total, loops = requested, requested_loops = count_operations(rules, longest)
+    while total > MAX_OPERATIONS and loops:
+        longest = max(length for length, _ in loops.values()) - 1
+        total, loops = count_operations(rules, longest)
+    if longest < rules.max_unroll:
+        rolled = [(place, *loop) for place, loop in requested_loops.items() if loop[0] > longest]
+        place, length, operations = max(reversed(rolled), key=lambda loop: loop[2])  # the outermost of nested loops
+        warnings.warn(
+            f"{place}: this loop of {length} iterations, unrolled, has {operations:,} of the {requested:,} operations "
+            f"of a step; more than {MAX_OPERATIONS:,} compile for long and run no faster, so loops of more than "
+            f"{longest} iterations stay loops; Rules.max_unroll={longest} does the same without this warning",
+            stacklevel=2,
+        )
+    return longest
+
+
+def count_operations(rules: Rules, max_unroll: int) -> tuple[int, dict[str, tuple[int, int]]]:
+    """Count the operations of a step of a world if loops of at most ``max_unroll`` iterations are unrolled.
+
+    Operations are calls, indices, attributes, comparisons and arithmetic. Those of inlined functions count at every
+    call, and those of phases over agents for every agent, as in the fused kernel.
+
+    Returns:
+        Number of operations; and by "file:line" of every unrolled loop, its length and the operations of its copies.
+    """
+    functions = _Functions(max_unroll)
+    sizes: Counter[str] = Counter()
+    for phase in (*rules.phases, *map(agent_phase, filter(None, (rules.legal, rules.observe)))):
+        count = rules.num_agents if phase.over == AGENT else phase.over
+        sizes += _times(functions.size(phase.run), count if isinstance(count, int) and count <= max_unroll else 1)
+    for start in filter(None, (rules.reset, rules.reset_agent, rules.legal, rules.observe)):
+        sizes += functions.size(start)  # the loops over agents of a start are not unrolled
+    total = sizes.pop(_TOTAL, 0)
+    return total, {place: (functions.lengths[place], operations) for place, operations in sizes.items()}
+
+
+def _times(size: Counter[str], count: int) -> Counter[str]:
+    return Counter({place: count * operations for place, operations in size.items()})
+
+
+class _Functions:
+    """Operations of Warp functions: of every unrolled loop by "file:line", and all of a function under _TOTAL."""
+
+    def __init__(self, max_unroll: int) -> None:
+        self.lengths: dict[str, int] = {}  # of unrolled loops, by place
+        self._max_unroll = max_unroll
+        self._sizes: dict[Any, Counter[str]] = {}
+
+    def size(self, function: Any) -> Counter[str]:
+        """Return the operations of a function and of all that is inlined into it."""
+        if function not in self._sizes:
+            (definition,) = function.adj.tree.body
+            self._sizes[function] = self._block(definition.body, _Names(function))
+        return self._sizes[function]
+
+    def _block(self, nodes: Iterable[ast.AST], names: "_Names") -> Counter[str]:
+        size: Counter[str] = Counter()
+        for node in nodes:
+            size += self._node(node, names)
+        return size
+
+    def _node(self, node: ast.AST, names: "_Names") -> Counter[str]:
+        if isinstance(node, ast.For):
+            return self._loop(node, names)
+        if isinstance(node, ast.If) and isinstance(condition := names.value(node.test), int):
+            return self._block(node.body if condition else node.orelse, names)
+        if names.is_static(node):
+            return Counter()
+        size = self._block(ast.iter_child_nodes(node), names)
+        if isinstance(node, _OPERATIONS):
+            size[_TOTAL] += 1
+        if isinstance(node, ast.Call):
+            function = names.value(node.func)
+            if isinstance(function, wp.Function) and function.inline_hint == "forceinline":
+                size += self.size(function)
+        return size
+
+    def _loop(self, node: ast.For, names: "_Names") -> Counter[str]:
+        indices = names.constant_range(node.iter)
+        is_forced = any(map(names.is_static, ast.walk(node)))  # Warp unrolls a loop with wp.static at any length
+        if indices is None or not (is_forced or (len(indices) <= self._max_unroll and not _has_break(node.body))):
+            return self._block([node.iter, *node.body], names)
+        assert isinstance(node.target, ast.Name)
+        size: Counter[str] = Counter()
+        if self._varies(node, names):
+            for index in indices:
+                names.values[node.target.id] = index
+                size += self._block(node.body, names)
+        else:
+            size = _times(self._block(node.body, names), len(indices))
+        place = names.place(node)
+        self.lengths[place] = max(len(indices), self.lengths.get(place, 0))
+        size[place] += size[_TOTAL]
+        return size
+
+    def _varies(self, loop: ast.For, names: "_Names") -> bool:
+        """Return whether the iterations of a loop differ: ranges or ``wp.static`` in it depend on its index."""
+        deciding = [node.iter for node in ast.walk(loop) if isinstance(node, ast.For) and node is not loop]
+        deciding += filter(names.is_static, ast.walk(loop))
+        return any(
+            isinstance(name, ast.Name) and isinstance(loop.target, ast.Name) and name.id == loop.target.id
+            for node in deciding
+            for name in ast.walk(node)
+        )
+
+
+class _Names:
+    """Values that expressions of a Warp function have when it is compiled."""
+
+    def __init__(self, function: Any) -> None:
+        run = function.func
+        code = run.__code__
+        captured = zip(code.co_freevars, run.__closure__ or (), strict=True)
+        self.values: dict[str, Any] = run.__globals__ | {name: cell.cell_contents for name, cell in captured}
+        for local in code.co_varnames:
+            self.values.pop(local, None)
+        self._file = Path(function.adj.filename).name
+        self._first_line = function.adj.fun_lineno
+
+    def place(self, node: ast.For) -> str:
+        """Return "file:line" of a statement."""
+        return f"{self._file}:{self._first_line + node.lineno - 1}"
+
+    def value(self, node: ast.AST) -> Any:
+        """Return the value of an expression; None if it is known only when the kernel runs."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return -node.operand.value
+        if isinstance(node, ast.Name):
+            return self.values.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return getattr(self.value(node.value), node.attr, None)
+        if isinstance(node, ast.Call) and self.is_static(node):
+            try:  # Warp evaluates it in the same way, and reports its errors
+                return eval(compile(ast.Expression(node.args[0]), "wp.static", "eval"), dict(self.values))
+            except Exception:  # noqa: BLE001
+                return None
+        return None
+
+    def is_static(self, node: ast.AST) -> bool:
+        """Return whether an expression is ``wp.static(...)``."""
+        return isinstance(node, ast.Call) and self.value(node.func) is wp.static
+
+    def constant_range(self, node: ast.expr) -> range | None:
+        """Return the indices of a loop over a constant range; None for another loop."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"):
+            return None
+        bounds = list(map(self.value, node.args))
+        return range(*bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None
+
+
+def _has_break(body: list[ast.stmt]) -> bool:
+    """Return whether statements leave the loop whose body they are."""
+    return any(
+        isinstance(node, ast.Break) or (isinstance(node, ast.If) and (_has_break(node.body) or _has_break(node.orelse)))
+        for node in body
+    )
