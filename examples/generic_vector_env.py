@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 import supersuit
 from gymnasium.wrappers import RecordEpisodeStatistics, TransformReward
-from pettingzoo.utils import parallel_to_aec
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 import gpu_envs
@@ -41,7 +40,7 @@ def one_agent() -> dict[str, float]:
 
 def turns() -> int:
     """Wrap a world for PettingZoo and SuperSuit, agent by agent; return the number of actions."""
-    env = supersuit.frame_stack_v1(OrderEnforcingWrapper(parallel_to_aec(gpu_envs.parallel_env("SimpleTag-v0"))), 4)
+    env = supersuit.frame_stack_v1(OrderEnforcingWrapper(gpu_envs.aec_env("SimpleTag-v0")), 4)
     env.reset(seed=0)
     acted = 0
     for agent in env.agent_iter():

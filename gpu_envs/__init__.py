@@ -10,7 +10,7 @@ from gpu_envs.definition.registry import list_envs, register
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from gpu_envs.api import make, parallel_env
+    from gpu_envs.api import aec_env, make, parallel_env
     from gpu_envs.runtime.factory import make_core
     from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
     from gpu_envs.runtime.rollout.trace import RolloutTrace
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KernelPolicy",
     "RolloutTrace",
+    "aec_env",
     "check_env",
     "errors",
     "list_envs",
@@ -32,7 +33,7 @@ __version__ = "0.2.0"  # the only place of the version: pyproject.toml reads it
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        **dict.fromkeys(("make", "parallel_env"), "gpu_envs.api"),
+        **dict.fromkeys(("aec_env", "make", "parallel_env"), "gpu_envs.api"),
         "make_core": "gpu_envs.runtime.factory",
         "check_env": "gpu_envs.testing.env_checker",
         "KernelPolicy": "gpu_envs.runtime.rollout.kernel_policy",

@@ -9,9 +9,9 @@ from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.batched import BatchedEnv
 
 if TYPE_CHECKING:
-    from gpu_envs.views.pettingzoo import ParallelView
+    from gpu_envs.views.pettingzoo import AECView, ParallelView
 
-__all__ = ["make", "parallel_env"]
+__all__ = ["aec_env", "make", "parallel_env"]
 
 
 def make(
@@ -49,3 +49,10 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
     from gpu_envs.views import pettingzoo
 
     return pettingzoo.parallel_env(id, render_mode, **config)
+
+
+def aec_env(id: str, render_mode: str | None = None, **config: Any) -> "AECView":
+    """Make a single world as a ``pettingzoo.AECEnv``; see :func:`gpu_envs.views.pettingzoo.aec_env`."""
+    from gpu_envs.views import pettingzoo
+
+    return pettingzoo.aec_env(id, render_mode, **config)

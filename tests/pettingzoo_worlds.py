@@ -19,6 +19,12 @@ def small(env_id):
     return lambda **config: gpu_envs.parallel_env(env_id, **{**SMALL[env_id], **config})
 
 
+@pytest.fixture
+def turns(env_id):
+    """Make this environment, small, as an AEC environment."""
+    return lambda **config: gpu_envs.aec_env(env_id, **{**SMALL[env_id], **config})
+
+
 def sample(env, obs):
     """Return a random legal action per agent, from the generators of the action spaces."""
     masks = {agent: seen["action_mask"] if isinstance(seen, dict) else None for agent, seen in obs.items()}

@@ -143,6 +143,6 @@ def announce(monkeypatch, name="Toy-v0", host=None, description=None) -> None:
         name, config=host.Config if host else Config, build=host.build if host else build, description=description
     )
     full = f"gpu_envs/{name}"
-    others = getattr(pettingzoo, "parallel_registry", {full: None})  # PettingZoo has one since 1.27
-    for table, key in ((registry._entries, name), (gymnasium.registry, full), (others, full)):
+    others = [getattr(pettingzoo, f"{kind}_registry", {full: None}) for kind in ("parallel", "aec")]  # since 1.27
+    for table, key in ((registry._entries, name), (gymnasium.registry, full), *((other, full) for other in others)):
         monkeypatch.setitem(table, key, table.pop(key))  # out again after the test

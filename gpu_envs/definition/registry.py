@@ -132,9 +132,9 @@ def _announce(id: str) -> None:
         reward_threshold=_entries[id].reward_threshold,
     )
     if hasattr(pettingzoo, "register"):  # PettingZoo has a registry since 1.27
-        pettingzoo.register(
-            "parallel", NAMESPACE + id, entry_point="gpu_envs.views.pettingzoo:parallel_env", kwargs={"id": id}
-        )
+        for kind in ("parallel", "aec"):
+            entry_point = f"gpu_envs.views.pettingzoo:{kind}_env"
+            pettingzoo.register(kind, NAMESPACE + id, entry_point=entry_point, kwargs={"id": id})
 
 
 def list_envs() -> list[str]:

@@ -95,7 +95,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         seed = single_seed(self.core, seed)
         super().reset(seed=seed)
         self._world.reset(seed, options)
-        return self._world.observation(self.agent), self._world.info(self.agent)
+        return self._world.observation(self.agent), self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Play one step and return the agent's results; the observation is (D,) float32.
@@ -116,7 +116,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
                 masks = (world.action_mask(agent),) if world.masked else ()
                 actions[agent] = self._opponents[agent](world.observation(agent), *masks)
         world.step(actions, opponents_random=True)
-        return world.observation(self.agent), *world.outcome(self.agent), world.info(self.agent)
+        return world.observation(self.agent), *world.outcome(self.agent), self._info()
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
         """Return a frame (H, W, 3) uint8; None with ``render_mode="human"``, which shows it in a window."""
@@ -125,3 +125,8 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
     def close(self) -> None:
         """Release the environment."""
         self._world.close()
+
+    def _info(self) -> dict[str, Any]:
+        world = self._world
+        mask = {"action_mask": world.action_mask(self.agent)} if world.masked else {}
+        return mask | world.info(self.agent)

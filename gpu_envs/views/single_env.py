@@ -79,7 +79,8 @@ class SingleEnv:
         self._table: np.ndarray = self._actions[0].numpy()
         self._low, self._high = self._bounds()
         self._info_fields = core.definition.info
-        self._started = False
+        self.started = False
+        """Whether an episode was started."""
         self._screen: RenderOutput | None = None
         self._fetch()
 
@@ -88,7 +89,7 @@ class SingleEnv:
         _, own = options_of.read(self.core, options, names=())  # a single world has no mask
         options_of.reset(self.core, seed, None, own)
         self.agents = list(self.core.possible_agents)
-        self._started = True
+        self.started = True
         self._show()
 
     def step(self, actions: Mapping[str, Any], opponents_random: bool = False) -> None:
@@ -96,7 +97,7 @@ class SingleEnv:
 
         Args:
             actions: Dict from agent to a value of its action space. Actions of agents that have left, or that are not
-                to move in a turn-based environment, are ignored.
+                to move in a turn-based environment, are not needed and ignored.
             opponents_random: Agents without an entry act at random instead of causing an error.
 
         Raises:
@@ -108,7 +109,7 @@ class SingleEnv:
         if not isinstance(actions, Mapping):
             raise ActionError(f"{core.id}: actions: expected a dict by agent, got {type(actions).__name__}")
         acting = {agent for agent in self.agents if core.to_move is None or self.moves(agent)}
-        missing = [agent for agent in self.agents if agent not in actions]
+        missing = [agent for agent in self.agents if agent in acting and agent not in actions]
         table = self._table
         table[...] = core.sample_actions()[0].cpu().numpy() if missing and opponents_random else 0
         for agent, action in actions.items():
@@ -139,11 +140,11 @@ class SingleEnv:
     @property
     def over(self) -> bool:
         """Whether an episode was started and all agents have left it."""
-        return self._started and not self.agents
+        return self.started and not self.agents
 
     def check_running(self) -> None:
         """Raise a ResetNeededError if no episode is running."""
-        if not self._started:
+        if not self.started:
             raise ResetNeededError(f"{self.core.id}: step before the first reset; call reset() first")
         if not self.agents:
             raise ResetNeededError(f"{self.core.id}: the episode is over, all agents have left; call reset()")
@@ -199,9 +200,9 @@ class SingleEnv:
         return bool(mask[value])
 
     def info(self, agent: str) -> dict[str, Any]:
-        """Return an agent's info: its action mask, whether it is to move, and the environment's own entries."""
+        """Return an agent's info: whether it is to move, and the environment's own entries."""
         row, core = self._rows[agent], self.core
-        info: dict[str, Any] = {"action_mask": self.action_mask(agent)} if self.masked else {}
+        info: dict[str, Any] = {}
         if core.to_move is not None:
             info["to_move"] = self.moves(agent)
         for name, field in self._info_fields.items():

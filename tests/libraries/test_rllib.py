@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import ray
 from chance import passes_with_one
+from pettingzoo.utils import BaseWrapper
 from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
 from ray.tune.registry import register_env
 from small_environments import SMALL
 
 import gpu_envs
 from docs.scripts import notebook
 from examples import rllib_simple_tag
+from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.views.rows import RowsEnv
 
 
@@ -29,6 +31,19 @@ def cluster():
 def test_gymnasium_is_the_older_one():
     """This is where the lower end of the range in pyproject.toml is tested."""
     assert version("gymnasium") == gymnasium.__version__ == "1.2.2"
+
+
+MASKED = [name for name in gpu_envs.list_envs() if configured_definition(name, None, SMALL[name])[2].rules.masked]
+
+
+class Unmasked(BaseWrapper):
+    """A world whose observations have no masks: RLlib's default networks take arrays."""
+
+    def observation_space(self, agent):
+        return super().observation_space(agent)["observation"]
+
+    def observe(self, agent):
+        return super().observe(agent)["observation"]
 
 
 def parallel(env_id, **settings):
@@ -53,6 +68,54 @@ def test_multi_agent_episode_ends_when_all_agents_have_left(env_id):
                 assert env.get_observation_space(agent).contains(value)
             steps += 1
         assert steps <= 9
+
+
+@pytest.mark.parametrize("env_id", MASKED)
+def test_masked_worlds_play_through_both_wrappers(env_id):
+    """Observations of either wrapper have the mask; rewards through the AEC wrapper sum to those of the episode."""
+    both = parallel(env_id)
+    obs, _ = both.reset(seed=0)
+    over = False
+    while not over:
+        agents = both.par_env.agents
+        actions = {agent: both.get_action_space(agent).sample(obs[agent]["action_mask"]) for agent in agents}
+        obs, _, terminated, truncated, _ = both.step(actions)
+        over = terminated["__all__"] or truncated["__all__"]
+    env = PettingZooEnv(gpu_envs.aec_env(env_id, **SMALL[env_id]))
+    obs, _ = env.reset(seed=0)
+    returns, over = dict.fromkeys(env.env.possible_agents, 0.0), False
+    while not over:
+        (agent,) = obs
+        obs, rewards, terminated, truncated, _ = env.step(
+            {agent: env.env.action_space(agent).sample(obs[agent]["action_mask"])}
+        )
+        for agent, reward in rewards.items():
+            returns[agent] += reward
+        over = not env.env.agents
+    assert over == (terminated["__all__"] or truncated["__all__"])
+    episode = env.env._world.core._io["episode_return"][0].tolist()
+    np.testing.assert_allclose(list(returns.values()), episode, rtol=1e-5, atol=1e-6)
+
+
+def test_game_of_turns_trains_through_the_aec_wrapper():
+    """Each player has a policy; the observation without its mask is the policy's input."""
+    register_env("turns", lambda config: PettingZooEnv(Unmasked(gpu_envs.aec_env("TicTacToe-v0"))))
+    algorithm = (
+        PPOConfig()
+        .environment("turns")
+        .env_runners(num_env_runners=0)
+        .learners(num_learners=0)
+        .multi_agent(policies={"player_0", "player_1"}, policy_mapping_fn=lambda agent, *_, **__: agent)
+        .training(train_batch_size_per_learner=100, minibatch_size=50, num_epochs=1)
+        .debugging(seed=0)
+        .build_algo()
+    )
+    before = weights(algorithm)
+    metrics = algorithm.train()["env_runners"]
+    assert moved(before, weights(algorithm)) == {"player_0", "player_1"}
+    assert metrics["num_episodes"] > 0
+    assert abs(sum(metrics["agent_episode_returns_mean"].values())) < 1e-6  # zero-sum
+    algorithm.stop()
 
 
 def weights(algorithm):

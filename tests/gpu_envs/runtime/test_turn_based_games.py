@@ -200,12 +200,12 @@ def test_turn_based_game_needs_two_players(nim):
 def test_single_worlds_handle_illegal_actions_as_the_core(nim):
     """Actions of players not to move are ignored; an illegal action raises, or loses if so configured."""
     env = gpu_envs.parallel_env("Nim-v0")
-    _, infos = env.reset(seed=0)
+    obs, infos = env.reset(seed=0)
     mover, other = sorted(env.agents, key=lambda agent: not infos[agent]["to_move"])
     assert not infos[other]["to_move"]
     with pytest.raises(errors.ActionError, match=f"{mover} is out of range"):
         env.step({mover: 99, other: 99})
-    legal = int(infos[mover]["action_mask"].nonzero()[0][0])
+    legal = int(obs[mover]["action_mask"].nonzero()[0][0])
     _, _, _, _, infos = env.step({mover: legal, other: 99})
     assert infos[other]["to_move"]
     env = gpu_envs.parallel_env("Nim-v0", illegal_actions="loss")

@@ -113,8 +113,8 @@ def test_continuous_actions_are_checked():
     env.step({agent: action.astype(np.float64) for agent, action in good.items()})
 
 
-def test_action_masks_are_in_observations_and_infos(toys):
-    """Masks are in the observation, its space and the info; illegal actions raise with the agent's name."""
+def test_action_masks_are_in_observations_only(toys):
+    """Masks are in the observation and its space; illegal actions raise with the agent's name."""
     env = gpu_envs.parallel_env("Toy-v0", length=3)
     obs, infos = env.reset(seed=0)
     seen = set()
@@ -126,7 +126,7 @@ def test_action_masks_are_in_observations_and_infos(toys):
             assert env.observation_space(agent).contains(obs[agent])
             mask = obs[agent]["action_mask"]
             assert mask.dtype == np.int8
-            np.testing.assert_array_equal(mask, infos[agent]["action_mask"])
+            assert "action_mask" not in infos[agent]  # TorchRL fails with a mask in both
             seen.add(tuple(mask))
             for choice in np.flatnonzero(mask == 0):
                 with pytest.raises(ActionError, match=rf"action {choice} of {agent} is illegal here"):
