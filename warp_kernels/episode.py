@@ -73,7 +73,11 @@ class IO:
         running_return: (E, A) sum of rewards since the episode's start.
         episode_return: (E, A) of the agent's last finished episode.
         episode_length: (E, A) [steps] of the agent's last finished episode.
+        episode_results: (E, A, R) declared results of the agent's last finished episode.
+        info: (F,) addresses of the tensors that show declared fields of State.
         global_state: (E, S) written on request.
+        final_state: (E, S) before autoreset, where an agent was cut or all have left; empty unless it is kept.
+        ends: (E,) this step writes the final state; empty unless it is kept.
         seed: (E,) key of the world's random stream.
         episode: (E,) episodes started before this one.
         step: (E,) steps taken in this episode.
@@ -113,7 +117,11 @@ class IO:
     running_return: wp.array2d(dtype=float)
     episode_return: wp.array2d(dtype=float)
     episode_length: wp.array2d(dtype=int)
+    episode_results: wp.array3d(dtype=float)
+    info: wp.array(dtype=wp.uint64)
     global_state: wp.array2d(dtype=float)
+    final_state: wp.array2d(dtype=float)
+    ends: wp.array(dtype=wp.bool)
     seed: wp.array(dtype=wp.uint64)
     episode: wp.array(dtype=int)
     step: wp.array(dtype=int)

@@ -86,6 +86,9 @@ class Rules:
             of thousands of operations compiles for minutes and runs slower. Where a step would be so large, less is
             unrolled, and a warning names the loop.
         by_reference: Functions take State and IO as wp.ref[...]; copies of large ones compile for long.
+        info: Fields of State by agent that info shows, with their further sizes; set by EnvDefinition, as results.
+        results: Those among them that tell how an episode has ended, a number per agent.
+        keeps_final_state: Steps write ``io.final_state``; set by the runtime where somebody reads it.
         order: Order of siblings in phased kernels, set by framework.thread_orders for checks; "" for production.
     """
 
@@ -114,6 +117,9 @@ class Rules:
     num_choices: int = 0
     max_unroll: int = 16
     by_reference: bool = False
+    info: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    results: tuple[str, ...] = ()
+    keeps_final_state: bool = False
     order: str = ""
 
     def argument(self, struct: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -152,9 +152,11 @@ class EnvDefinition:
         dense: Fields of State that rules view as dense arrays of constant sizes (``Rules.relayout``, or in searches).
             They are stored in C order, whatever ``env_contiguous`` is.
         bounds: Bounds of parameters that have no setting of their name: name -> (lowest, highest).
-        info: Additional entries of ``info``: name -> field of State, per agent (A, ...).
+        info: Additional entries of ``info``: name -> field of State, per agent (A, ...). An entry is the field after a
+            step, before autoreset starts the next episode. After an agent has left, its entries are those of its end,
+            until its world starts an episode. So a reset clears an accumulator as any other field.
         results: Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
-            Evaluations report them. A reset must keep those of the last step.
+            Evaluations report the values at the end of each agent.
         fixed_params: Parameters that ``set_params`` refuses, because the clock or other settings depend on them.
         reset_options: Function from the options of a Gymnasium reset to parameters for that reset; raises ConfigError.
         reset_option_names: Keys of those options; other keys are refused.
@@ -215,8 +217,7 @@ class EnvDefinition:
                 if not most.min <= declared.low <= declared.high <= most.max and 0 not in declared.shape:
                     wanted = f"lowest <= highest in [{most.min}, {most.max}]"
                     raise ConfigError(f"{place}: expected {wanted}, got {declared.low} to {declared.high}")
-        if missing := [name for name in self.results if name not in self.info]:
-            raise ConfigError(f"{self.rules.key}: results: expected names of info, got {missing[0]!r}")
+        self._tell_rules_of_info()
         for name, values in self.initial.items():
             low, high = self.ranges.get(name, (None, None))
             if low is not None and high is not None and values.size and (values.min() < low or values.max() > high):
@@ -258,6 +259,18 @@ class EnvDefinition:
             shape = (*self.shapes[name], *arrays[name][1])
             if np.shape(values) != shape:
                 raise ConfigError(f"{key}: initial: {name}: expected the shape {shape}, got {np.shape(values)}")
+
+    def _tell_rules_of_info(self) -> None:
+        """Write entries of info and results into the rules, whose kernels copy them; check names of results."""
+        key, agents, shapes = self.rules.key, len(self.agents), self.shapes
+        for name in self.results:
+            if name not in self.info:
+                raise ConfigError(f"{key}: results: expected names of info, got {name!r}")
+            if (shape := shapes[self.info[name]]) != (agents,):
+                raise ConfigError(f"{key}: results: expected a number per agent ({agents},), got {name!r} {shape}")
+        entries = tuple((state_field, shapes[state_field][1:]) for state_field in self.info.values())
+        results = tuple(self.info[name] for name in self.results)
+        object.__setattr__(self, "rules", replace(self.rules, info=entries, results=results))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

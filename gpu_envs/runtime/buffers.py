@@ -29,7 +29,18 @@ _PER_AGENT = (
     "episode_length",
 )
 _CONSTANT = ("num_choices", "low", "high")
-_NOT_KEPT = ("error", "params", "range_column", "range_whole", "range_low", "range_high", *_CONSTANT)
+_NOT_KEPT = (
+    "error",
+    "info",
+    "final_state",
+    "ends",
+    "params",
+    "range_column",
+    "range_whole",
+    "range_low",
+    "range_high",
+    *_CONSTANT,
+)
 _PER_WORLD = ("seed", "episode", "step", "active", "over", "restart")
 
 
@@ -44,6 +55,8 @@ class EnvBuffers:
         action_kind: "discrete", "multi_discrete" or "continuous".
         num_choices: (A, K) int32 on the CPU, sizes of the discrete components; 0 pads.
         info: Tensors of a step's info by name.
+        shown: Those that show declared fields of State.
+        shows_results: Names in a saved state that no later step depends on.
         results: Observation, reward, terminated, truncated and the values of ``info``.
         constants: Tensors that are not part of a saved state, by their names there.
         ranges: Lowest and highest value of every integer tensor of a saved state, by its name there.
@@ -92,7 +105,11 @@ class EnvBuffers:
             "forfeit": turns[:1],
             "obs": (e, a, self.width),
             "final_obs": (e, a, self.width),
+            "episode_results": (e, a, len(d.results)),
+            "info": (len(d.info),),
             "global_state": (e, d.global_state_size),
+            "final_state": (0, 0),  # see add_final_state
+            "ends": (0,),
             "params": (0, 0),  # a view of the table below
             **dict.fromkeys(("range_column", "range_whole", "range_low", "range_high"), (len(ranges),)),
             "error": (slots,),
@@ -124,6 +141,7 @@ class EnvBuffers:
             f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges
         } | {
             "io.choice": (0, max(int(counts.max()) - 1, 0)),
+            **{f"info.{name}": d.ranges[field] for name, field in d.info.items() if field in d.ranges},
             "io.episode_length": clock,
             "io.seed": (None, None),
             "io.episode": (-1, MAX_INT),  # -1 waits for the first reset
@@ -141,7 +159,14 @@ class EnvBuffers:
             self.info["action_mask"] = io["action_mask"]
         if rules.turn_based:
             self.info["to_move"] = io["to_move"]
-        self.info |= {name: self.state[field] for name, field in d.info.items()}
+        self.shown: dict[str, torch.Tensor] = {}
+        for row, (name, field) in enumerate(d.info.items()):
+            shown = self.shown[name] = torch.zeros(
+                self.state[field].shape, dtype=self.state[field].dtype, device=device
+            )
+            io["info"][row] = shown.data_ptr()
+        self.info |= self.shown
+        self.shows_results: frozenset[str] = frozenset(("io.episode_results", *(f"info.{name}" for name in self.shown)))
         self.results: list[torch.Tensor] = [
             io["obs"],
             io["reward"],
@@ -154,6 +179,11 @@ class EnvBuffers:
         if min(widths) < self.width:
             columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
             self.obs_columns = torch.tensor(columns, device=device)
+
+    def add_final_state(self) -> None:
+        """Allocate the tensors of final states; :meth:`structs` then has them."""
+        self.io["final_state"] = torch.zeros_like(self.io["global_state"])
+        self.io["ends"] = torch.zeros_like(self.io["over"])
 
     def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[Any, Any, list[Any]]:
         """Return Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
@@ -188,6 +218,7 @@ class EnvBuffers:
     def saved_tensors(self) -> dict[str, torch.Tensor]:
         """Return the live tensors of a saved state by name, except for params, whose shape may change."""
         kept = {f"state.{name}": tensor for name, tensor in self.kept.items()}
+        kept |= {f"info.{name}": tensor for name, tensor in self.shown.items()}
         return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
 
 

@@ -19,10 +19,20 @@ from gpu_envs.utils.settings import MAX_INT, check_value
 from gpu_envs.utils.tensor_checks import check_tensor, check_worlds
 from warp_kernels import episode
 
-__all__ = ["Core", "StepResult"]
+__all__ = ["Core", "StepResult", "observations_before_autoreset"]
 
 StepResult = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 """Observations (E, A, D), rewards, terminated and truncated (E, A), and ``info``."""
+
+
+def observations_before_autoreset(core: Any) -> torch.Tensor:
+    """Return the observations (E, A, D) of a core after its last step, before SAME_STEP has reset a world.
+
+    Agents that left before this step observe zeros.
+    """
+    done = (core.terminated | core.truncated).unsqueeze(-1)
+    others = core.obs.masked_fill((core.elapsed_steps == 0)[:, None, None], 0.0)
+    return torch.where(done, core.final_obs, others)
 
 
 class Core(EnvBatch):
@@ -134,7 +144,9 @@ class Core(EnvBatch):
             (E, A, D), the last observation of a finished episode, and "episode_return" and "episode_length" (E, A) of
             the episode an agent has just finished. Environments with illegal actions add "action_mask" (E, A, n) for
             the next step. Turn-based environments add "to_move" (E, A), the agents that decide on the next step; the
-            other agents have one legal action, 0.
+            other agents have one legal action, 0. Entries that an environment declares (`EnvDefinition.info`) are those
+            after the step, before autoreset; an agent that has left keeps the entries of its end until its world
+            starts an episode.
 
         Raises:
             ActionError: A wrong shape, dtype or device, before anything runs; or a value that is out of range, illegal
@@ -266,8 +278,29 @@ class Core(EnvBatch):
         if self._launcher.program.global_state:
             self._launcher.run("global_state")
             return self._returned(self._io["global_state"])
-        flat = self.obs.reshape(self.num_envs, -1)
-        columns = self._buffers.obs_columns
+        return self._joined(self.obs)
+
+    def final_state(self) -> torch.Tensor:
+        """Return the global state (E, S) after the last step and before an autoreset, for centralized critics.
+
+        It is defined in worlds where the last step cut an agent or ended the episode. An agent that was cut in this
+        step is alive in it: its value is that of going on. Call `keep_final_state` once before the steps.
+
+        Raises:
+            ConfigError: `keep_final_state` was not called, and the environment has its own global state.
+        """
+        self._check_open()
+        if self._launcher.rules.keeps_final_state:
+            return self._returned(self._io["final_state"])
+        if self._launcher.program.global_state:
+            raise ConfigError(
+                f"{self.id}: final_state: final global states are not kept; call keep_final_state() first"
+            )
+        return self._joined(observations_before_autoreset(self))
+
+    def _joined(self, obs: torch.Tensor) -> torch.Tensor:
+        """Return a copy of observations (E, A, D) without padding, joined, (E, S)."""
+        flat, columns = obs.reshape(self.num_envs, -1), self._buffers.obs_columns
         return flat.clone() if columns is None else flat[:, columns]
 
     def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> CapturedFunction:

@@ -114,6 +114,7 @@ class EnvBatch(Summarized):
         self.alive: torch.Tensor = io["alive"]
         self.valid: torch.Tensor = io["valid"]
         self.final_obs: torch.Tensor = io["final_obs"]
+        self.episode_results: torch.Tensor = io["episode_results"]
         self.action_mask: torch.Tensor | None = buffers.info.get("action_mask")
         self.to_move: torch.Tensor | None = buffers.info.get("to_move")
         self._action_shape, self._action_dtype = buffers.action.shape, buffers.action.dtype
@@ -136,6 +137,19 @@ class EnvBatch(Summarized):
 
     def _summary(self) -> Summary:
         return env_summary(self.id, self.definition, self.config, worlds=self.num_envs, device=self.device)
+
+    @torch.inference_mode(False)
+    def keep_final_state(self) -> None:
+        """Keep the last global state of episodes from the next step on, for `final_state`.
+
+        Steps become slower by the global state of worlds where an episode ends. It does nothing where the global state
+        is made of observations, whose last ones are always kept. Graphs captured before must be captured again.
+        """
+        self._check_open()
+        if self._launcher.program.global_state and not self._launcher.rules.keeps_final_state:
+            self._buffers.add_final_state()
+            self._launcher.keep_final_state()
+            self._record_launches()
 
     def _record_launches(self) -> None:
         """Record the launches; needed again only when the memory of an argument moves."""
@@ -186,7 +200,8 @@ class EnvBatch(Summarized):
     def _load_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy a state that has been checked."""
         for name, tensor in self._buffers.saved_tensors().items():
-            tensor.copy_(state[name])
+            if name in state or name not in self._buffers.shows_results:
+                tensor.copy_(state[name])
         self._load_params(state["params"].to(self.device))
         self._started = True
 

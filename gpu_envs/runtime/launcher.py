@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -98,6 +99,12 @@ class KernelLauncher:
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
         self._block_dim = block_dim
+
+    def keep_final_state(self) -> None:
+        """Use kernels that write the final state; the arguments must be set again."""
+        self.rules = replace(self.rules, keeps_final_state=True)
+        with warp_kernels.building:
+            self.program = kernel_program(self.rules, self._schedule, self._fuse_fp)
 
     def set_arguments(self, params: Any, state: Any, ios: list[Any]) -> None:
         """Set the arguments of all launches. A launch is recorded at its first run, which compiles its module.

@@ -28,6 +28,7 @@ LIVE = (
     "alive",
     "valid",
     "final_obs",
+    "episode_results",
     "elapsed_steps",
     "episode_index",
     "action_mask",
@@ -183,6 +184,14 @@ class MultiDeviceCore(Summarized):
     def state(self) -> torch.Tensor:
         """See :meth:`gpu_envs.runtime.core.Core.state`."""
         return self._gather([shard.state() for shard in self.shards])
+
+    def keep_final_state(self) -> None:
+        """See :meth:`gpu_envs.runtime.core.Core.keep_final_state`."""
+        self._each(lambda k: self.shards[k].keep_final_state())
+
+    def final_state(self) -> torch.Tensor:
+        """See :meth:`gpu_envs.runtime.core.Core.final_state`."""
+        return self._gather([shard.final_state() for shard in self.shards])
 
     @property
     def world_state(self) -> dict[str, torch.Tensor]:

@@ -21,7 +21,8 @@ Range = tuple[float | None, float | None]  # lowest and highest value; None for 
 def check(env_id: str, layout: "EnvBuffers", config: Any, state: Any) -> None:
     """Raise an error if a saved state does not fit a batch of worlds.
 
-    The state may include the constants of the buffers, as in earlier versions, if they are equal.
+    The state may include the constants of the buffers, as in earlier versions, if they are equal. What only shows
+    results may be missing, as in earlier versions.
 
     Raises:
         CheckpointError: Naming the first entry that does not fit.
@@ -30,6 +31,7 @@ def check(env_id: str, layout: "EnvBuffers", config: Any, state: Any) -> None:
     if not isinstance(state, Mapping):
         got = type(state).__name__
         raise CheckpointError(f"{env_id}: a state is a dict of tensors by name, got {got}; take it from get_state()")
+    mine = {name: tensor for name, tensor in mine.items() if name in state or name not in layout.shows_results}
     if odd := sorted((set(state) ^ set(mine)) - set(layout.constants), key=str):
         raise CheckpointError(
             f"{env_id}: this state is of another environment or version; entries that differ: "
@@ -43,7 +45,7 @@ def check(env_id: str, layout: "EnvBuffers", config: Any, state: Any) -> None:
         _check_tensor(env_id, name, state[name], shapes, tensor.dtype, "use the same config and num_envs")
         if name in layout.constants and not torch.equal(state[name].to(tensor.device), tensor):
             raise CheckpointError(f"{env_id}: {name} is not that of the action spaces here; use the same config")
-    _check_values(env_id, {name: state[name] for name in layout.saved_tensors()}, layout.ranges, "world")
+    _check_values(env_id, {name: state[name] for name in mine if name != "params"}, layout.ranges, "world")
     _check_params(env_id, layout, config, state["params"])
 
 

@@ -50,8 +50,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
     - "to_move": the agent is the player to act, in turn-based environments.
 
     ``info["_name"]`` is True in rows where ``info["name"]`` is defined, as in Gymnasium. With SAME_STEP, "final_obs" is
-    the last observation of each agent, and "final_info" has the return and length of the finished episode. A copied
-    environment is rebuilt from its arguments and needs a reset.
+    the last observation of each agent, and "final_info" has the return and length of the finished episode, and the
+    entries that the environment declares. A copied environment is rebuilt from its arguments and needs a reset.
 
     Args:
         num_envs: Number of worlds.
@@ -185,6 +185,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             out |= episode
         elif not self.to_numpy or mask.any():  # tensors are always included: a check would synchronize with the device
             last = self._to_rows("final_obs", info["final_obs"], self.single_observation_space)
+            episode |= {name: out[name] for label in core.definition.info for name in (label, f"_{label}")}
             out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
         rewards, ended, cut = self._to_rows("_reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
         if self.to_numpy:

@@ -78,7 +78,7 @@ class SingleEnv:
         self._actions = torch.zeros_like(core.action_buffer, device="cpu")
         self._table: np.ndarray = self._actions[0].numpy()
         self._low, self._high = self._bounds()
-        self._info_fields = core.definition.info
+        self._info: dict[str, torch.Tensor] = {}
         self.started = False
         """Whether an episode was started."""
         self._screen: RenderOutput | None = None
@@ -87,7 +87,7 @@ class SingleEnv:
     def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with all agents."""
         _, own = options_of.read(self.core, options, names=())  # a single world has no mask
-        options_of.reset(self.core, seed, None, own)
+        self._info = options_of.reset(self.core, seed, None, own)[1]
         self.agents = list(self.core.possible_agents)
         self.started = True
         self._show()
@@ -127,7 +127,7 @@ class SingleEnv:
             for agent in actions:
                 if agent in acting:
                     self.check(agent, actions[agent])
-        core.step(self._actions.to(core.device))
+        self._info = core.step(self._actions.to(core.device))[4]
         self._show()
         if not self._alive.all():
             alive = self._alive
@@ -205,8 +205,8 @@ class SingleEnv:
         info: dict[str, Any] = {}
         if core.to_move is not None:
             info["to_move"] = self.moves(agent)
-        for name, field in self._info_fields.items():
-            info[name] = core.world_state[field][0, row].cpu().numpy().copy()
+        for name in core.definition.info:
+            info[name] = self._info[name][0, row].cpu().numpy().copy()
         return info
 
     def state(self) -> np.ndarray:

@@ -12,11 +12,9 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from trainers.base.transition import Transition
 
-__all__ = ["NO_FINAL_STATE", "BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
+__all__ = ["BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
 
 
-NO_FINAL_STATE = "critic of states: expected the final state of cut episodes, got none; set time_limit=termination"
-"""Message of a `ConfigError`."""
 WITHOUT_TIME = ("final_obs", "final_count", "largest_final_count")  # buffers without a time axis
 
 
@@ -111,8 +109,14 @@ class RolloutBuffer:
             self.log_prob[self.t].copy_(log_prob)
 
     def end_step(self, transition: Transition) -> None:
-        """Store the results of step t and advance to t + 1."""
+        """Store the results of step t and advance to t + 1.
+
+        Raises:
+            ConfigError: States are stored, and the transition has no final state.
+        """
         t = self.t
+        if self.state is not None and transition.final_state is None:
+            raise ConfigError("Transition.final_state: expected a state (E, S), as critics of states need, got None")
         self.reward[t].copy_(transition.reward)
         self.terminated[t].copy_(transition.terminated)
         self.truncated[t].copy_(transition.truncated)
@@ -243,8 +247,7 @@ class RolloutBuffer:
     def next_state(self) -> Tensor:
         """Return the states after each step (T, E, S), final ones where a world was cut."""
         assert self.state is not None
-        if self.final_state is None:
-            return self.state[1:]
+        assert self.final_state is not None
         cut = (self.truncated & self.valid).any(-1, keepdim=True)
         return torch.where(cut, self.final_state[:-1], self.state[1:])
 
@@ -258,21 +261,15 @@ class RolloutBuffer:
 
     def excess(self) -> Tensor:
         """Return whether a rollout so far had more final observations than can be used, a scalar bool on the device."""
-        return self.largest_final_count > (0 if self._lacks_final_states else self.capacity)
+        return self.largest_final_count > self.capacity
 
     def check_earlier(self) -> None:
         """Raise the error of the earlier rollouts, see `excess`; the host synchronizes with the device.
 
         Raises:
             RolloutOverflowError: Some final observations did not fit.
-            ConfigError: Steps cut an episode, and their final states are not known.
         """
-        if self._check_count(int(self.largest_final_count)) and self._lacks_final_states:
-            raise ConfigError(NO_FINAL_STATE)
-
-    @property
-    def _lacks_final_states(self) -> bool:
-        return self.state is not None and self.final_state is None
+        self._check_count(int(self.largest_final_count))
 
     def _check_count(self, count: int) -> int:
         if count > self.capacity:

@@ -38,8 +38,7 @@ def cross_play(
         seed: Random seed, equal for all matchups, so that they start from the same states.
         greedy: Take the most probable actions instead of samples.
         progress: Called with the number of episodes played so far.
-        engine: Engine of every matchup, see `evaluate_policies`; "kernel" leaves out the results that the environment
-            declares (`EnvDefinition.results`).
+        engine: Engine of every matchup, see `evaluate_policies`.
 
     Returns:
         One pair per matchup: "random", "trained" or "other" by policy name, and the result.
@@ -47,7 +46,6 @@ def cross_play(
     results = []
     pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
     kernels = KernelPlayers(core, [pools["trained"], pools["other"]])
-    last_info = () if engine == "kernel" else core.definition.results
     for matchup in matchups(list(sides), against is not None):
         players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
         before = len(results) * core.num_envs
@@ -58,7 +56,14 @@ def cross_play(
                 progress(before + episodes, text)
 
         result = evaluate_policies(
-            core, players, seed, greedy, finished_so_far=report, engine=engine, kernels=kernels, last_info=last_info
+            core,
+            players,
+            seed,
+            greedy,
+            finished_so_far=report,
+            engine=engine,
+            kernels=kernels,
+            last_info=core.definition.results,
         )
         results.append((matchup, result))
     return results

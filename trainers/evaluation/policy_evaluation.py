@@ -153,23 +153,27 @@ def evaluate_policies(
         engine: "kernel" plays inside the kernels if they support all policies and no episodes are recorded, "torch"
             never, and "auto" if so many episodes are worth the compilation.
         kernels: Kernels of the same environments, kept for several evaluations; None: new ones.
-        last_info: Entries of ``info`` with a number per agent, (E, A), for `EvaluationResult.last_info`. Kernels do not
-            record them, so that "auto" is "torch".
+        last_info: Entries of ``info`` with a number per agent, (E, A), for `EvaluationResult.last_info`. Kernels record
+            declared results (`EnvDefinition.results`); with other entries "auto" is "torch".
         after_step: Called after every step with the environments whose episode went on until it, (E,) bool, and the
             `info` of the step; the policies then act between steps.
 
     Raises:
-        ConfigError: `engine` is "kernel" with `last_info` or `after_step`, or unknown.
+        ConfigError: `engine` is "kernel" with `after_step` or an entry of `last_info` that is no declared result, or
+            unknown.
         GpuEnvsError: An episode has not ended after `max_steps`.
     """
-    if (last_info or after_step is not None) and engine == "kernel":
+    declared = core.definition.results
+    in_steps = after_step is not None or not set(last_info) <= set(declared)
+    if in_steps and engine == "kernel":
         raise ConfigError("engine: expected 'auto' or 'torch', which give infos of steps, got 'kernel'")
     kernels = kernels or KernelPlayers(core)
     ends: dict[str, Tensor] = {}
-    if not last_info and after_step is None and kernels.chosen(players, engine):
+    if not in_steps and kernels.chosen(players, engine):
         found = kernels.play(players, seed, greedy, max_steps, finished_so_far)
         length = found.episode_length.amax(1)
         total, died, left = found.episode_return, found.terminated, found.episode_length < length.unsqueeze(1)
+        ends = {name: found.episode_results[:, :, declared.index(name)] for name in last_info}
     else:
         total, length, died, left, ends = _play_in_steps(
             core, players, seed, greedy, max_steps, finished_so_far, last_info, after_step

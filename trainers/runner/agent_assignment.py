@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.core import Core, observations_before_autoreset
 from gpu_envs.utils.agent_rows import rows_index
 from trainers.algorithms import registry
 from trainers.algorithms.learner import STORES, CentralInput, Learner
@@ -121,24 +121,17 @@ class CriticState:
     """Input of centralized critics: the global state now and at the end of episodes."""
 
     def __init__(self, core: Core, kind: CentralInput) -> None:
-        """Create the input for a kind of critic.
+        """Create the input for a kind of critic; the environments keep their final states from now on.
 
         Args:
             core: The environments.
             kind: Kind of critic, see `trainers.algorithms.learner.Learner.central_input`.
-
-        Raises:
-            ConfigError: The environment defines a global state, which an autoreset overwrites, and truncates episodes,
-                so that critics need the state before the autoreset.
         """
         self.core: Core = core
         self.kind = kind
         self.own: bool = kind == "state" and core.definition.global_state_size > 0
-        if self.own and core.definition.max_episode_steps and not core.definition.time_limit_terminates:
-            raise ConfigError(
-                f"{core.id}: a critic on the global state needs a time limit that terminates, as the state in which an "
-                "episode is cut is not kept; set time_limit=termination and leave max_episode_steps out"
-            )
+        if self.own:
+            core.keep_final_state()
         self.width = 0 if kind is None else core.state().shape[1]
         if kind == "joint":
             self.width: int = core.num_agents * core.obs_width
@@ -151,14 +144,15 @@ class CriticState:
         return self.core.state() if self.kind == "state" else self.core.obs.flatten(1)
 
     def final(self) -> Tensor | None:
-        """Return the state before an autoreset, (E, S), valid where agents were truncated; None if not available."""
-        if self.kind is None or self.own:
+        """Return the state before an autoreset, (E, S), valid where agents were truncated; None without such a critic.
+
+        The tensor may be a buffer of the environments.
+        """
+        if self.kind is None:
             return None
-        core = self.core
-        done = (core.terminated | core.truncated).unsqueeze(-1)
-        # agents that are not done: their observation, or zeros if the environment has just been reset
-        others = core.obs.masked_fill((core.elapsed_steps == 0)[:, None, None], 0.0)
-        flat = torch.where(done, core.final_obs, others).flatten(1)
+        if self.own:
+            return self.core.final_state()
+        flat = observations_before_autoreset(self.core).flatten(1)
         return flat if self.columns is None else flat[:, self.columns]
 
 

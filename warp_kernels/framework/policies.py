@@ -108,6 +108,7 @@ class Trace:
     restarted: wp.array2d(dtype=wp.bool)  # (T, E) the step has started an episode
     episode_return: wp.array3d(dtype=float)  # (T, E, A) of each agent's last finished episode
     episode_length: wp.array3d(dtype=int)  # (T, E, A)
+    episode_results: wp.array4d(dtype=float)  # (T, E, A, R) declared results of each agent's last finished episode
     final_obs: wp.array2d(dtype=float)  # (E * A * C + 1, D) last observations of truncated agents, C per agent
     final_slot: wp.array3d(dtype=wp.int64)  # (T, E, A) row of final_obs; the last row for none
     final_count: wp.array2d(dtype=int)  # (E, A) truncations, also those without a row

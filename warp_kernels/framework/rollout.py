@@ -203,7 +203,12 @@ def _module(rules: Rules, what: str, details: str, fuse_fp: bool) -> str:
 
 def _storage(rules: Rules, acting: Acting) -> tuple[Any, Any, Any]:
     """Build the functions that store the results of a step, of an agent and of a world, and what follows the last."""
-    turn_based, draws = rules.turn_based, acting.draws
+    turn_based, draws, num_results = rules.turn_based, acting.draws, len(rules.results)
+
+    @wp.func
+    def store_results(io: IO, trace: Trace, t: int, env: int, agent: int):
+        for number in range(num_results):
+            trace.episode_results[t, env, agent, number] = io.episode_results[env, agent, number]
 
     @wp.func
     def store_first_episode(io: IO, trace: Trace, t: int, env: int, agent: int):
@@ -213,6 +218,7 @@ def _storage(rules: Rules, acting: Acting) -> tuple[Any, Any, Any]:
             trace.terminated[0, env, agent] = terminated
             trace.episode_return[0, env, agent] = io.episode_return[env, agent]
             trace.episode_length[0, env, agent] = io.episode_length[env, agent]
+            store_results(io, trace, 0, env, agent)
 
     @wp.func
     def store_nothing(io: IO, policies: Policies, trace: Trace, t: int, env: int):
@@ -232,6 +238,7 @@ def _storage(rules: Rules, acting: Acting) -> tuple[Any, Any, Any]:
         trace.valid[t, env, agent] = valid
         trace.episode_return[t, env, agent] = io.episode_return[env, agent]
         trace.episode_length[t, env, agent] = io.episode_length[env, agent]
+        store_results(io, trace, t, env, agent)
         if wp.static(not turn_based):
             none = int(trace.final_obs.shape[0]) - 1
             each = none // (io.alive.shape[0] * io.alive.shape[1])

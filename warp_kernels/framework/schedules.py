@@ -147,7 +147,9 @@ def module_of(rules: Rules, what: str, fuse_fp: bool, details: str = "") -> str:
 
     ``details`` are sizes besides those of the rules.
     """
-    digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}{details}".encode()).hexdigest()[:12]
+    more = f" {rules.info} {rules.results}" if rules.info else ""
+    more += " keeps the final state" if rules.keeps_final_state else ""
+    digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}{details}{more}".encode()).hexdigest()[:12]
     name = f"warp_kernels.{rules.key.split(' ')[0]}.{what}_{digest}"
     wp.set_module_options(
         {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": affordable_unroll(rules)},

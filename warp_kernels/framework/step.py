@@ -7,6 +7,7 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.framework.copying import copy_numbers
+from warp_kernels.framework.episode_info import keep_results, show_info
 from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
 __all__ = ["MAX_UNROLLED_AGENTS", "Parts", "step_phases"]
@@ -48,6 +49,8 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
     forget, has_forget = rules.forget, rules.forget is not None
+    show, keep, has_info, has_results = show_info(rules), keep_results(rules), bool(rules.info), bool(rules.results)
+    write_state = rules.global_state
     has_legal, has_stake, shared_stake = legal is not None, stake is not None, rules.shared_stake
 
     @wp.func(inline=True)
@@ -181,6 +184,10 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
                     width = io.obs.shape[2]
                     start = wp.uint64(4) * wp.uint64(env * num_agents + agent) * wp.uint64(width)
                     copy_numbers(io.obs.ptr + start, io.final_obs.ptr + start, width)
+                if wp.static(has_results):
+                    keep(state, io, env, agent)
+            if wp.static(has_info):  # an agent that has left keeps the entries of its end
+                show(state, io, env, agent)
 
     @wp.func(inline=True)
     def renew(io: IO, env: int):
@@ -203,6 +210,31 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
         return anyone
 
     @wp.func(inline=True)
+    def find_ends(params: Params, state: State, io: IO, env: int):
+        """Find the worlds that need a final state. An agent that was cut is alive in it, as critics value it on."""
+        ends = io.active[env] and not anyone_alive(io, env)
+        agent = int(0)
+        while agent < num_agents:
+            if io.truncated[env, agent]:
+                io.alive[env, agent] = True
+                ends = True
+            agent += 1
+        io.ends[env] = ends
+
+    @wp.func(inline=True)
+    def keep_state(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.ends[env]:
+            io.global_state = io.final_state  # nothing else in a step uses the global state
+            write_state(params, state, io, env, agent)
+
+    @wp.func(inline=True)
+    def leave_at_last(params: Params, state: State, io: IO, env: int):
+        agent = int(0)
+        while agent < num_agents and io.ends[env]:
+            io.alive[env, agent] = io.alive[env, agent] and not io.truncated[env, agent]
+            agent += 1
+
+    @wp.func(inline=True)
     def turn(params: Params, state: State, io: IO, env: int):
         if io.active[env]:
             if not anyone_alive(io, env):
@@ -217,6 +249,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     def start_anew(params: Params, state: State, io: IO, env: int):
         if io.restart[env]:  # the host has written the mask and the step counts to start at
             elapsed = io.step[env]
+            io.active[env] = False
             renew(io, env)
             io.step[env] = elapsed
 
@@ -253,12 +286,20 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
             look_at_slot(params, state, io, env, agent, item - agent * slots)
 
     @wp.func(inline=True)
+    def show_start(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.restart[env] and not io.active[env]:  # otherwise info is that of the step that has ended the episode
+            show(state, io, env, agent)
+
+    @wp.func(inline=True)
     def restarts(io: IO, env: int):
         return io.restart[env]
 
     own = [_when_active(rules, phase, allow_illegal) for phase in rules.phases]
     survey = [_where(rules, phase, restarts) for phase in rules.build_grid]
     begun = [world_phase(begin_world)] if has_start else []
+    final: tuple[Phase, ...] = ()
+    if rules.keeps_final_state and write_state is not None:
+        final = (world_phase(find_ends), agent_phase(keep_state), world_phase(leave_at_last))
     observes, reobserves = agent_phase(observe), agent_phase(reobserve)
     if in_slots:
         items = rules.num_agents * slots
@@ -270,10 +311,11 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
             *own,
             observes,
             agent_phase(leave),
+            *final,
             world_phase(turn),
         ),
         renew=(world_phase(start_anew), agent_phase(withdraw)),
-        start=(*begun, agent_phase(rejoin), *survey, reobserves),
+        start=(*begun, agent_phase(rejoin), *survey, reobserves, *([agent_phase(show_start)] if has_info else [])),
     )
 
 

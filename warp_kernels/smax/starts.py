@@ -100,6 +100,7 @@ def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, st
             unit += 1
         unit = int(0)
         while unit < num_agents:
+            state.won[env, unit] = 0
             state.lives[env, unit] = 1
             unit += 1
         separate(state, env)

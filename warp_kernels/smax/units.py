@@ -97,7 +97,7 @@ class State:
     attack: wp.array2d(dtype=int)  # (E, U) last action if it was an attack, else 0
     goal: wp.array2d(dtype=wp.vec2)  # (E, A2) where the heuristic goes while it sees no unit; (0, 0): not yet known
     victim: wp.array2d(dtype=int)  # (E, A2) index of the unit that the heuristic attacks, in observed order, or -1
-    won: wp.array2d(dtype=int)  # (E, A) 1: the agent's side has won the battle in the last step, which a reset keeps
+    won: wp.array2d(dtype=int)  # (E, A) 1: the agent's side has won the battle in the last step
     lives: wp.array2d(dtype=int)  # (E, A) 1: the agent's unit is alive
     key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
     before: wp.array2d(dtype=float)  # (E, U) health at the start of the step

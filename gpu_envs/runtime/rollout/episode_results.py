@@ -31,16 +31,19 @@ class EpisodeResults:
     """(E, A) float32."""
     episode_length: Tensor
     """(E, A) int32 [steps]."""
+    episode_results: Tensor
+    """(E, A, R) float32, declared results (`EnvDefinition.results`) at the end of the agent."""
 
     @classmethod
     def allocate(cls, core: EnvBatch) -> EpisodeResults:
         """Allocate the buffers."""
         shape = (core.num_envs, core.num_agents)
 
-        def zeros(dtype: torch.dtype) -> Tensor:
-            return torch.zeros(shape, dtype=dtype, device=core.device)
+        def zeros(dtype: torch.dtype, *more: int) -> Tensor:
+            return torch.zeros((*shape, *more), dtype=dtype, device=core.device)
 
-        return cls(zeros(torch.bool), zeros(torch.bool), zeros(torch.float32), zeros(torch.int32))
+        results = zeros(torch.float32, len(core.definition.results))
+        return cls(zeros(torch.bool), zeros(torch.bool), zeros(torch.float32), zeros(torch.int32), results)
 
     @property
     def num_steps(self) -> int:
@@ -75,6 +78,6 @@ class EpisodeResults:
         """Return Warp's struct over the buffers."""
         trace = Trace()
         trace.finished = wp.from_torch(self.finished)
-        for name in ("terminated", "episode_return", "episode_length"):
+        for name in ("terminated", "episode_return", "episode_length", "episode_results"):
             setattr(trace, name, wp.from_torch(getattr(self, name).unsqueeze(0)))
         return trace

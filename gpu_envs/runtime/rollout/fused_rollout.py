@@ -56,7 +56,7 @@ class FusedRollout:
         count = memo_entries(core.num_envs)
         self._owners = [np.zeros(count, np.int32) for _ in range(tables)]
         self._commands: list[list[Any]] = []
-        rules = core.definition.rules
+        rules = core._launcher.rules
         size = entry_size(rules.num_choices * rules.action_size, acting.kinds) if tables else 0
         for table in range(max(tables, 1)):
             struct = policies()

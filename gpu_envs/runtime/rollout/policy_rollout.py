@@ -263,7 +263,7 @@ class PolicyRollout:
         traced = isinstance(self.trace, RolloutTrace)
         rows = tuple(acting_tile_rows(kind.mlp, core.device) for kind in kinds)
         # observations of turn-based games repeat; entries hold masks only where all components have one size
-        rules = core.definition.rules
+        rules = core._launcher.rules
         memo = rules.turn_based and rules.num_choices > 0 and not traced and core.device.type == "cpu"
         memo = memo and len(kinds) > 0 and core.schedule == "fused"
         return Acting(kinds, tuple(kinds_of), not len(self.matchup), self.draw is not None, traced, rows, memo)
@@ -280,7 +280,7 @@ class PolicyRollout:
         """Record the launches; needed again when the memory of an argument of the environments has moved."""
         core, acting = self.core, self._acting
         assert acting is not None
-        rules, device = core.definition.rules, core.device
+        rules, device = core._launcher.rules, core.device
         self._arguments = core._launcher.arguments
         with warp_kernels.building, current_device_kept(device):
             self._outputs = _outputs_of(acting, core)
@@ -319,7 +319,7 @@ class PolicyRollout:
         assert acting is not None
         rows = acting.tile_rows[kind]
         agents = [agent for agent, kinds in enumerate(acting.kinds_of) if kind in kinds]
-        kernel = build_tile_outputs(acting.kinds[kind].mlp, rows, acting.shared, core.definition.rules.turn_based)
+        kernel = build_tile_outputs(acting.kinds[kind].mlp, rows, acting.shared, core._launcher.rules.turn_based)
         inputs = [kind, agents[0], agents[-1] + 1, core._launcher.arguments[2][0], self._structs[0]]
         launch = ItemLaunch(kernel, inputs, core.device, tile_threads=BLOCK_DIM if core.device.type == "cuda" else 0)
         launch.set_items(-(-core.num_envs * (agents[-1] + 1 - agents[0]) // rows))

@@ -41,6 +41,8 @@ class RolloutTrace:
     """(T, E, A) float32, return of the agent's last finished episode."""
     episode_length: Tensor
     """(T, E, A) int32, length of the agent's last finished episode [steps]."""
+    episode_results: Tensor
+    """(T, E, A, R) float32, declared results (`EnvDefinition.results`) of the agent's last finished episode."""
     final_obs: Tensor
     """(E * A * C + 1, D) float32, last observations of truncated agents, C per agent; the last row is unused."""
     final_slot: Tensor
@@ -115,6 +117,7 @@ def trace_layout(core: EnvBatch, num_steps: int, final_capacity: int, matchups: 
         "restarted": (shape[:2], flag),
         "episode_return": (shape, real),
         "episode_length": (shape, torch.int32),
+        "episode_results": ((*shape, len(core.definition.results)), real),
         "final_obs": ((rows + 1, width), real),
         "final_slot": (shape, torch.int64),
         "final_count": (shape[1:], torch.int32),

@@ -1,11 +1,14 @@
 """Actor-critics whose critic gets the global state."""
 
+import climbers
 import pytest
 import torch
 from actor_critics import KINDS, learner_for, one_thread, trainer_of  # noqa: F401
+from toy import announce
 from toy_core import Corridor, Identity
 
 from gpu_envs.errors import ConfigError
+from trainers.algorithms.off_policy.qmix import QMIXConfig
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.base.transition import Transition
 from trainers.config.train_config import TrainConfig
@@ -54,14 +57,55 @@ def test_global_state_critic_values_final_state_at_truncation(kind):
     torch.testing.assert_close(returns, torch.tensor([[5.0, 7.0], [5.0, 7.0], [3.0, 7.0], [3.0, 3.0]]))
 
 
+@pytest.mark.parametrize("algorithm", ["mappo", "qmix"])
+def test_episodes_cut_by_the_limit_are_valued_by_their_last_global_state(monkeypatch, algorithm, tmp_path):
+    """Both agents climb, one of them leaves at the top; heights and who is alive are the environment's own state."""
+    announce(monkeypatch, "Climbers-v0", climbers)
+    settings = {"rollout_length": 12, "hidden_sizes": (8,)}
+    if algorithm == "mappo":
+        exact = {"gamma": 1.0, "gae_lambda": 1.0, "normalize_advantage": False, "num_minibatches": 1}
+        config = PPOConfig(**settings, **exact, critic_input="state")
+    else:
+        config = QMIXConfig(**settings, replay_size=10_000, network="mlp")
+    env = {"env": {"max_steps": 5, "top": 7}}
+    trainer = trainer_of("Climbers-v0", config, tmp_path, algorithm, num_envs=6, **env)
+    learner = trainer.assignments["climber"].learner
+    trainer.collector.collect()
+    trainer.log.close()
+    r = learner.rollout
+    height, last = torch.zeros(6, 2), torch.zeros(12, 6, 4)
+    for t in range(12):  # the true last states, by the rules
+        height = torch.where(r.valid[t], height + r.reward[t], float(climbers.GONE))
+        left = r.terminated[t] | ~r.valid[t]
+        last[t] = torch.cat([height, (~left).float()], 1)
+        height = height.masked_fill(r.episode_starts[t + 1].unsqueeze(1), 0.0)
+    cut = (r.truncated & r.valid).any(2)
+    assert cut.sum() >= 6
+    assert (r.terminated.any(2) & ~cut).any()
+    assert torch.equal(r.next_state()[cut], last[cut])
+    assert torch.equal(r.next_state()[~cut], r.state[1:][~cut])
+    if algorithm == "mappo":  # V(state) = the height of climber_1 / 4
+        learner.net.critic = torch.nn.Linear(4 + 2, 1, bias=False)
+        learner.net.critic.weight.data = torch.tensor([[0.0, 0.25, 0.0, 0.0, 0.0, 0.0]])
+        target = torch.where(r.truncated, 0.25 * last[..., 1:2], torch.zeros(()))  # after the last step
+        after = 0.25 * r.state[-1][:, 1:2].expand(6, 2)
+        expected = torch.zeros(12, 6, 2)
+        for t in reversed(range(12)):
+            after = torch.where(r.terminated[t], 0.0, torch.where(r.truncated[t], target[t], after))
+            after = expected[t] = r.reward[t] + after
+        found = torch.zeros(12 * 6 * 2)
+        batch = learner.agent.batch()
+        found[batch["rows"]] = batch["returns"]
+        torch.testing.assert_close(found.view(12, 6, 2)[r.valid], expected[r.valid])
+
+
 def test_truncation_without_final_state_raises():
     core = Corridor(2)
     learner = learner_for("mappo", core, state_width=1, rollout_length=1)
     zero, obs = torch.zeros(2, 2), torch.zeros(2, 2, 7)
     learner.act(obs, state=torch.zeros(2, 1))
-    learner.observe(Transition(zero, zero.bool(), zero == 0, zero == 0, obs, obs, next_state=torch.zeros(2, 1)))
-    with pytest.raises(ConfigError, match="time_limit=termination"):
-        learner.update()
+    with pytest.raises(ConfigError, match=r"Transition.final_state: expected a state \(E, S\)"):
+        learner.observe(Transition(zero, zero.bool(), zero == 0, zero == 0, obs, obs, next_state=torch.zeros(2, 1)))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Evaluations inside the kernels count what evaluations step by step count."""
 
+import climbers
 import pytest
 import torch
+from toy import announce
 
 import gpu_envs
 from gpu_envs.errors import ConfigError, GpuEnvsError
@@ -60,6 +62,22 @@ def test_greedy_evaluation_equals_the_one_step_by_step(env_id, settings):
             one, two = getattr(found, name)[group], getattr(other, name)[group]
             assert (one.mean, one.half) == pytest.approx((two.mean, two.half), rel=1e-3, abs=1e-3)
     assert found.length.mean == pytest.approx(other.length.mean, rel=1e-3)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_declared_results_are_those_at_the_end_of_each_agent(monkeypatch, schedule):
+    announce(monkeypatch, "Climbers-v0", climbers)
+    core = make_core("Climbers-v0", 40, top=4, schedule=schedule)
+    players = players_of(core)
+    found = evaluate_policies(core, players, 7, greedy=True, engine="kernel", last_info=core.definition.results)
+    other = evaluate_policies(core, players, 7, greedy=True, engine="torch", last_info=core.definition.results)
+    assert found.last_info == other.last_info
+    assert found.last_info["height"]["climber"].mean == found.returns["climber"].mean / 2 > 0  # return = height
+    policy = network(core, "climber")
+    trace = core.rollout({"climber": kernel_policies([policy], core.device, 0)[0]}, 12)
+    done = trace.terminated | trace.truncated
+    assert done.any()
+    assert torch.equal(trace.episode_results[..., 0][done], trace.episode_return[done].float())
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_entries_of_info_are_those_of_the_last_step():
     assert outcome.last_info["steps_before"]["walker"].mean == 3.0
     assert evaluate_policies(Scored(25), players, seed=0).last_info == {}
     with pytest.raises(ConfigError, match="engine: expected 'auto' or 'torch'"):
-        evaluate_policies(Scored(25), players, seed=0, last_info=("steps_before",), engine="kernel")
+        evaluate_policies(Scored(25), players, seed=0, last_info=("valid",), engine="kernel")
     results = cross_play(Scored(25), {"all": ["walker"]}, {"all": Fixed(1)}, None, seed=0)
     assert results[1][1].last_info == outcome.last_info
     lines = table(results).splitlines()

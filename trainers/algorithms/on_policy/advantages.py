@@ -17,7 +17,7 @@ from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticC
 from trainers.algorithms.on_policy.estimators import Estimates, Steps
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.buffers.recurrent_state import RecurrentState
-from trainers.buffers.rollout_buffer import NO_FINAL_STATE, RolloutBuffer
+from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
 
@@ -114,7 +114,7 @@ def row_batch(
     values = critic(seen).squeeze(-1)
     value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, values).view_as(r.reward)
     last_value = critic(last).view_as(r.reward[0])
-    final_value = _spread(r, critic(_final(r, slots, fixed_shapes, normalizer, critic_input)).squeeze(-1))
+    final_value = _spread(r, critic(_final(r, slots, normalizer, critic_input)).squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
@@ -174,7 +174,7 @@ def sequence_batch(
     hidden = critic.hidden_states(seen, before["critic"], begins)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
     value = critic.out(hidden).to(hidden.dtype).view(r.length + 1, *r.reward.shape[1:])
-    final = _final(r, slots, fixed_shapes, normalizer, critic_input)
+    final = _final(r, slots, normalizer, critic_input)
     hidden_before = hidden[:-1].flatten(0, 1)[r.slot_rows(len(final))]
     final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
@@ -235,17 +235,13 @@ def _states(r: RolloutBuffer) -> Tensor:
 def _final(
     r: RolloutBuffer,
     slots: int,
-    fixed_shapes: bool,
     normalizer: ObservationNormalizer,
     critic_input: CriticInput | None,
 ) -> Tensor:
     """Return the critic's inputs (slots, ...) for the final observations of the steps that cut an episode."""
     if critic_input is None:
         return normalizer(r.final_obs[:slots])
-    if r.final_state is None:
-        if slots and not fixed_shapes:  # with fixed shapes all may be unused, see `RolloutBuffer.check_earlier`
-            raise ConfigError(NO_FINAL_STATE)
-        return torch.zeros((0, critic_input.width), device=r.device)
+    assert r.final_state is not None  # the buffer refuses transitions without it
     return critic_input(r.final_state.flatten(0, 1), r.slot_rows(slots))
 
 

@@ -167,7 +167,7 @@ class State:
     bin: wp.array2d(dtype=wp.float64)  # (E, 303) counts, welfare weights and rates of the income bins
     noise: wp.array2d(dtype=float)  # (E, C) random numbers of random layouts
     zone: wp.array2d(dtype=int)  # (E, Z) what zones have: 0 wood, 1 stone, 2 both, 3 nothing
-    # Results of the last step, which a reset keeps: one column per agent.
+    # Results of the last step: one column per agent.
     productivity: wp.array2d(dtype=float)  # (E, A) coin of all agents
     equality: wp.array2d(dtype=float)  # (E, A) 1 - normalized Gini index of coin [1]
     welfare: wp.array2d(dtype=float)  # (E, A) equality * productivity

@@ -43,7 +43,7 @@ def rules(sizes: Sizes) -> Rules:
     build, shuffle, gather, grow = gathering(sizes)
     start_rates, tax = bracket_taxes(sizes)
     update, report = welfare(sizes)
-    reset, start_counts = start(sizes, start_rates, update)
+    reset = start(sizes, start_rates, update, report)
     observe, legal, global_state = observation(sizes)
 
     @wp.func
@@ -84,8 +84,7 @@ def rules(sizes: Sizes) -> Rules:
         """Run the components, let resources grow, and reward the gains in utility and social welfare."""
         rng = keyed_stream(io, env, state.key[env])
         now = io.step[env]
-        if state.fresh[env] == 1:
-            start_counts(state, env)
+        state.fresh[env] = 0
         fade(state, env)
         act(params, state, io, env, now)
         trade(params, state, io, env, now)

@@ -22,13 +22,14 @@ __all__ = ["start"]
 _TWO_PI = 6.283185307179586
 
 
-def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
-    """Build the reset of a world, and ``start_counts`` of its first step.
+def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
+    """Build the reset of a world.
 
     Args:
         sizes: Sizes of the rules.
         start_rates: Warp function that writes the tax rates before the first day.
         update: Warp function that writes utilities and social welfare.
+        report: Warp function that writes the results of a step.
     """
     n, num_land, num_prices = sizes.num_agents, sizes.num_land, sizes.num_prices
     cells, agents, num_brackets = sizes.height * sizes.width, sizes.agents, sizes.num_brackets
@@ -140,26 +141,6 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             state.average_rates[env, bracket] = wp.float64(0.0)
             state.rates[env, bracket] = wp.float64(0.0)
             bracket += 1
-        agent = int(0)
-        while agent < agents:
-            state.productivity[env, agent] = 0.0
-            state.equality[env, agent] = 0.0
-            state.welfare[env, agent] = 0.0
-            state.wealth[env, agent] = 0.0
-            state.effort[env, agent] = 0.0
-            agent += 1
-
-    @wp.func
-    def start_counts(state: wp.ref[State], env: int):
-        """Count houses and goods from 0, at the first step of an episode."""
-        state.fresh[env] = 0
-        agent = int(0)
-        while agent < agents:
-            state.houses[env, agent] = 0
-            state.gathered[env, agent] = 0
-            state.sold[env, agent] = 0
-            state.bought[env, agent] = 0
-            agent += 1
 
     @wp.func
     def reset(params: Params, state: wp.ref[State], env: int, rng: philox.Stream):
@@ -168,7 +149,6 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
         state.key[env] = (wp.uint64(word[0]) << wp.uint64(32)) | wp.uint64(word[1])
         if rng.episode == wp.uint32(0):
             start_first(state, env)
-            start_counts(state, env)
         before = state.completions[env]
         state.completions[env] = before + state.finished[env]
         state.finished[env] = 0
@@ -222,7 +202,15 @@ def start(sizes: Sizes, start_rates: Any, update: Any) -> tuple[Any, Any]:
             state.turn[env, agent] = agent
             agent += 1
         state.cycle[env] = 1
+        agent = int(0)
+        while agent < agents:
+            state.houses[env, agent] = 0
+            state.gathered[env, agent] = 0
+            state.sold[env, agent] = 0
+            state.bought[env, agent] = 0
+            agent += 1
         start_rates(params, state, env, before)
         update(params, state, env)
+        report(state, env)
 
-    return reset, start_counts
+    return reset

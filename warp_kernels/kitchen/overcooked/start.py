@@ -65,6 +65,8 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             held = wp.where(kind < 0.8, ONION, random_soup(word[1], word[2]))
             held = wp.where(kind < 0.2, DISH, held)
         state.held[env, agent] = held
+        state.sparse[env, agent] = 0.0
+        state.shaped[env, agent] = 0.0
         state.seen_player[env, agent] = figure(state.place[env, agent], 0, held)
 
     return reset, reset_agent

@@ -43,7 +43,7 @@ INFO = {
     "sold": "sold",
     "bought": "bought",
 }
-"""Additional entries of ``info`` by field of State. A reset keeps them until the next step."""
+"""Additional entries of ``info`` by field of State."""
 
 
 @dataclass(frozen=True)
