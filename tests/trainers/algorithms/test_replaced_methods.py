@@ -56,7 +56,11 @@ def learner_of(kind, engine="kernel", config=None, **fields):
 
 def replacement(kind, name):
     """Return a method that does the same as that of a class."""
-    return lambda self, *args, **settings: getattr(kind, name)(self, *args, **settings)
+
+    def own(self, *args, **settings):
+        return getattr(kind, name)(self, *args, **settings)
+
+    return own
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
