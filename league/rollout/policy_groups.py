@@ -33,10 +33,19 @@ class SeatStep:
     """Rows of the seat's agents, a slice or (n,) int64."""
     into: Tensor
     """Actions of all agents (E, A[, K])."""
-    alive: Tensor | None = None
-    """(E,) whether an agent of the seat is alive; on a CPU only."""
     on_move: Tensor | None = None
-    """(E,) whether an agent of the seat acts; on a CPU only. Recurrent policies also observe the other steps."""
+    """(E,) whether an agent of the seat acts; on a CPU only."""
+    advances: Tensor | None = None
+    """(E, n) agents that advance their hidden state, see `gpu_envs.utils.observed_turns`; None: all."""
+    observing: Tensor | None = None
+    """(E,) whether an agent of the seat advances it; on a CPU only."""
+
+    def remembered(self, before: Tensor, after: Tensor, worlds: Tensor | None = None) -> Tensor:
+        """Return the hidden states (R, n, H) after the step, of some worlds (R,) or all."""
+        if self.advances is None:
+            return after
+        advances = self.advances if worlds is None else self.advances[worlds]
+        return torch.where(advances.unsqueeze(-1), after, before)
 
     def put(self, worlds: Tensor, action: Tensor) -> None:
         """Write the actions (R, n[, k]) of some worlds (R,)."""
@@ -88,20 +97,28 @@ class SinglePolicy:
     def act(self, step: SeatStep) -> None:
         """Write the actions of its worlds."""
         if self.plays is not None:
-            step.put_where(self.plays, self.policy.act(step.obs, step.mask, step.greedy, self.hidden_state))
+            step.put_where(self.plays, self._act_everywhere(step))
             return
-        worlds, active = self.worlds, step.on_move if self.hidden_state is None else step.alive
+        worlds, active = self.worlds, step.on_move if self.hidden_state is None else step.observing
         worlds = worlds if active is None else worlds[active[worlds]]
         if not len(worlds):
             return
         if self.reads_core:
-            step.put(worlds, self.policy.act(step.obs, step.mask, step.greedy, self.hidden_state)[worlds])
+            step.put(worlds, self._act_everywhere(step)[worlds])
             return
         hidden_state = None if self.hidden_state is None else self.hidden_state[worlds]
         mask = None if step.mask is None else step.mask[worlds]
         step.put(worlds, self.policy.act(step.obs[worlds], mask, step.greedy, hidden_state))
         if self.hidden_state is not None and hidden_state is not None:
-            self.hidden_state[worlds] = hidden_state
+            self.hidden_state[worlds] = step.remembered(self.hidden_state[worlds], hidden_state, worlds)
+
+    def _act_everywhere(self, step: SeatStep) -> Tensor:
+        """Return the actions (E, n[, k]) of all worlds."""
+        before = None if self.hidden_state is None else self.hidden_state.clone()
+        action = self.policy.act(step.obs, step.mask, step.greedy, self.hidden_state)
+        if self.hidden_state is not None and before is not None:
+            self.hidden_state.copy_(step.remembered(before, self.hidden_state))
+        return action
 
 
 @dataclass
@@ -178,7 +195,8 @@ class SameShapePolicies:
         if self.ready is not None:
             self._act(step, self.ready)
             return
-        worlds, local, active = self.worlds, self.local, step.on_move if self.hidden_state is None else step.alive
+        worlds, local = self.worlds, self.local
+        active = step.on_move if self.hidden_state is None else step.observing
         if active is not None:
             kept = active.index_select(0, worlds).nonzero()[:, 0]
             worlds, local = worlds.index_select(0, kept), local.index_select(0, kept)
@@ -215,15 +233,15 @@ class SameShapePolicies:
         if self.plays is None:
             step.put(blocks.worlds, action.index_select(0, blocks.place))
             if self.hidden_state is not None and hidden_state is not None:
-                self.hidden_state.index_copy_(
-                    0, blocks.worlds, hidden_state.flatten(0, 1).index_select(0, blocks.place)
-                )
+                after = hidden_state.flatten(0, 1).index_select(0, blocks.place)
+                before = self.hidden_state.index_select(0, blocks.worlds)
+                self.hidden_state.index_copy_(0, blocks.worlds, step.remembered(before, after, blocks.worlds))
             return
         place = torch.empty_like(blocks.place).index_copy_(0, blocks.worlds, blocks.place).clamp(max=len(action) - 1)
         step.put_where(self.plays, action[place])
         if self.hidden_state is not None and hidden_state is not None:
-            updated = torch.where(self.plays[:, None, None], hidden_state.flatten(0, 1)[place], self.hidden_state)
-            self.hidden_state.copy_(updated)
+            after = step.remembered(self.hidden_state, hidden_state.flatten(0, 1)[place])
+            self.hidden_state.copy_(torch.where(self.plays[:, None, None], after, self.hidden_state))
 
 
 def _block_rows(local: Tensor, counts: Tensor, blocks: Tensor, height: int) -> Tensor:

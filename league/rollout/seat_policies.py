@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
+from gpu_envs.utils.observed_turns import ObservedTurns
 from league.game import Seat, SeatPart, seat_parts
 from league.policies.random import RandomPolicy
 from league.policies.team import TeamPolicy
@@ -92,6 +93,9 @@ class SeatPolicies:
         self._slot[torch.tensor([*order, self.size])] = torch.arange(self.size + 1)  # the last slot: NO_POLICY
         self._slot_on_device = self._slot.to(core.device)
         self.on_cpu: bool = core.device.type == "cpu"
+        self.turns: ObservedTurns | None = None
+        if core.to_move is not None and any(part.hidden_state is not None for part in self.parts):
+            self.turns = ObservedTurns((core.num_envs, count, core.obs_width), core.device)
         self.paged: bool = any(isinstance(part, SameShapePolicies) and part.weights.paged for part in self.parts)
         self.seed(0)
         self.assign(torch.full((core.num_envs,), NO_POLICY))
@@ -144,13 +148,16 @@ class SeatPolicies:
         into = self.core.sample_actions() if into is None else into
         rows = self.agents.rows
         step = SeatStep(obs[:, rows], self.agents.mask(info.get("action_mask")), greedy, rows, into)
+        begins = self.core.elapsed_steps == 0
+        if self.turns is not None:
+            step.advances = self.turns.step(step.obs, info["to_move"][:, rows], begins)
         if self.on_cpu:
-            step.alive = _any_agent(info["alive"][:, rows])
-            step.on_move = _any_agent(info["to_move"][:, rows]) if "to_move" in info else step.alive
-        begins = (self.core.elapsed_steps == 0)[:, None, None]
+            alive = _any_agent(info["alive"][:, rows])
+            step.on_move = _any_agent(info["to_move"][:, rows]) if "to_move" in info else alive
+            step.observing = alive if step.advances is None else alive & _any_agent(step.advances)
         for part in self.parts:
             if part.hidden_state is not None:
-                part.hidden_state.masked_fill_(begins, 0.0)
+                part.hidden_state.masked_fill_(begins[:, None, None], 0.0)
             part.act(step)
         return into
 
@@ -162,9 +169,10 @@ class SeatPolicies:
         return [self._generator, *(stream for stream in streams if stream is not None)]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return random streams (bytes,) and hidden states (E, n, H) by name, without the policies of the worlds."""
+        """Return random streams (bytes,), hidden states (E, n, H) and what agents observed last, by name."""
         state = {f"stream.{index}": each.get_state() for index, each in enumerate(self.generators)}
         hidden = {f"hidden_state.{index}": part.hidden_state for index, part in enumerate(self.parts)}
+        hidden["observed"] = None if self.turns is None else self.turns.earlier
         return state | {name: tensor.clone() for name, tensor in hidden.items() if tensor is not None}
 
     def load_state_dict(self, state: State) -> None:
@@ -175,6 +183,8 @@ class SeatPolicies:
         for index, part in enumerate(self.parts):
             if part.hidden_state is not None:
                 part.hidden_state.copy_(found[f"hidden_state.{index}"])
+        if self.turns is not None:
+            self.turns.earlier.copy_(found["observed"])
 
 
 def _any_agent(flags: Tensor) -> Tensor:

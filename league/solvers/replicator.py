@@ -13,8 +13,12 @@ from trainers.base.prefix_sum import prefix_sum
 
 __all__ = ["STABLE", "prd", "replicator"]
 
+RANGE = 2.0
+"""Range of each seat's scaled payoffs: that of a win and a loss, 1 and -1, for which OpenSpiel's constants are."""
 STABLE = 1.0
 """Largest product of step size and range of payoffs; beyond it, shares leave the simplex and become NaN."""
+ROUNDING = 1e-12
+"""Smallest range of a seat's payoffs, relative to the largest one, that is not taken for rounding errors."""
 
 
 def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: float = 1e-6) -> MetaStrategy:
@@ -22,11 +26,12 @@ def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: flo
 
     Source: Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1.
     Constants and average are those of OpenSpiel's `projected_replicator_dynamics`. It supports any number of seats.
+    The payoffs of each seat are scaled to a range of 2, so that the result does not depend on their unit.
 
     Args:
         payoffs: (S, N_1, ..., N_S), of any range.
         iterations: Number of steps; the average includes the initial distributions.
-        dt: Step size, limited for large payoffs (`STABLE`).
+        dt: Step size, at most 0.5.
         gamma: Smallest probability of a policy.
     """
     return _replicate("prd", payoffs, iterations, dt, gamma)
@@ -46,9 +51,8 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
         raise ConfigError(
             f"{solver}: gamma: expected a number in [0, 1 / {max(payoffs.shape[1:])} policies), got {gamma}"
         )
-    spread = float((payoffs.flatten(1).amax(1) - payoffs.flatten(1).amin(1)).max())
-    dt = min(dt, STABLE / max(spread, 1e-300))
-    host = SeatPayoffs(payoffs)
+    dt = min(dt, STABLE / RANGE)
+    host = SeatPayoffs(_scaled(payoffs))
     shares = host.uniform()
     totals = [each * 1.0 for each in shares]
     for _ in range(int(iterations) if payoffs[0].numel() > 1 else 0):  # with one policy per seat there is nothing to do
@@ -59,6 +63,16 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
         for total, own in zip(totals, shares, strict=True):
             total += own
     return host.strategy(totals)
+
+
+def _scaled(payoffs: Tensor) -> Tensor:
+    """Return payoffs (S, N_1, ..., N_S) of which each seat's range from -1 to 1, or are all equal."""
+    lowest, highest = payoffs.flatten(1).aminmax(dim=1)
+    size = payoffs.flatten(1).abs().amax(1).clamp(min=1e-300)
+    spread = torch.maximum(highest - lowest, ROUNDING * size)
+    seats = (-1, *[1] * (payoffs.dim() - 1))
+    middle = lowest + (highest - lowest) / 2
+    return (payoffs - middle.reshape(seats)) * (RANGE / spread).reshape(seats)
 
 
 def _project(point, least: float):

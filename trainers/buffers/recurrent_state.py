@@ -16,6 +16,7 @@ __all__ = ["RecurrentState"]
 class RecurrentState:
     """Hidden states (E, n, H) of actor and critic for n agents in E worlds, reset at episode starts.
 
+    Where agents take turns, they advance in the steps of `RolloutBuffer.advances`.
     The critic runs only in updates, which compute its hidden states after a rollout.
     """
 
@@ -28,9 +29,11 @@ class RecurrentState:
 
     def step(self, actor: Network, obs: Tensor, rollout: RolloutBuffer) -> Tensor:
         """Return the actor's outputs (E, n, outputs) for the present step's normalized observations (E, n, D)."""
-        begins = rollout.episode_starts[rollout.t].view(-1, 1, 1)
-        outputs, remembered = actor.step(obs, self.actor_next.masked_fill(begins, 0.0))
+        before = self.actor_next.masked_fill(rollout.episode_starts[rollout.t].view(-1, 1, 1), 0.0)
+        outputs, remembered = actor.step(obs, before)
         assert remembered is not None
+        if rollout.advances is not None:
+            remembered = torch.where(rollout.advances[rollout.t].unsqueeze(-1), remembered, before)
         self.actor_next.copy_(remembered)
         return outputs
 
@@ -51,10 +54,13 @@ class RecurrentState:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
         own = self._kept(rollout)
         found = select_prefix(state, "hidden_state.")
+        if rollout.advances is not None:  # checkpoints of earlier versions have none: all agents took in all steps
+            found.setdefault("advances", torch.ones_like(rollout.advances[0]))
         for name, given in check_tensors("learner state hidden_state", found, own).items():
             own[name].copy_(given)
         self.actor_next.copy_(self.actor)
         self.critic_next.copy_(self.critic)
 
     def _kept(self, rollout: RolloutBuffer) -> dict[str, Tensor]:
-        return {**self.starts(), "episode_starts": rollout.episode_starts[0]}
+        kept = {**self.starts(), "episode_starts": rollout.episode_starts[0]}
+        return kept if rollout.advances is None else {**kept, "advances": rollout.advances[0]}

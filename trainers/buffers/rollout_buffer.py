@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.runtime.rollout.trace import RolloutTrace
+from gpu_envs.utils.observed_turns import takes_in
 from trainers.base.transition import Transition
 
 __all__ = ["BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
@@ -83,6 +84,8 @@ class RolloutBuffer:
         self.to_move: Tensor | None = None  # (T + 1, E, n)
         self.state: Tensor | None = None  # (T + 1, E, S)
         self.joint_action: Tensor | None = None  # (T, E, A[, K])
+        # (T + 1, E, n), agents that advance their hidden state in step t, see `track_turns`
+        self.advances: Tensor | None = None
         # whether step t starts an episode; row T is the first step of the next rollout
         self.episode_starts: Tensor = torch.ones((length + 1, shape[0]), dtype=torch.bool, device=device)
         self.final_obs: Tensor = torch.zeros((capacity + 1, obs_width), device=device)
@@ -90,6 +93,16 @@ class RolloutBuffer:
         self.final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)
         self.largest_final_count: Tensor = torch.zeros((), dtype=torch.int64, device=device)  # of all rollouts so far
         self.final_state: Tensor | None = None  # (T, E, S)
+
+    def track_turns(self) -> None:
+        """Keep which agents advance the hidden state of a recurrent policy, see `gpu_envs.utils.observed_turns`."""
+        self.advances = torch.ones((self.length + 1, *self.valid.shape[1:]), dtype=torch.bool, device=self.device)
+
+    def _track_turns(self, t: int) -> None:
+        """Set who advances in step t; step 0 is the last one of the rollout before."""
+        if self.advances is not None and self.to_move is not None and t > 0:
+            obs, earlier = self.all_obs[t], self.all_obs[t - 1]
+            self.advances[t].copy_(takes_in(obs, earlier, self.to_move[t], self.episode_starts[t]))
 
     def begin_step(
         self, obs: Tensor, mask: Tensor | None = None, to_move: Tensor | None = None, state: Tensor | None = None
@@ -100,6 +113,7 @@ class RolloutBuffer:
         self._keep("to_move", t, to_move)
         self._keep("state", t, state)
         self._keep("mask", t, mask)
+        self._track_turns(t)
         return self.obs[t], None if self.mask is None else self.mask[t]
 
     def store_action(self, action: Tensor, log_prob: Tensor | None = None) -> None:
@@ -138,6 +152,7 @@ class RolloutBuffer:
             self._keep("to_move", self.t, transition.next_to_move)
             self._keep("state", self.t, transition.next_state)
             self._keep("mask", self.t, transition.next_mask)
+            self._track_turns(self.t)
 
     def load_trace(self, trace: RolloutTrace, rows: slice | Tensor, choices: int | None = None) -> None:
         """Take the results of a whole rollout in kernels; those of all agents are not copied.
@@ -294,6 +309,8 @@ class RolloutBuffer:
         torch.maximum(self.largest_final_count, self.final_count, out=self.largest_final_count)
         self.rewind()
         self.episode_starts[0].copy_(self.episode_starts[-1])
+        if self.advances is not None:
+            self.advances[0].copy_(self.advances[-1])
 
 
 def _buffer(length: int, like: Tensor) -> Tensor:
@@ -320,6 +337,7 @@ class BatchedRolloutBuffer(RolloutBuffer):
         self.to_move: Tensor | None = None
         self.state: Tensor | None = None
         self.joint_action: Tensor | None = None
+        self.advances: Tensor | None = None
         self.final_state: Tensor | None = None
         for name, value in vars(first).items():
             if isinstance(value, Tensor):

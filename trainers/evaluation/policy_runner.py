@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
+from gpu_envs.utils.observed_turns import ObservedTurns
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.base.decision_clock import DecisionClock
 from trainers.models.batched_policies import BatchedPolicies, can_batch
@@ -44,7 +45,7 @@ class PolicyRunner:
     def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:
         """Return the actions of all agents, (E, A) or (E, A, K); agents without a policy take random legal actions."""
         action, mask = self.core.sample_actions(), info.get("action_mask")
-        begins = (self.core.elapsed_steps == 0)[:, None, None]  # the step counter is 0 at the start of an episode
+        begins = self.core.elapsed_steps == 0  # the step counter is 0 at the start of an episode
         for part in self.parts:
             part.act(obs, mask, info.get("to_move"), begins, greedy, action)
         return action
@@ -63,26 +64,44 @@ class _PolicyGroup:
         every = _every(self.policy)
         self.clock = DecisionClock(every, self.agents[0], core) if every > 1 else None
         self.hidden_state = self.policy.initial_hidden_state(*leading, core.num_envs, len(rows))
+        self.turns: ObservedTurns | None = None
+        if self.hidden_state is not None and (core.to_move is not None or self.clock is not None):
+            self.turns = ObservedTurns((*self.hidden_state.shape[:-1], core.obs_width), core.device)
 
     def act(
         self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, begins: Tensor, greedy: bool, into: Tensor
     ) -> None:
         """Write the actions of these agents to those of all agents."""
         if self.hidden_state is not None:
-            self.hidden_state.masked_fill_(begins, 0.0)
+            self.hidden_state.masked_fill_(begins[:, None, None], 0.0)
         if self.batch is None:
             (own,) = self.agents
-            action = self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.hidden_state)
+            moves = None if to_move is None else to_move[:, own.rows]
             if self.clock is not None:
-                moves = None if to_move is None else to_move[:, own.rows]
-                action = self.clock.hold(action, self.clock.decides(self.core, own.mask(mask), moves))
+                moves = self.clock.decides(self.core, own.mask(mask), moves)
+            seen, before = obs[:, own.rows], self._before()
+            action = self.policy.act(seen, own.mask(mask), greedy, self.hidden_state)
+            self._advance(seen, moves, begins, before)
+            if self.clock is not None and moves is not None:
+                action = self.clock.hold(action, moves)
             own.scatter_actions(action, into)
             return
-        seen = torch.stack([obs[:, own.rows] for own in self.agents])
+        seen, before = torch.stack([obs[:, own.rows] for own in self.agents]), self._before()
         masks = [legal for own in self.agents if (legal := own.mask(mask)) is not None]
         actions = self.batch.act(seen, torch.stack(masks) if masks else None, greedy, self.hidden_state)
+        moves = None if to_move is None else torch.stack([to_move[:, own.rows] for own in self.agents])
+        self._advance(seen, moves, begins, before)
         for own, action in zip(self.agents, actions, strict=True):
             own.scatter_actions(action, into)
+
+    def _before(self) -> Tensor | None:
+        return None if self.hidden_state is None or self.turns is None else self.hidden_state.clone()
+
+    def _advance(self, obs: Tensor, moves: Tensor | None, begins: Tensor, before: Tensor | None) -> None:
+        """Restore the hidden states of the agents that take nothing in, see `gpu_envs.utils.observed_turns`."""
+        if self.hidden_state is not None and self.turns is not None and moves is not None and before is not None:
+            advances = self.turns.step(obs, moves, begins).unsqueeze(-1)
+            self.hidden_state.copy_(torch.where(advances, self.hidden_state, before))
 
 
 def _every(policy: PolicyProtocol) -> int:

@@ -136,13 +136,14 @@ class Network(nn.Module):
         new = self.cell(rows, hidden_state.reshape(-1, self.hidden_width)).to(x.dtype).view_as(hidden_state)
         return self.out(new).to(x.dtype), new
 
-    def unroll(self, x: Tensor, hidden_state: Tensor | None, begins: Tensor) -> Tensor:
+    def unroll(self, x: Tensor, hidden_state: Tensor | None, begins: Tensor, advances: Tensor | None = None) -> Tensor:
         """Compute T time steps, with gradients through all of them.
 
         Args:
             x: (T, N, D).
             hidden_state: (N, H), before the first step; ignored without a GRU.
             begins: (T, N) bool, hidden states are reset before this step.
+            advances: (T, N) bool, this step changes hidden states, see `gpu_envs.utils.observed_turns`; None: all do.
 
         Returns:
             (T, N, outputs).
@@ -150,15 +151,17 @@ class Network(nn.Module):
         if self.cell is None:
             return self(x)
         assert hidden_state is not None
-        return self.out(self.hidden_states(x, hidden_state, begins)).to(x.dtype)
+        return self.out(self.hidden_states(x, hidden_state, begins, advances)).to(x.dtype)
 
-    def hidden_states(self, x: Tensor, hidden_state: Tensor, begins: Tensor) -> Tensor:
+    def hidden_states(self, x: Tensor, hidden_state: Tensor, begins: Tensor, advances: Tensor | None = None) -> Tensor:
         """Return the hidden states after every step (T, N, H), the inputs of `out`; arguments as in `unroll`."""
         assert self.cell is not None, "hidden states need a recurrent network"
         features, kept = self.body(x), (~begins).unsqueeze(-1).to(x.dtype)
         remembered: list[Tensor] = []
         for t in range(x.shape[0]):
-            remembered.append(self.cell(features[t], (remembered[-1] if t else hidden_state) * kept[t]))
+            before = (remembered[-1] if t else hidden_state) * kept[t]
+            after = self.cell(features[t], before)
+            remembered.append(after if advances is None else torch.where(advances[t].unsqueeze(-1), after, before))
         return torch.stack(remembered).to(x.dtype)
 
     def _features(self, x: Tensor) -> Tensor:

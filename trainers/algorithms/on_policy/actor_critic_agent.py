@@ -55,6 +55,8 @@ class ActorCriticAgent:
         )
         self.valued: ValuedPolicy | None = None  # policy that V-trace values
         recurrent = config.network == "gru"
+        if recurrent and spec.turn_based:
+            self.rollout.track_turns()
         self.recurrent_state: RecurrentState | None = (
             RecurrentState(shape, net.actor, net.critic, self.device) if recurrent else None
         )
@@ -156,9 +158,14 @@ class BatchedActorCriticAgents:
             None if to_move is None else self._apart(to_move),
             None if state is None else self._each(state),
         )
+        t, advances = self.rollout.t, self.rollout.advances
+        before = None
         if self.hidden_state is not None:
-            self.hidden_state.masked_fill_(self.rollout.episode_starts[self.rollout.t][..., None, None], 0.0)
+            self.hidden_state.masked_fill_(self.rollout.episode_starts[t][..., None, None], 0.0)
+            before = None if advances is None else self.hidden_state.clone()
         action, log_prob = self.policies.sample(obs, mask, self.streams, self.hidden_state)
+        if self.hidden_state is not None and advances is not None and before is not None:
+            self.hidden_state.copy_(torch.where(advances[t].unsqueeze(-1), self.hidden_state, before))
         self.rollout.store_action(action, log_prob)
         return self.policies.head.to_env(action).transpose(0, 1).flatten(1, 2)
 

@@ -64,9 +64,9 @@ def forward_batch(net: Network, x: Tensor, part: dict[str, Tensor], which: str) 
     """Return the outputs of actor or critic for rows (N, D), or for sequences (N, T, D) with gradients through time."""
     if "episode_starts" not in part:
         return net(x)
-    return net.unroll(x.transpose(0, 1), part[f"memory_{which}"], part["episode_starts"].transpose(0, 1)).transpose(
-        0, 1
-    )
+    begins, advances = part["episode_starts"].transpose(0, 1), part.get("advances")
+    advances = None if advances is None else advances.transpose(0, 1)
+    return net.unroll(x.transpose(0, 1), part[f"memory_{which}"], begins, advances).transpose(0, 1)
 
 
 def update_normalizers(
@@ -154,7 +154,8 @@ def sequence_batch(
     "log_prob" is as in `row_batch`.
 
     "valid" marks the decisions to learn from; other entries are zero. Steps between an agent's turns stay in its
-    sequence, since they update its hidden state. Only without `fixed_shapes` the host synchronizes with the device.
+    sequence; "advances" marks those that update its hidden state, if agents take turns. Only without `fixed_shapes` the
+    host synchronizes with the device.
     """
     normalizer, critic, critic_input = net.normalizer, net.critic, net.critic_input
     slots = r.capacity if fixed_shapes else r.check()
@@ -171,7 +172,8 @@ def sequence_batch(
         seen = critic_input(states, all_agents).transpose(0, 1)
     # an agent that is dead stays dead until the next episode, which starts without a hidden state
     before = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
-    hidden = critic.hidden_states(seen, before["critic"], begins)
+    advances = None if r.advances is None else r.advances.flatten(1)
+    hidden = critic.hidden_states(seen, before["critic"], begins, advances)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
     value = critic.out(hidden).to(hidden.dtype).view(r.length + 1, *r.reward.shape[1:])
     final = _final(r, slots, normalizer, critic_input)
@@ -179,7 +181,8 @@ def sequence_batch(
     final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
-        params = valued.actor.unroll(obs, before["actor"], begins[:-1]).view(*r.reward.shape, -1)
+        moves = None if advances is None else advances[:-1]
+        params = valued.actor.unroll(obs, before["actor"], begins[:-1], moves).view(*r.reward.shape, -1)
         mask = None if r.mask is None else r.mask[:-1]
         log_prob, log_ratio = _under(r, valued.head.evaluate(params, r.action, mask)[0])
     advantage, returns, known, ratio = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
@@ -194,6 +197,8 @@ def sequence_batch(
         steps["mask"] = r.mask[:-1]
     batch = {name: tensor.flatten(1, 2) for name, tensor in steps.items()}
     batch |= {"raw_obs": raw_obs, "obs": obs, "episode_starts": begins[:-1]}
+    if advances is not None:
+        batch["advances"] = advances[:-1]
     batch = {name: tensor.transpose(0, 1) for name, tensor in batch.items()}
     batch |= {"rows": all_agents, **{f"memory_{name}": start for name, start in before.items()}}
     if states is not None:
