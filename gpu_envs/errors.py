@@ -56,6 +56,10 @@ class RulesError(GpuEnvsError, RuntimeError):
     """
 
 
+class UnexpectedArgumentError(ConfigError, TypeError):
+    """An environment has no setting of this name; a TypeError, too, as Python raises for an unknown keyword."""
+
+
 class ActionError(GpuEnvsError, ValueError):
     """An action has a wrong shape, dtype, device, agent or value."""
 

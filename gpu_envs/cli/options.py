@@ -21,7 +21,7 @@ from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings
-from gpu_envs.utils.suggestions import similar_names
+from gpu_envs.utils.suggestions import RENAMED, similar_names
 from gpu_envs.utils.terminal import wrap_lines
 
 __all__ = [
@@ -182,6 +182,10 @@ def similar_option(word: str, known: Sequence[str]) -> str | None:
     """
     given, names = word.lstrip("-").replace("_", "-"), [option.lstrip("-") for option in known]
     leaf = given.rpartition(".")[2]
+    leaves = {name.rpartition(".")[2]: name for name in names}
+    for replacement in RENAMED.get(leaf.replace("-", "_"), ()):
+        if option := leaves.get(replacement.replace("_", "-")):
+            return f"--{option}"
     for name in names:
         end = name.rpartition(".")[2]
         parts, short = end.split("-"), leaf.split("-")
@@ -191,7 +195,6 @@ def similar_option(word: str, known: Sequence[str]) -> str | None:
             return f"--{name}"
     if len(leaf) < 3:  # almost any name would be similar
         return None
-    leaves = {name.rpartition(".")[2]: name for name in names}
     found = similar_names(given, names) or [leaves[each] for each in similar_names(leaf, leaves)]
     return f"--{found[0]}" if found else None
 

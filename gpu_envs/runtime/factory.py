@@ -14,13 +14,14 @@ from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.definition.registry import find
 from gpu_envs.definition.rules_errors import named_errors
-from gpu_envs.errors import ConfigError, shown
+from gpu_envs.errors import ConfigError, UnexpectedArgumentError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.multi_device import MultiDeviceCore
 from gpu_envs.runtime.validation import changed_numbers
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.settings import MAX_INT, build_config, check_value
+from gpu_envs.utils.suggestions import RENAMED, suggestion
 
 __all__ = [
     "ELSEWHERE",
@@ -91,7 +92,8 @@ def configured_definition(
 
     Raises:
         UnknownEnvironmentError: The id is unknown.
-        ConfigError: A setting is unknown or has an invalid value.
+        UnexpectedArgumentError: A setting is unknown.
+        ConfigError: A setting has an invalid value.
     """
     entry = find(id)
     kind, build = entry.load()
@@ -107,10 +109,16 @@ def configured_definition(
         limits = {"ge": 1, "le": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int, **limits)
         config, max_episode_steps = config | {limit_name: max_episode_steps}, None
-    for name in sorted(ELSEWHERE & config.keys() - {field.name for field in fields(kind)}):
+    unknown = config.keys() - {field.name for field in fields(kind)}
+    for name in sorted(unknown & RENAMED.keys()):
+        if ELSEWHERE.intersection(RENAMED[name]):
+            raise UnexpectedArgumentError(
+                f"{entry.id}: unexpected keyword argument {name!r}; {suggestion(name, ELSEWHERE)}"
+            )
+    for name in sorted(ELSEWHERE & unknown):
         rest = {key: config[key] for key in config.keys() - ELSEWHERE}
         calls = suggested_calls(entry.id, configured_definition(id, None, rest, refused)[2], config)
-        raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
+        raise UnexpectedArgumentError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id", *refused})
     try:
         with warp_kernels.building, named_errors():

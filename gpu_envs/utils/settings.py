@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpu_envs.errors import ConfigError, shown
-from gpu_envs.utils.suggestions import foreign_name_hint, similar_names, unknown_name_message
+from gpu_envs.errors import ConfigError, UnexpectedArgumentError, shown
+from gpu_envs.utils.suggestions import foreign_name_hint, similar_names, suggestion
 
 __all__ = [
     "MAX_FLOAT",
@@ -155,6 +155,7 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
     Raises:
         ConfigError: Naming the field, its value and the allowed values; or a setting that differs from its default
             without effect.
+        UnexpectedArgumentError: There is no setting of a name.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
@@ -163,7 +164,8 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         hint = foreign_name_hint(kind, name, value, free)
         if name not in fields:
             known = [] if hint else free
-            raise ConfigError(f"{owner}: {unknown_name_message('setting', name, known, hint=hint)}")
+            message = f"unexpected keyword argument {name!r}; {suggestion(name, known, hint=hint)}"
+            raise UnexpectedArgumentError(f"{owner}: {message}")
         if hint:
             raise ConfigError(f"{owner}: {name}: expected {bounds_of(fields[name])}, got {shown(value)}; {hint}")
     try:

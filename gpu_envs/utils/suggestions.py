@@ -7,23 +7,58 @@ from typing import Any
 
 from gpu_envs.errors import format_names, shown
 
-__all__ = ["CUTOFF", "foreign_name_hint", "similar_names", "unknown_name_message"]
+__all__ = ["CUTOFF", "RENAMED", "foreign_name_hint", "similar_names", "suggestion", "unknown_name_message"]
 
 CUTOFF = 0.7
 """Lowest similarity of names in the measure of difflib."""
+RENAMED: dict[str, tuple[str, ...]] = {
+    # arguments and methods of environments and views
+    "env_minor": ("env_contiguous",),
+    "illegal": ("illegal_actions",),
+    "randomise": ("domain_randomization",),  # prose: ok (old name)
+    "play_random": ("random_rollout",),
+    "mask": ("reset_mask", "action_mask"),
+    "learner": ("agent",),
+    "others": ("opponents",),
+    # settings of trainings
+    "clip": ("clip_range",),
+    "entropy": ("entropy_coef",),
+    "epochs": ("num_epochs",),
+    "minibatches": ("num_minibatches",),
+    "body": ("network",),
+    "hidden": ("hidden_sizes",),
+    "learning_rate_end": ("learning_rate_final",),
+    "critic": ("critic_input",),
+    "capture": ("cuda_graph",),
+    "eval_against": ("eval_opponents",),
+    # settings of leagues
+    "solver": ("meta_solver_kwargs",),
+    "train": ("train_overrides",),
+    "payoffs": ("payoff_estimation",),
+    "tolerance": ("ci_half_width",),
+    "start": ("response_init",),
+    # metrics
+    "return_per_agent": ("episode_return_mean",),
+    "episode_length": ("episode_length_mean",),
+    "steps": ("env_steps",),
+    "best_so_far": ("best_nash_conv",),
+}
+"""Names that were public in an earlier version, and what replaces them. Messages about an unknown name suggest the
+replacements that exist where the name was given. Whoever renames a public name adds a row here."""
 
 
 def similar_names(name: object, known: Collection[str], limit: int = 1) -> list[str]:
     """Return the known names that are similar to a name, the most similar first.
 
-    Names are similar without case: those that are equal, then those that have all words of the name, then those that
-    differ in few letters, then those whose words the name has.
+    Names are similar without case: those that are equal, then the replacements of a renamed name, then those that have
+    all words of the name, then those that differ in few letters, then those whose words the name has.
     """
     given, folded = str(name).lower(), {each.lower(): each for each in known}
     words = _words(given)
     longer = [each for each in folded if words and words <= _words(each)]
     shorter = [each for each in folded if _words(each) and _words(each) <= words]
     found = [each for each in known if each.lower() == given]
+    found += [replacement for replacement in RENAMED.get(given, ()) if replacement in known]
     for names, cutoff in ((longer, 0.0), (folded, CUTOFF), (shorter, 0.0)):
         found += [folded[each] for each in difflib.get_close_matches(given, names, n=limit, cutoff=cutoff)]
     return list(dict.fromkeys(found))[:limit]
@@ -47,12 +82,14 @@ def unknown_name_message(kind: str, name: object, known: Collection[str], *, lim
     Returns:
         Such as "no setting named 'num_god'; did you mean num_good?".
     """
-    similar = similar_names(name, known, limit)
-    if not hint:
-        hint = f"expected one of {format_names(known)}" if known else "there are none"
-    if similar:
-        hint = f"did you mean {' or '.join(similar)}?"
-    return f"no {kind} named {shown(name)}; {hint}"
+    return f"no {kind} named {shown(name)}; {suggestion(name, known, limit=limit, hint=hint)}"
+
+
+def suggestion(name: object, known: Collection[str], *, limit: int = 1, hint: str = "") -> str:
+    """Return the end of a message about an unknown name; arguments as for :func:`unknown_name_message`."""
+    if similar := similar_names(name, known, limit):
+        return f"did you mean {' or '.join(similar)}?"
+    return hint or (f"expected one of {format_names(known)}" if known else "there are none")
 
 
 def foreign_name_hint(kind: type, name: str, value: Any, free: Collection[str]) -> str:

@@ -15,7 +15,7 @@ from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
 from gpu_envs.views.single_env import SingleEnv
 
-__all__ = ["AECView", "ParallelView", "aec_env", "parallel_env"]
+__all__ = ["AECView", "ParallelView", "PettingZooView", "aec_env", "parallel_env"]
 
 
 Infos = dict[str, dict[str, Any]]  # by agent

@@ -237,7 +237,7 @@ def test_invalid_settings_raise():
             make(**{name: True})
     with pytest.raises(ConfigError, match="choose group='adversary' or group='agent'"):
         SB3VecEnv("SimpleTag-v0", 2)
-    with pytest.raises(ConfigError, match="no setting named 'num_goods'"):
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'num_goods'"):
         make(num_goods=2)
 
 

@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from small_environments import SMALL
+from torchrl.envs import GymEnv
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs, step_mdp
 from torchrl_worlds import make
 
@@ -77,6 +78,15 @@ def compare(env, data, current, alive, cut):
     assert torch.equal(data["done"], over)
     assert torch.equal(data["truncated"], over & cut.any(1, keepdim=True))
     assert torch.equal(data["terminated"], over & ~cut.any(1, keepdim=True))
+
+
+def test_gym_env_of_torchrl_makes_an_environment():
+    """It passes ``frameskip`` first, and makes the environment again without it."""
+    env = GymEnv("gpu_envs/CartPole-v1")
+    check_env_specs(env)
+    assert env.rollout(5).shape[0] <= 5
+    skipping = GymEnv("gpu_envs/CartPole-v1", frame_skip=4)
+    assert skipping.rollout(20)["next", "reward"].max() == 4.0  # of four steps
 
 
 def test_environment_matches_its_specs(case):

@@ -83,7 +83,7 @@ def test_fixed_parameter_that_is_no_setting_recommends_no_call_of_make(env_id, n
     with pytest.raises(errors.ConfigError) as info:
         core.set_params(**{name: 1})
     one_line(info, f"{name} is fixed when the environment is made; it follows from other settings")
-    with pytest.raises(errors.ConfigError, match=f"no setting named '{name}'"):
+    with pytest.raises(errors.ConfigError, match=f"unexpected keyword argument '{name}'"):
         make_core(env_id, 2, "cpu", **{name: 1})
 
 

@@ -1,13 +1,21 @@
 """Suggestions of names in error messages."""
 
 import dataclasses
+import re
+from functools import partial
+from pathlib import Path
 
+import gymnasium
 import pytest
 
 import gpu_envs
 from gpu_envs.definition import registry
-from gpu_envs.errors import ConfigError
-from gpu_envs.utils.suggestions import similar_names
+from gpu_envs.errors import ConfigError, GpuEnvsError, UnexpectedArgumentError
+from gpu_envs.utils.suggestions import RENAMED, similar_names, suggestion
+from league.cli.dispatch import league_command
+from trainers.cli.train import train_command
+
+CHANGELOG = Path(__file__).parents[3] / "CHANGELOG.md"
 
 SETTINGS = ("num_envs", "N", "illegal_actions", "good_max_speed", "reset_mask", "seed")
 
@@ -76,3 +84,68 @@ def test_foreign_names_lead_to_settings_that_exist():
             assert foreign not in names, (env_id, foreign)
             assert target in names or " " in target, (env_id, foreign)
     assert found >= 10
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (partial(gpu_envs.make, "SimpleTag-v0"), "frameskip"),
+        (partial(gpu_envs.parallel_env, "SimpleTag-v0"), "frameskip"),
+        (partial(gymnasium.make, "gpu_envs/CartPole-v1"), "frameskip"),
+        (partial(gymnasium.make_vec, "gpu_envs/CartPole-v1"), "frameskip"),
+    ],
+)
+def test_unknown_keyword_is_a_type_error_with_pythons_words(make, name):
+    """TorchRL's GymEnv tries again without the argument if it finds these words in a TypeError."""
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'") as caught:
+        make(**{name: 1})
+    assert isinstance(caught.value, UnexpectedArgumentError)
+    assert isinstance(caught.value, ConfigError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_renamed_names_are_those_of_the_upgrading_table():
+    """Every plain old name of the table in CHANGELOG.md has a hint, and no replacement is an old name."""
+    table = CHANGELOG.read_text(encoding="utf-8").partition("### Upgrading from 0.1.0")[2]
+    old = set()
+    for row in re.findall(r"^\| ([^|]*) \| [^|]* \|$", table, re.MULTILINE):
+        if not row.startswith("imports"):
+            old |= set(re.findall(r"`(?:Core\.)?([a-z_]+)`", row)) | set(re.findall(r"\b([a-z_]+)=", row))
+    unnamed = {"check_env", "memory"}  # neither a setting nor an option
+    assert len(old) > 20
+    assert old - unnamed == RENAMED.keys()
+    for name, replacements in RENAMED.items():
+        assert not RENAMED.keys() & set(replacements)
+        for replacement in replacements:
+            assert suggestion(name, ["seed", replacement]) == f"did you mean {replacement}?"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (partial(gymnasium.make, "gpu_envs/SimpleTag-v0", learner="agent_0"), "'learner'; did you mean agent?"),
+        (partial(gpu_envs.make, "SimpleTag-v0", env_minor=True), "'env_minor'; did you mean env_contiguous?"),
+        (partial(gpu_envs.make, "TicTacToe-v0", illegal="loss"), "'illegal'; did you mean illegal_actions?"),
+        (
+            partial(gymnasium.make_vec, "gpu_envs/SimpleTag-v0", group="agent", others="random"),
+            "'others'; did you mean opponents?",
+        ),
+        (partial(train_command, ["SimpleTag-v0", "--learner.clip", "0.1"]), "did you mean --learner.clip-range?"),
+        (partial(train_command, ["SimpleTag-v0", "--learner.body", "mlp"]), "did you mean --learner.network?"),
+        (
+            partial(league_command, ["train", "KuhnPoker-v0", "--tolerance", "0.1"]),
+            "did you mean --ci-half-width?",
+        ),
+    ],
+)
+def test_name_of_an_earlier_version_is_answered_by_the_present_one(call, words):
+    with pytest.raises(GpuEnvsError) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_renamed_key_of_a_file_is_answered_by_the_present_one(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("env_id: SimpleTag-v0\nlearner: {learning_rate_end: 0.0}\n")
+    with pytest.raises(ConfigError, match=r"did you mean learner.learning_rate_final\?"):
+        train_command(["--config", str(path)])

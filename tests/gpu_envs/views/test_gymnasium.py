@@ -3,6 +3,7 @@
 import copy
 import re
 import warnings
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 import toy
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AsyncVectorEnv
 from small_environments import GROUP, SMALL, lenient, refuses_illegal
 
 import gpu_envs
@@ -223,7 +225,7 @@ def test_invalid_arguments_of_make_raise():
         ({"opponents": {"fox": "random"}}, "opponents has no 'fox' to play; it has adversary, agent, adversary_0"),
         ({"opponents": {"agent_0": "random"}}, "opponents has no 'agent_0' to play"),
         ({"opponents": {"adversary": "clever"}}, r"opponents\['adversary'\]: expected 'random' or a policy"),
-        ({"num_goods": 2}, "no setting named 'num_goods'; did you mean num_good"),
+        ({"num_goods": 2}, "unexpected keyword argument 'num_goods'; did you mean num_good"),
         ({"autoreset": "same_step"}, "autoreset is fixed"),
     ):
         with pytest.raises(ConfigError, match=words):
@@ -254,6 +256,29 @@ def test_gymnasium_time_limit_and_vectorizer_work(one, env_id):
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda name, **settings: AsyncVectorEnv([partial(gymnasium.make, name, **settings)] * 2, context="spawn"),
+        lambda name, **settings: gymnasium.make_vec(
+            name, 2, vectorization_mode="async", vector_kwargs={"context": "spawn"}, **settings
+        ),
+    ],
+    ids=["AsyncVectorEnv", "make_vec"],
+)
+def test_workers_that_are_spawned_find_the_environment(make):
+    """A spawned process has imported nothing: the module in front of the id is imported there."""
+    envs = make("gpu_envs:gpu_envs/SimpleTag-v0", agent="agent_0", max_cycles=5)
+    try:
+        obs, _ = envs.reset(seed=3)
+        own = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", max_cycles=5)
+        np.testing.assert_array_equal(obs[1], own.reset(seed=4)[0])
+        assert envs.step(envs.action_space.sample())[0].shape == (2, 14)
+    finally:
+        envs.close()
 
 
 def test_actions_are_sampled_only_for_random_opponents(monkeypatch):

@@ -251,7 +251,7 @@ def test_settings_of_batches_raise(name):
     ids=["parallel_env", "mpe", "gymnasium"],
 )  # fmt: skip
 def test_unknown_setting_suggests_no_setting_of_batches(make, name, settings):
-    with pytest.raises(ConfigError, match=f"no setting named '{name}'; ") as caught:
+    with pytest.raises(ConfigError, match=f"unexpected keyword argument '{name}'; ") as caught:
         make(**{name: 3}, **settings)
     suggested = re.findall(r"\w+", str(caught.value).partition(f"'{name}'; ")[2])
     assert suggested

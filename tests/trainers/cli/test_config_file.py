@@ -102,7 +102,7 @@ def test_wrong_file_is_refused_in_one_line(tmp_path, capsys, text, words):
 
 def test_wrong_values_of_groups_name_the_setting(tmp_path, capsys):
     for text, words in (
-        ("env: {num_goood: 2}", "no setting named 'num_goood'; did you mean num_good?"),
+        ("env: {num_goood: 2}", "unexpected keyword argument 'num_goood'; did you mean num_good?"),
         ("env: {num_good: '2'}", "num_good: expected an int"),
         ("learner: {gamma: 2}", "learner.gamma: expected a finite number in [0, 1], got 2.0"),
         ("num_seeds: 2\nvideo: true", "--video: expected a training with one seed, got several"),
@@ -160,7 +160,7 @@ def test_common_time_limit_is_printed_once_and_can_be_read(env_id, tmp_path, cap
         (["max_episode_steps=-3"], ["max_episode_steps", "-3"]),
         (["max_episode_steps=4", "max_cycles=3"], ["expected one of max_episode_steps and max_cycles, got both"]),
         (["illegal_actions=other"], ["illegal_actions", "other"]),
-        (["max_cycle=3"], ["no setting named 'max_cycle'"]),
+        (["max_cycle=3"], ["unexpected keyword argument 'max_cycle'"]),
     ],
 )
 def test_wrong_settings_are_not_printed(values, words, capsys):
