@@ -4,15 +4,17 @@ Importing this package neither compiles kernels nor starts Warp. Kernels compile
 disk.
 """
 
+import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from threading import RLock
 
 import warp as wp
 
-__all__ = ["HEADERS_VARIABLE", "OPTIMIZATION_VARIABLE", "building", "missing_gpu", "start"]
+__all__ = ["HEADERS_VARIABLE", "OPTIMIZATION_VARIABLE", "building", "missing_gpu", "start", "unoptimized"]
 
 # Warp prints a banner when it starts. Print errors only, unless the user set another level before this import.
 if wp.config.log_level == wp.LOG_INFO:
@@ -62,6 +64,18 @@ building = RLock()
 Warp's modules and its cache are not safe for several threads. A step does not take the lock."""
 if hasattr(os, "register_at_fork"):  # a fork while another thread builds would otherwise leave the lock taken forever
     os.register_at_fork(before=building.acquire, after_in_parent=building.release, after_in_child=building.release)
+
+
+@contextlib.contextmanager
+def unoptimized() -> Iterator[None]:
+    """Compile new kernels without optimization within the block, unless the environment variable sets a level."""
+    level = wp.config.optimization_level
+    wp.config.optimization_level = 0 if level is None else level
+    try:
+        yield
+    finally:
+        wp.config.optimization_level = level
+
 
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 

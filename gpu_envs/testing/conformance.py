@@ -3,16 +3,12 @@
 They cover seeds, worlds, schedules, autoreset modes, copies, saved state and random rollouts.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-
 import torch
 
 from gpu_envs.errors import CheckpointError, ConformanceError
+from gpu_envs.runtime.core import Core
 from gpu_envs.testing import phase_diagnosis
-from gpu_envs.testing.reference_checks import LIMIT, RESULTS, SEED, STEPS, WORLDS, Step, Subject, play
-from warp_kernels.framework.thread_orders import ORDERS, reorder
+from gpu_envs.testing.reference_checks import LIMIT, RESULTS, SEED, STEPS, Step, Subject, play
 
 __all__ = [
     "check_autoreset",
@@ -36,34 +32,49 @@ def check_seeds(subject: Subject) -> None:
 
 def check_worlds(subject: Subject) -> None:
     """Check that a world plays equally alone and in a batch."""
-    for world in (0, 1, WORLDS - 1):
-        pair = zip(play(subject.core()), play(subject.core(1, env_offset=world)), strict=True)
-        for t, (many, alone) in enumerate(pair):
-            mine = {name: value[world : world + 1] for name, value in many.items()}
-            with _explained(lambda: phase_diagnosis.find_env_dependence(subject, world)):  # noqa: B023 called at once
-                subject.alike(alone, mine, f"world {world} plays the same alone and among many", t)
+    batch, last = subject.core(), subject.worlds - 1
+    alone = {world: subject.core(1, env_offset=world) for world in sorted({0, min(1, last), last})}
+    for core in (batch, *alone.values()):
+        core.reset()
+    for t in range(subject.whole_steps + 1):
+        if t > 0:
+            _play_unchecked(batch, *alone.values())
+        many = batch._buffers.saved_tensors()
+        for world, core in alone.items():
+            mine = {_shown(name): value[world : world + 1] for name, value in many.items()}
+            theirs = {_shown(name): value for name, value in core._buffers.saved_tensors().items()}
+            try:
+                subject.alike(theirs, mine, f"world {world} plays the same alone and among many", t)
+            except ConformanceError as error:
+                reason = phase_diagnosis.find_env_dependence(subject, world, t)
+                raise ConformanceError(f"{error}; {reason}" if reason else str(error)) from None
 
 
-def check_schedules(subject: Subject) -> None:
+def check_schedules(subject: Subject) -> str:
     """Check that fused and phased schedules agree, and siblings in every order."""
-    d = subject.definition
-    isolated = "no agent reads what a sibling writes in the same phase"
-    reordered = [(replace(d, rules=reorder(d.rules, order)), isolated) for order in ORDERS]
-    for definition, promise in ((d, "fused and phased schedules agree"), *reordered):
-        fused, phased = subject.core(schedule="fused"), subject.core(definition=definition, schedule="phased")
-        for t, (left, right) in enumerate(zip(play(fused), play(phased), strict=True)):
-            with _explained(lambda: phase_diagnosis.find_order_dependence(subject)):
-                subject.alike(left, right, promise, t)
+    player, fused = phase_diagnosis.PhasePlayer(subject), subject.core(schedule="fused")
+    fused.reset()
+    for t in range(subject.whole_steps + 1):
+        if t > 0:
+            player.step(t)
+            _play_unchecked(fused)
+        left, right = (core._buffers.saved_tensors() for core in (fused, player.core))
+        left, right = ({_shown(name): value for name, value in state.items()} for state in (left, right))
+        subject.alike(left, right, "fused and phased schedules agree", t)
+    idle = [name for name, count in player.changes.items() if count == 0]
+    return f"phases that changed nothing: {', '.join(idle)}" if idle else "every phase changed something"
 
 
-@contextlib.contextmanager
-def _explained(blamed: Callable[[], str]) -> Iterator[None]:
-    """Add the phase that caused a violation to its message."""
-    try:
-        yield
-    except ConformanceError as error:
-        reason = blamed()
-        raise ConformanceError(f"{error}; {reason}" if reason else str(error)) from None
+def _play_unchecked(*cores: Core) -> None:
+    """Play a step of random actions; illegal ones, from masks that allow none, raise no error."""
+    for core in cores:
+        core.sample_actions()
+        core._launcher.run("step")
+
+
+def _shown(name: str) -> str:
+    """Return the name of an entry of a state for a message."""
+    return name.removeprefix("io.").replace("state.", "State.", 1)
 
 
 def check_autoreset(subject: Subject) -> None:
@@ -91,7 +102,7 @@ def check_autoreset(subject: Subject) -> None:
 
 def _story(subject: Subject, mode: str) -> list[list[Step]]:
     """Return the steps of every world without reset steps."""
-    worlds: list[list[Step]] = [[] for _ in range(WORLDS)]
+    worlds: list[list[Step]] = [[] for _ in range(subject.worlds)]
     for t, step in enumerate(play(subject.core(autoreset=mode))):
         if t == 0:
             continue
@@ -121,7 +132,7 @@ def check_copies(subject: Subject) -> None:
 def check_state(subject: Subject) -> None:
     """Check that every state is within its ranges, and that a restored state continues bit for bit."""
     one, two = subject.core(), subject.core(seed=SEED + 1)
-    for _ in play(two):
+    for _ in play(two, subject.whole_steps):
         try:
             two.check_state(two.get_state())
         except CheckpointError as error:

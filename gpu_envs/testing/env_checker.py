@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,25 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.env_summary import changed_settings
+from gpu_envs.descriptions.base import describe_observations
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition
 from gpu_envs.runtime.multi_device import MultiDeviceCore
 from gpu_envs.testing import conformance, reference_checks
 from gpu_envs.testing.check_report import CheckReport, PassedCheck
-from gpu_envs.testing.reference_checks import LIMIT, STEPS, Subject
+from gpu_envs.testing.reference_checks import STEPS, Subject
+from gpu_envs.utils.settings import MAX_INT, check_value
 
+Law = Callable[[Subject], str | None]
+ROUNDING = 1e-4
+"""Largest sum of rewards of a zero-sum game, as a share of the largest reward."""
 __all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusals", "check_tensors", "iter_checks"]
 
 
-def check_env(id_or_env: Any, **config: Any) -> CheckReport:
+def check_env(
+    id_or_env: Any, num_steps: int | None = None, num_envs: int = reference_checks.WORLDS, **config: Any
+) -> CheckReport:
     """Check that an environment satisfies the contract that every view and trainer relies on.
 
     It checks
@@ -34,69 +40,72 @@ def check_env(id_or_env: Any, **config: Any) -> CheckReport:
     - that later steps leave returned results unchanged;
     - saved state and random rollouts.
 
-    It compares, bit for bit, equal seeds, single worlds and batches, schedules, and siblings in three other orders. It
-    uses separate cores on the CPU with shortened time limits, and compiles the rules three times, or four times if they
-    have ``legal``.
+    It compares, bit for bit, equal seeds, single worlds and batches, schedules, and every phase with siblings in three
+    other orders. It uses separate cores on the CPU, and compiles the rules two times, or three times if they have
+    ``legal``. Schedules, single worlds, tensors and ranges of State are checked over whole episodes of random actions,
+    other properties with a time limit of 8 steps.
 
     Args:
         id_or_env: An id, or an environment of this library (a core, or an object with ``.core``) with its settings.
+        num_steps: Steps of the checks over whole episodes; None for 24 more than the time limit, at most 600.
+        num_envs: Worlds of each core, at least 2.
         **config: Settings of an id, and ``max_episode_steps``.
 
     Returns:
         Report of the checks, which ``print`` shows with a line per check.
 
     Raises:
+        ConfigError: The argument is not an environment, settings were given with an existing one, or a number is out
+            of range.
         ConformanceError: The contract is violated; one line that names the rule and the place. An ``AssertionError``.
     """
-    subject = _subject(id_or_env, config)
-    began, passed = time.perf_counter(), []
-    for name, law in zip(_run_checks(subject), (check_definition, *LAWS), strict=True):
-        now = time.perf_counter()
-        passed.append(PassedCheck(name, _description(law), now - began))
-        began = now
-    return CheckReport(subject.id, changed_settings(subject.config) or "", tuple(passed))
+    subject = _subject(id_or_env, num_steps, num_envs, config)
+    return CheckReport(subject.id, changed_settings(subject.config) or "", tuple(_run_checks(subject)))
 
 
-def iter_checks(id_or_env: Any, **config: Any) -> Iterator[str]:
-    """Run :func:`check_env` step by step; yield the name of every check that passes, ``1 + len(LAWS)`` of them.
+def iter_checks(
+    id_or_env: Any, num_steps: int | None = None, num_envs: int = reference_checks.WORLDS, **config: Any
+) -> Iterator[PassedCheck]:
+    """Run :func:`check_env` step by step; yield every check that passes, ``1 + len(LAWS)`` of them.
 
     Raises:
-        ConfigError: The argument is not an environment, or settings were given with an existing one.
+        ConfigError: See :func:`check_env`.
         ConformanceError: The first check that fails.
     """
-    yield from _run_checks(_subject(id_or_env, config))
+    yield from _run_checks(_subject(id_or_env, num_steps, num_envs, config))
 
 
-def _description(law: Callable[[Subject], None]) -> str:
+def _description(law: Law) -> str:
     """Return the promise that a check compares, from the first line of its docstring."""
     line = (law.__doc__ or law.__name__).partition("\n")[0].rstrip(".").replace("``", "")
     promise = line.removeprefix("Check ").removeprefix("that ")
     return promise[:1].upper() + promise[1:]
 
 
-def _subject(id_or_env: Any, config: dict[str, Any]) -> Subject:
+def _subject(id_or_env: Any, num_steps: int | None, num_envs: int, config: dict[str, Any]) -> Subject:
     """Return the environment under test; raise a ConfigError if there is none."""
+    steps = 0 if num_steps is None else check_value("check_env", "num_steps", num_steps, int, ge=1, le=MAX_INT)
+    worlds = check_value("check_env", "num_envs", num_envs, int, ge=2, le=MAX_INT)
     if isinstance(id_or_env, str):
-        return Subject(*configured_definition(id_or_env, config.pop("max_episode_steps", None), config))
+        limit = config.pop("max_episode_steps", None)
+        return Subject(*configured_definition(id_or_env, limit, config), worlds, steps)
     core = id_or_env if isinstance(id_or_env, Core | MultiDeviceCore) else getattr(id_or_env, "core", None)
     if not isinstance(core, Core | MultiDeviceCore):
         got = type(id_or_env).__name__
         raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
     if config:
         raise ConfigError(f"check_env: settings go with an id; this {core.id} is configured already")
-    return Subject(core.id, core.config, core.definition)
+    return Subject(core.id, core.config, core.definition, worlds, steps)
 
 
-def _run_checks(subject: Subject) -> Iterator[str]:
-    """Run all checks; yield the name of every check that passes."""
-    check_definition(subject)
-    yield "definition"
-    limit = subject.definition.max_episode_steps
-    if limit == 0 or limit > LIMIT:
-        subject = replace(subject, definition=replace(subject.definition, max_episode_steps=LIMIT))
-    for law in LAWS:
-        law(subject)
-        yield law.__name__.removeprefix("check_")
+def _run_checks(subject: Subject) -> Iterator[PassedCheck]:
+    """Run all checks; yield every check that passes."""
+    short = subject.shortened()
+    for law in (check_definition, *LAWS):
+        start = time.perf_counter()
+        reached = law(subject if law in WHOLE_EPISODES else short) or ""
+        seconds = time.perf_counter() - start
+        yield PassedCheck(law.__name__.removeprefix("check_"), _description(law), seconds, reached)
 
 
 def check_definition(subject: Subject) -> None:
@@ -134,12 +143,12 @@ def check_definition(subject: Subject) -> None:
             demand(same, "the agents of a group have equal spaces", f"those of {group} differ")
 
 
-def check_tensors(subject: Subject) -> None:
+def check_tensors(subject: Subject) -> str:
     """Check shapes and dtypes of step results, observations within their spaces, and masks that leave a choice."""
-    core, masked = subject.core(), subject.definition.rules.masked
-    e, a, d = core.num_envs, core.num_agents, core.obs_width
+    core, masked, d = subject.core(), subject.definition.rules.masked, subject.definition
+    e, a = core.num_envs, core.num_agents
     wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
-    wanted |= dict.fromkeys(("obs", "final_obs"), (torch.float32, (e, a, d)))
+    wanted |= dict.fromkeys(("obs", "final_obs"), (torch.float32, (e, a, core.obs_width)))
     wanted |= dict.fromkeys(("reward", "episode_return"), (torch.float32, (e, a)))
     wanted |= dict.fromkeys(("terminated", "truncated", "alive", "valid"), (torch.bool, (e, a)))
     wanted["episode_length"] = (torch.int32, (e, a))
@@ -151,7 +160,9 @@ def check_tensors(subject: Subject) -> None:
     _check_observations(subject, core, 0, "obs", obs, info["alive"])
     subject.nowhere(info["valid"], "no step led to a fresh start: valid is False", 0, "valid")
     subject.nowhere(~info["alive"], "all agents are alive after a reset", 0, "alive")
-    for t in range(1, STEPS + 1):
+    ends, first_episodes = dict.fromkeys(("terminated", "truncated"), 0), core.episode_index.sum()
+    for t in range(1, subject.whole_steps + 1):
+        _check_turns(subject, core, t - 1, info)
         action = core.sample_actions()
         if masked:
             legal = _by_component(core, info["action_mask"])
@@ -164,21 +175,35 @@ def check_tensors(subject: Subject) -> None:
         for name, (dtype, shape) in wanted.items():
             fits = got[name].dtype == dtype and tuple(got[name].shape) == shape
             subject.demand(fits, f"{name} is {dtype} {shape}", f"got {got[name].dtype} {tuple(got[name].shape)}")
-        done = got["terminated"] | got["truncated"]
+        reward, done = got["reward"], got["terminated"] | got["truncated"]
         _check_observations(subject, core, t, "obs", got["obs"], got["alive"] | done)
         _check_observations(subject, core, t, "final_obs", got["final_obs"], done)
-        subject.nowhere(~got["reward"].isfinite(), "rewards are finite", t, "reward")
-        if core.to_move is not None:
-            idle = ~got["to_move"]
-            someone = got["to_move"].any(1, keepdim=True)
-            subject.nowhere(got["alive"].any(1, keepdim=True) & ~someone, "at least one agent is to move", t, "to_move")
-            subject.nowhere(~idle & ~got["alive"], "agents to move are alive", t, "to_move")
-            legal = _by_component(core, got["action_mask"])
-            only = ((legal[..., 0] & (legal.sum(3) == 1)) | (core.num_choices == 0)).all(2)
-            subject.nowhere(idle & ~only, "agents not to move have the no-op only", t, "action_mask")
+        subject.nowhere(~reward.isfinite(), "rewards are finite", t, "reward", _value_of(reward))
+        if d.zero_sum:
+            total, largest = reward.sum(1), reward.abs().amax(1)
+            promise = "zero_sum: the rewards of all roles sum to 0"
+            subject.nowhere(
+                total.abs() > ROUNDING * largest, promise, t, "the sum of rewards", lambda at, x=total: f"is {x[at]:g}"
+            )
+        for name, count in ends.items():
+            ends[name] = count + int(got[name].sum())
     state = core.state()
     fits = state.ndim == 2 and len(state) == e and bool(state.isfinite().all())
     subject.demand(fits, "state() is (E, S) and finite", f"got {tuple(state.shape)}")
+    ended, steps = ", ".join(f"{count} agents {name}" for name, count in ends.items()), subject.whole_steps
+    return f"{steps} steps of {e} worlds: {int(core.episode_index.sum() - first_episodes)} episodes ended; {ended}"
+
+
+def _check_turns(subject: Subject, core: Core, t: int, info: dict[str, torch.Tensor]) -> None:
+    """Check who is to move, and that the others have the no-op only, where agents take turns."""
+    if core.to_move is None:
+        return
+    to_move, alive = info["to_move"], info["alive"]
+    subject.nowhere(alive.any(1) & ~to_move.any(1), "at least one agent is to move", t, "to_move")
+    subject.nowhere(to_move & ~alive, "agents to move are alive", t, "to_move")
+    legal = _by_component(core, info["action_mask"])
+    only = ((legal[..., 0] & (legal.sum(3) == 1)) | (core.num_choices == 0)).all(2)
+    subject.nowhere(~to_move & ~only, "agents not to move have the no-op only", t, "action_mask")
 
 
 def _check_observations(
@@ -189,9 +214,35 @@ def _check_observations(
     for row, agent in enumerate(core.possible_agents):
         box = core.definition.observation_spaces[agent]
         low[row, : box.shape[0]], high[row, : box.shape[0]] = torch.from_numpy(box.low), torch.from_numpy(box.high)
-    subject.nowhere(there & ~obs.isfinite().all(2), "observations are finite", t, name)
-    outside = ((obs < low) | (obs > high)).any(2)
-    subject.nowhere(there & outside, "observations lie in the observation space, padded by zeros", t, name)
+
+    def describe(place: tuple[int, ...]) -> str:
+        row, column = place[1:]
+        width = core.definition.observation_spaces[core.possible_agents[row]].shape[0]
+        limits = f"[{low[row, column]:g}, {high[row, column]:g}]"
+        wanted = limits if column < width else f"0, as the observation has {width} entries"
+        return f"{_entry_name(core, row, column)}is {obs[place]:g}, expected {wanted}"
+
+    present = there[..., None]
+    subject.nowhere(present & ~obs.isfinite(), "observations are finite", t, name, describe)
+    outside = (obs < low) | (obs > high)
+    promise = "observations lie in the observation space, padded by zeros"
+    subject.nowhere(present & outside, promise, t, name, describe)
+
+
+def _entry_name(core: Core, row: int, column: int) -> str:
+    """Return the description of an entry of an observation in parentheses; "" if the environment has none."""
+    described = describe_observations(core)
+    if described is None:
+        return ""
+    agent = core.possible_agents[row]
+    blocks = described.get(agent) or next(described[name] for name, rows in core.groups.items() if row in rows)
+    names = [f"{block['meaning']}, {entry}" for block in blocks for entry in block["entries"]]
+    return f"({names[column]}) " if column < len(names) else ""
+
+
+def _value_of(values: torch.Tensor) -> Callable[[tuple[int, ...]], str]:
+    """Return a function from an index to the value there."""
+    return lambda place: f"is {values[place]:g}"
 
 
 def _by_component(core: Core, mask: torch.Tensor) -> torch.Tensor:
@@ -257,16 +308,20 @@ def check_refusals(subject: Subject) -> None:
     return None
 
 
-LAWS: tuple[Callable[[Subject], None], ...] = (
+LAWS: tuple[Law, ...] = (
+    conformance.check_worlds,
+    conformance.check_schedules,
     check_tensors,
     check_ends,
     check_refusals,
     conformance.check_seeds,
-    conformance.check_worlds,
-    conformance.check_schedules,
     conformance.check_autoreset,
     conformance.check_copies,
     conformance.check_state,
     conformance.check_random_play,
 )
-"""Checks in their order; each raises ConformanceError."""
+"""Checks in their order; each raises ConformanceError, or returns what it has reached.
+
+Dependence on other worlds and on siblings comes first, because it causes other violations."""
+WHOLE_EPISODES = (conformance.check_schedules, conformance.check_worlds, check_tensors, conformance.check_state)
+"""Checks over whole episodes; the others have a short time limit."""

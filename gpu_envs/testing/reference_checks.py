@@ -1,7 +1,7 @@
 """An environment under test, and comparisons of what it plays."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,15 +10,18 @@ from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.errors import ConformanceError
 from gpu_envs.runtime.core import Core
 
-__all__ = ["LIMIT", "RESULTS", "SEED", "STEPS", "WORLDS", "Step", "Subject", "play"]
+__all__ = ["LIMIT", "MOST_STEPS", "RESULTS", "SEED", "STEPS", "WORLDS", "Step", "Subject", "bits", "place_of", "play"]
 
 WORLDS = 12  # worlds of a tested core
-STEPS = 24  # steps of a comparison
-LIMIT = 8  # time limit [steps], so that every world starts several episodes
+STEPS = 24  # steps of a comparison with a short time limit, and after the first episodes of whole ones
+LIMIT = 8  # short time limit [steps], so that every world starts several episodes
+MOST_STEPS = 600  # most steps of a comparison over whole episodes, where the user gives no number
 SEED = 20  # seed of all worlds
 RESULTS: tuple[str, ...] = ("obs", "reward", "terminated", "truncated")  # results of a step per agent, (E, A[, D])
 
 Step = dict[str, torch.Tensor]  # results of a step by name
+_BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+Detail = Callable[[tuple[int, ...]], str]
 
 
 @dataclass(frozen=True)
@@ -31,28 +34,86 @@ class Subject:
     """Settings, an instance of the host file's ``Config``."""
     definition: EnvDefinition
     """Definition built from the settings."""
+    worlds: int = WORLDS
+    """Worlds of a core."""
+    steps: int = 0
+    """Steps of comparisons over whole episodes; 0 for enough to start second ones, at most ``MOST_STEPS``."""
 
-    def core(self, num_envs: int = WORLDS, definition: EnvDefinition | None = None, **settings: Any) -> Core:
+    @property
+    def whole_steps(self) -> int:
+        """Steps of comparisons over whole episodes."""
+        limit = self.definition.max_episode_steps or MOST_STEPS
+        return self.steps or min(limit + STEPS, MOST_STEPS)
+
+    def shortened(self) -> "Subject":
+        """Return the environment with a short time limit."""
+        limit = self.definition.max_episode_steps
+        short = LIMIT if limit == 0 else min(limit, LIMIT)
+        return replace(self, definition=replace(self.definition, max_episode_steps=short))
+
+    def core(self, num_envs: int | None = None, definition: EnvDefinition | None = None, **settings: Any) -> Core:
         """Return a core of the environment on the CPU, always with the same seed."""
         settings = {"seed": SEED, "threads": 1, "device": torch.device("cpu"), **settings}
-        return Core(definition or self.definition, env_id=self.id, config=self.config, num_envs=num_envs, **settings)
+        return Core(
+            definition or self.definition,
+            env_id=self.id,
+            config=self.config,
+            num_envs=num_envs or self.worlds,
+            **settings,
+        )
 
     def demand(self, kept: Any, promise: str, found: str = "") -> None:
         """Raise a ConformanceError unless a condition holds."""
         if not kept:
             raise ConformanceError(f"{self.id}: {promise}" + (f"; {found}" if found else ""))
 
-    def nowhere(self, bad: torch.Tensor, promise: str, t: int, name: str) -> None:
-        """Raise a ConformanceError that names step, world and agent if a mask (E, ...) is True anywhere."""
+    def nowhere(self, bad: torch.Tensor, promise: str, t: int, name: str, detail: Detail | None = None) -> None:
+        """Raise a ConformanceError that names step, entry, agent and world if a mask (E[, A, ...]) is True anywhere.
+
+        Args:
+            bad: Mask.
+            promise: Property that is violated there.
+            t: Step.
+            name: Name of the array.
+            detail: Function from the index of the element to what is there and what is expected.
+        """
         if bad.any():
-            where = bad.nonzero()[0].tolist()
-            who = f" of {self.definition.agents[where[1]]}" if len(where) > 1 else ""
-            raise ConformanceError(f"{self.id}: {promise}; step {t}: {name}{who} in world {where[0]}")
+            place = tuple(bad.nonzero()[0].tolist())
+            what = f" {detail(place)}" if detail else ""
+            raise ConformanceError(f"{self.id}: {promise}; step {t}: {place_of(self, name, place)}{what}")
 
     def alike(self, left: Step, right: Step, promise: str, t: int) -> None:
         """Raise a ConformanceError unless two steps are equal bit for bit."""
         for name, value in left.items():
-            self.nowhere(value != right[name], promise, t, name)
+            other = right[name]
+            if not torch.equal(value, other):  # NaN equals NaN
+                differs = (value != other) & ~((value != value) & (other != other))
+                self.nowhere(
+                    differs, promise, t, name, lambda at, a=value, b=other: f"is {a[at].item():g} and {b[at].item():g}"
+                )
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return floats as integers of the same bits, so that NaN equals NaN."""
+    return tensor.view(_BITS.get(tensor.dtype, tensor.dtype))
+
+
+def place_of(subject: Subject, name: str, place: Sequence[int], first_world: int = 0) -> str:
+    """Return array, entry, agent and world of an element for a message.
+
+    Args:
+        subject: Environment under test.
+        name: Name of the array.
+        place: Index of the element; the world comes first.
+        first_world: Index of the first world of the array.
+    """
+    agents = subject.definition.agents
+    world, *inner = place
+    state_shape = subject.definition.shapes.get(name.removeprefix("State."), ())
+    per_agent = bool(inner) and (not name.startswith("State.") or state_shape[:1] == (len(agents),))
+    agent = f" of {agents[inner.pop(0)]}" if per_agent else ""
+    entry = f"[{', '.join(map(str, inner))}]" if inner else ""
+    return f"{name}{entry}{agent} in world {world + first_world}"
 
 
 def play(core: Core, steps: int = STEPS, seed: int | None = None) -> Iterator[Step]:

@@ -9,8 +9,9 @@ from math import gcd
 
 from warp_kernels.rules import Rules
 
-__all__ = ["ORDERS", "permutation", "reorder"]
+__all__ = ["ORDERS", "USUAL", "permutation", "reorder"]
 
+USUAL = "usual"  # from the first sibling to the last
 REVERSED = "reversed"  # from the last sibling to the first
 PERMUTATIONS = {"permutation 1": (0.618, 2), "permutation 2": (0.3, 3)}
 """Orders by name, with the factor as a share of the number of siblings, and the divisor that gives the shift."""
@@ -25,18 +26,20 @@ def reorder(rules: Rules, order: str) -> Rules:
 
     Args:
         rules: The environment's rules.
-        order: An entry of ``ORDERS``.
+        order: An entry of ``ORDERS``, or USUAL for kernels of these rules in the usual order.
 
     Raises:
         ValueError: The order is unknown.
     """
-    if order not in ORDERS:
-        raise ValueError(f"order: expected one of {', '.join(ORDERS)}, got {order!r}")
+    if order not in (USUAL, *ORDERS):
+        raise ValueError(f"order: expected one of {', '.join((USUAL, *ORDERS))}, got {order!r}")
     return replace(rules, order=order)
 
 
 def permutation(order: str, count: int) -> tuple[int, int]:
     """Return factor and shift of an order: thread ``t`` of ``count`` plays item ``(t * factor + shift) % count``."""
+    if order == USUAL:
+        return 1, 0
     if order == REVERSED:
         return count - 1, count - 1
     part, divisor = PERMUTATIONS[order]
