@@ -30,6 +30,8 @@ class CheckOptions(EnvOptions):
     """Steps of the checks over whole episodes. Default: 24 more than the time limit, at most 600."""
     worlds: Annotated[int, arg(metavar="INT")] = 12
     """Worlds of a batch."""
+    debug: bool = False
+    """First check every index, integer division and loop of the rules, in another process."""
 
 
 def check_command(argv: list[str]) -> int:
@@ -38,8 +40,12 @@ def check_command(argv: list[str]) -> int:
     import warp_kernels
     from gpu_envs.testing.check_report import CheckReport
     from gpu_envs.testing.env_checker import LAWS, iter_checks
+    from gpu_envs.testing.memory_check import check_memory
 
     entry, settings = find(args.env_id), parse_pairs(args.env_arg)
+    if args.debug:
+        reached = check_memory(args.env_id, args.steps, args.worlds, **settings)
+        print(f"{entry.id}: indices, divisions and loops hold ({reached})")
     passed = []
     # without optimization it compiles in a third of the time
     with warp_kernels.unoptimized(), ProgressBar(1 + len(LAWS), "laws", file=sys.stderr) as progress:
