@@ -19,10 +19,12 @@ from gpu_envs.testing.check_report import CheckReport, PassedCheck
 from gpu_envs.testing.reference_checks import STEPS, Subject
 from gpu_envs.utils.settings import MAX_INT, check_value
 
+__all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusals", "check_tensors", "iter_checks"]
+
 Law = Callable[[Subject], str | None]
+"""Type of a check."""
 ROUNDING = 1e-4
 """Largest sum of rewards of a zero-sum game, as a share of the largest reward."""
-__all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusals", "check_tensors", "iter_checks"]
 
 
 def check_env(

@@ -43,7 +43,7 @@ def _checked_index(index: int, size: int, site: int, env: int) -> int:
 
 
 @wp.func
-def _checked_divisor(divisor: int, site: int, env: int) -> int:
+def _checked_divisor(divisor: int, site: int, env: int) -> int:  # pyright: ignore[reportRedeclaration]
     """Return the divisor, or 1 for an integer 0."""
     if divisor == 0:
         wp.printf("gpu-envs-fault divisor %d 0 0 %d\n", site, env)
@@ -52,7 +52,7 @@ def _checked_divisor(divisor: int, site: int, env: int) -> int:
 
 
 @wp.func
-def _checked_divisor(divisor: wp.int64, site: int, env: int) -> wp.int64:
+def _checked_divisor(divisor: wp.int64, site: int, env: int) -> wp.int64:  # pyright: ignore[reportRedeclaration]
     if divisor == wp.int64(0):
         wp.printf("gpu-envs-fault divisor %d 0 0 %d\n", site, env)
         return wp.int64(1)
@@ -60,7 +60,7 @@ def _checked_divisor(divisor: wp.int64, site: int, env: int) -> wp.int64:
 
 
 @wp.func
-def _checked_divisor(divisor: wp.uint32, site: int, env: int) -> wp.uint32:
+def _checked_divisor(divisor: wp.uint32, site: int, env: int) -> wp.uint32:  # pyright: ignore[reportRedeclaration]
     if divisor == wp.uint32(0):
         wp.printf("gpu-envs-fault divisor %d 0 0 %d\n", site, env)
         return wp.uint32(1)
@@ -68,7 +68,7 @@ def _checked_divisor(divisor: wp.uint32, site: int, env: int) -> wp.uint32:
 
 
 @wp.func
-def _checked_divisor(divisor: wp.uint64, site: int, env: int) -> wp.uint64:
+def _checked_divisor(divisor: wp.uint64, site: int, env: int) -> wp.uint64:  # pyright: ignore[reportRedeclaration]
     if divisor == wp.uint64(0):
         wp.printf("gpu-envs-fault divisor %d 0 0 %d\n", site, env)
         return wp.uint64(1)
@@ -89,7 +89,12 @@ def _checked_round(count: int, site: int, env: int) -> bool:
     return True
 
 
-HELPERS = {function.key: function for function in (_checked_index, _checked_divisor, _checked_round)}
+HELPERS: dict[str, Any] = {
+    "_checked_index": _checked_index,
+    "_checked_divisor": _checked_divisor,
+    "_checked_round": _checked_round,
+}
+"""Functions that the author's code calls, by name."""
 
 
 @dataclass(frozen=True)

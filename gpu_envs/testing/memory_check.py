@@ -132,7 +132,7 @@ def _check(order: dict[str, Any], folder: Path) -> str:
         commands = []
         for stage, phase in stages:
             names.append(name_of(phase))
-            count = {WORLD: 1, AGENT: core.num_agents}.get(phase.over, phase.over)
+            count = core.num_agents if phase.over == AGENT else 1 if phase.over == WORLD else int(phase.over)
             inputs = [] if phase.over == WORLD else [1, 0]
             for world in range(core.num_envs):
                 arguments = [world, *inputs, params, state, ios[0]]

@@ -22,6 +22,7 @@ SHARED = ("params",)
 AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observe (at the start)"}
 """Names of the environment's functions that phases of the framework run."""
 Bytes = dict[str, bytes]
+"""Type of saved arrays by name."""
 FRAMEWORK = ("begin", "advance_clock", "leave", "turn")
 """Phases that run no function of the environment."""
 

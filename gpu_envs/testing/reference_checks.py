@@ -22,6 +22,7 @@ RESULTS: tuple[str, ...] = ("obs", "reward", "terminated", "truncated")  # resul
 Step = dict[str, torch.Tensor]  # results of a step by name
 _BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 Detail = Callable[[tuple[int, ...]], str]
+"""Type of a function from the index of an element to what a message says about it."""
 
 
 @dataclass(frozen=True)
