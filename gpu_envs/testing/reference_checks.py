@@ -72,7 +72,7 @@ class Subject:
         """Raise a ConformanceError that names step, entry, agent and world if a mask (E[, A, ...]) is True anywhere.
 
         Args:
-            bad: Mask.
+            bad: Mask (E,), (E, A) or (E, A, ...).
             promise: Property that is violated there.
             t: Step.
             name: Name of the array.
@@ -95,7 +95,7 @@ class Subject:
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return floats as integers of the same bits, so that NaN equals NaN."""
+    """Return floats (...) as integers (...) of the same bits, so that NaN equals NaN."""
     return tensor.view(_BITS.get(tensor.dtype, tensor.dtype))
 
 
