@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
@@ -17,14 +17,15 @@ from gpu_envs.utils.paths import check_folder
 
 __all__ = ["FILES", "TEMPLATES", "NewOptions", "new_command", "written"]
 
-TEMPLATES = Path(__file__).with_name("templates")  # folder of the templates
+FOLDER = Path(__file__).with_name("templates")  # a folder for each template
+TEMPLATES = ("line", "grid", "cards")
 FILES = {
     "rules.py": "rules.py.txt",
     "__init__.py": "__init__.py.txt",
     "test_{name}.py": "test.py.txt",
     "README.md": "README.md.txt",
 }
-"""Template by file of the new folder."""
+"""File of a template by file of the new folder."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class NewOptions:
 
     name: Annotated[Positional[str], arg(metavar="NAME")]
     """Name of the folder and Python module to create, such as my_game."""
+    template: Literal["line", "grid", "cards"] = "line"
+    """What it starts from. line: the smallest environment. grid: agents that move on a grid and see a part of it.
+    cards: a game of turns with hidden cards and illegal actions."""
     folder: Path = Path()
     """Folder in which to create it. Default: the working folder."""
 
@@ -44,7 +48,7 @@ def new_command(argv: list[str]) -> int:
     """Write the files of a new environment: rules, host file, test, page."""
     args = parse(NewOptions, "new", argv)
     name, target = args.name, args.folder / args.name
-    files = written(name)
+    files = written(name, args.template)
     check_folder(target)
     if target.exists():
         raise ConfigError(f"new {name}: {target} exists already; choose another name or --folder")
@@ -60,8 +64,8 @@ def new_command(argv: list[str]) -> int:
     return 0
 
 
-def written(name: str) -> dict[str, str]:
-    """Return the text of each file of a new environment.
+def written(name: str, template: str = "line") -> dict[str, str]:
+    """Return the text of each file of a new environment, from a template of ``TEMPLATES``.
 
     Raises:
         ConfigError: The name cannot be that of a module, or its environment id is taken.
@@ -72,7 +76,7 @@ def written(name: str) -> dict[str, str]:
         raise ConfigError(f"new {name}: the environment id {_title(name)}-v0 is taken; choose another name")
     words = {"name": name, "Name": _title(name)}
     return {
-        file.format(name=name): Template((TEMPLATES / source).read_text(encoding="utf-8")).substitute(words)
+        file.format(name=name): Template((FOLDER / template / source).read_text(encoding="utf-8")).substitute(words)
         for file, source in FILES.items()
     }
 

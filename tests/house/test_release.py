@@ -110,7 +110,7 @@ def test_wheel_has_packages_and_metadata(built):
     wanted = {name for name in tracked() if name.partition("/")[0] in PACKAGES and not name.startswith(page)}
     assert {name for name in names if not name.startswith(info)} == wanted
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    assert "gpu_envs/cli/templates/rules.py.txt" in names
+    assert "gpu_envs/cli/templates/line/rules.py.txt" in names
     assert "trainers/zoo/cartpole-ppo/manifest.json" in names
     assert "trainers/algorithms/on_policy/engine_table.json" in names
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= names

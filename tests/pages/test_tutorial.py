@@ -13,7 +13,7 @@ import pytest
 
 from docs.scripts import notebook
 from gpu_envs.cli import main
-from gpu_envs.cli.new import written
+from gpu_envs.cli.new import TEMPLATES, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "write_an_environment.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -35,9 +35,40 @@ def code_lines(source):
     return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documented)
 
 
-def test_environment_has_under_a_hundred_lines():
-    files = written("meet")
-    assert code_lines(files["rules.py"]) + code_lines(files["__init__.py"]) < 100
+def test_pages_say_how_many_lines_an_environment_has():
+    sources = [written("meet")[name] for name in ("rules.py", "__init__.py")]
+    lines, code = sum(len(source.splitlines()) for source in sources), sum(map(code_lines, sources))
+    assert f"in two files of {lines} lines, {code} of them code;" in TEXT
+    environments = (PAGE.parents[1] / "environments.md").read_text(encoding="utf-8")
+    assert f"two files with {code} lines of code." in environments
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_environment_of_a_template_passes_its_test(template, tmp_path):
+    """Its test contains all checks of `gpu-envs check`."""
+    assert main(["new", "own_game", "--template", template, "--folder", str(tmp_path)]) == 0
+    paths = os.pathsep.join([str(PAGE.parents[2]), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "own_game"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_has_the_same_files_and_its_names(template):
+    files = written("own_game", template)
+    assert list(files) == ["rules.py", "__init__.py", "test_own_game.py", "README.md"]
+    for file, text in files.items():
+        assert "OwnGame" in text
+        assert "$" not in text
+        if file.endswith(".py"):
+            ast.parse(text)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import philox
+from warp_kernels import helpers, philox
 from warp_kernels.economy.gather_trade_build.economy_types import (
     MORE,
     OWNER,
@@ -93,13 +93,7 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
         while index < n:
             state.turn[env, index] = index
             index += 1
-        index = n - 1
-        while index > 0:
-            other = philox.below(philox.bits(rng, index, philox.STEP, 0)[0], index + 1)
-            agent = state.turn[env, index]
-            state.turn[env, index] = state.turn[env, other]
-            state.turn[env, other] = agent
-            index -= 1
+        helpers.shuffle(state.turn, env, n, rng, philox.STEP, 0)
 
     @wp.func(inline=True)
     def gather(params: Params, state: wp.ref[State], env: int, agent: int, direction: int, rng: philox.Stream):

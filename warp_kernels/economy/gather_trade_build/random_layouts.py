@@ -8,7 +8,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import philox
+from warp_kernels import helpers, philox
 from warp_kernels.economy.gather_trade_build.economy_types import (
     GROWN,
     MORE,
@@ -53,13 +53,7 @@ def random_layouts(sizes: Sizes) -> tuple[Any, Any]:
             kind = wp.where(index < num_wood, 0, wp.where(index < num_wood + num_stone, 1, 2))
             state.zone[env, index] = wp.where(index < num_wood + num_stone + num_both, kind, 3)
             index += 1
-        index = num_zones - 1
-        while index > 0:
-            other = philox.below(philox.bits(rng, index, philox.RESET, _ZONES)[0], index + 1)
-            kind = state.zone[env, index]
-            state.zone[env, index] = state.zone[env, other]
-            state.zone[env, other] = kind
-            index -= 1
+        helpers.shuffle(state.zone, env, num_zones, rng, philox.RESET, _ZONES)
 
     @wp.func
     def in_zone(state: wp.ref[State], env: int, cell: int, kind: int):

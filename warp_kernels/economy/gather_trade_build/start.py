@@ -4,7 +4,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import philox
+from warp_kernels import helpers, philox
 from warp_kernels.economy.decimals import decimal
 from warp_kernels.economy.gather_trade_build.economy_types import (
     LOGNORMAL,
@@ -114,14 +114,12 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
         while index < n:
             state.turn[env, index] = index
             index += 1
+        helpers.shuffle(state.turn, env, n, rng, philox.RESET, 0)
         index = n - 1
         while index >= 0:
-            word = philox.bits(rng, index, philox.RESET, 0)
-            other = philox.below(word[0], index + 1)
-            agent = state.turn[env, other]
-            state.turn[env, other] = state.turn[env, index]
-            state.turn[env, index] = agent
+            agent = state.turn[env, index]
             if wp.static(is_split):
+                word = philox.bits(rng, index, philox.RESET, 0)
                 place_on_side(state, env, agent, state.start[0, index], word[3])
             else:
                 put(state, env, agent, state.start[0, index])
