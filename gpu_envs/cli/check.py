@@ -32,6 +32,8 @@ class CheckOptions(EnvOptions):
     """Worlds of a batch."""
     debug: bool = False
     """First check every index, integer division and loop of the rules, in another process."""
+    cuda: bool = False
+    """Also compile the kernels for NVIDIA GPUs, which needs no GPU."""
 
 
 def check_command(argv: list[str]) -> int:
@@ -53,4 +55,9 @@ def check_command(argv: list[str]) -> int:
             passed.append(check)
             progress(len(passed), check.name)
     print(CheckReport(entry.id, ", ".join(args.env_arg), tuple(passed)))
+    if args.cuda:
+        from gpu_envs.testing import compile_for_cuda
+
+        size = compile_for_cuda(entry.id, **settings)
+        print(f"{entry.id} compiles for NVIDIA GPUs: {size:,} bytes of machine code")
     return 0

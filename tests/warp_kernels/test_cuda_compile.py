@@ -12,7 +12,9 @@ from small_environments import SMALL, SPECIAL
 
 import warp_kernels
 from gpu_envs.definition.registry import find
+from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.kernels import choose_schedule, kernel_program, rollout_kernel
+from gpu_envs.testing import compile_for_cuda
 from gpu_envs.utils.settings import build_config
 from warp_kernels.framework.policies import Acting, PolicyKind
 from warp_kernels.framework.rollout import build_phased_rollout, build_rollout
@@ -67,10 +69,14 @@ FEW = ("SimpleSpeakerListener-v0", "ConnectFour-v0")
 
 @pytest.mark.variations
 @pytest.mark.parametrize("env_id", FEW)
-def test_compiles_for_cuda(env_id, tmp_path):
+def test_compiles_for_cuda(env_id):
     """The schedule that a GPU would take, for one architecture; the slow tests below have more."""
-    rules = rules_of(env_id, {})
-    assert_rules_compile(rules, choose_schedule(rules.num_agents, torch.device("cuda")), tmp_path, [H100])
+    assert compile_for_cuda(env_id, H100, **SMALL[env_id]) > 10_000
+
+
+def test_unknown_architecture_is_refused():
+    with pytest.raises(ConfigError, match=r"architecture: expected one of \d+, .*, got 12$"):
+        compile_for_cuda(FEW[0], 12)
 
 
 @pytest.mark.slow
