@@ -23,6 +23,7 @@ __all__ = [
     "NOT_FINITE",
     "NO_ERROR",
     "OUT_OF_RANGE",
+    "OWN_SEED",
     "SAME_STEP",
     "advance_clock",
     "advance_clock_in_turns",
@@ -30,6 +31,7 @@ __all__ = [
     "discrete_check",
     "draw_params",
     "episode_key",
+    "foreign_stream",
     "keyed_stream",
     "report",
     "sample_phase",
@@ -46,6 +48,11 @@ DISABLED: int = wp.constant(2)
 OUT_OF_RANGE: int = wp.constant(1)
 NOT_FINITE: int = wp.constant(2)
 ILLEGAL: int = wp.constant(3)
+
+# IO.world of a world that has a seed to itself; it plays as world 0 of that seed.
+OWN_SEED: int = wp.constant(-1)
+
+_WEYL = wp.constant(wp.uint64(0x9E3779B97F4A7C15))  # odd, so that multiples of it are a bijection
 
 NO_ERROR = (1 << 63) - 1  # IO.error where no action was illegal: larger than every code
 
@@ -79,6 +86,7 @@ class IO:
         final_state: (E, S) before autoreset, where an agent was cut or all have left; empty unless it is kept.
         ends: (E,) this step writes the final state; empty unless it is kept.
         seed: (E,) key of the world's random stream.
+        world: (E,) number of the world among those of its seed, or OWN_SEED.
         episode: (E,) episodes started before this one.
         step: (E,) steps taken in this episode.
         active: (E,) the world plays in this step.
@@ -91,7 +99,6 @@ class IO:
         range_low: (R,) lowest value.
         range_high: (R,) highest value, inclusive for ints.
         error: (1,) lowest illegal action: world << 32 | agent << 8 | reason.
-        env_offset: Global index of world 0.
         max_steps: Time limit [steps]; 0 for none.
         limit_terminates: 1: the limit is part of the rules, 0: it truncates.
         autoreset: SAME_STEP, NEXT_STEP or DISABLED.
@@ -114,7 +121,7 @@ class IO:
     truncated: wp.array2d(dtype=wp.bool)
     alive: wp.array2d(dtype=wp.bool)
     valid: wp.array2d(dtype=wp.bool)
-    running_return: wp.array2d(dtype=float)
+    running_return: wp.array2d(dtype=wp.float64)
     episode_return: wp.array2d(dtype=float)
     episode_length: wp.array2d(dtype=int)
     episode_results: wp.array3d(dtype=float)
@@ -123,6 +130,7 @@ class IO:
     final_state: wp.array2d(dtype=float)
     ends: wp.array(dtype=wp.bool)
     seed: wp.array(dtype=wp.uint64)
+    world: wp.array(dtype=int)
     episode: wp.array(dtype=int)
     step: wp.array(dtype=int)
     active: wp.array(dtype=wp.bool)
@@ -135,7 +143,6 @@ class IO:
     range_low: wp.array(dtype=wp.float64)
     range_high: wp.array(dtype=wp.float64)
     error: wp.array(dtype=wp.int64)
-    env_offset: int
     max_steps: int
     limit_terminates: int
     autoreset: int
@@ -166,7 +173,7 @@ def stream(io: IO, env: int) -> philox.Stream:
     """Return the random stream of a world at its current episode and step."""
     rng = philox.Stream()
     rng.seed = io.seed[env]
-    rng.world = wp.uint32(io.env_offset + env)
+    rng.world = wp.uint32(wp.max(io.world[env], 0))
     rng.episode = wp.uint32(io.episode[env])
     rng.step = wp.uint32(io.step[env])
     return rng
@@ -198,6 +205,20 @@ def keyed_stream(io: IO, env: int, key: wp.uint64) -> philox.Stream:
     rng.world = wp.uint32(0)
     rng.episode = wp.uint32(0)
     rng.step = wp.uint32(io.step[env])
+    return rng
+
+
+@wp.func(inline=True)
+def foreign_stream(io: IO, env: int, key: wp.uint64) -> philox.Stream:
+    """Return the random stream of another key than the world's, such as that of a policy, for the world's draws.
+
+    Worlds of one seed differ by their numbers. A world with its own seed mixes it into the key, so that worlds of
+    different seeds differ and those of equal seeds agree.
+    """
+    rng = stream(io, env)
+    rng.seed = key
+    if io.world[env] == OWN_SEED:
+        rng.seed = key ^ (io.seed[env] * _WEYL)
     return rng
 
 

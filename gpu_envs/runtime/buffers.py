@@ -41,7 +41,7 @@ _NOT_KEPT = (
     "range_high",
     *_CONSTANT,
 )
-_PER_WORLD = ("seed", "episode", "step", "active", "over", "restart")
+_PER_WORLD = ("seed", "world", "episode", "step", "active", "over", "restart")
 
 
 class EnvBuffers:
@@ -144,6 +144,7 @@ class EnvBuffers:
             **{f"info.{name}": d.ranges[field] for name, field in d.info.items() if field in d.ranges},
             "io.episode_length": clock,
             "io.seed": (None, None),
+            "io.world": (episode.OWN_SEED, MAX_INT),
             "io.episode": (-1, MAX_INT),  # -1 waits for the first reset
             "io.step": clock,
             "io.forfeit": (0, a),
@@ -185,14 +186,13 @@ class EnvBuffers:
         self.io["final_state"] = torch.zeros_like(self.io["global_state"])
         self.io["ends"] = torch.zeros_like(self.io["over"])
 
-    def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[Any, Any, list[Any]]:
+    def structs(self, autoreset: str, illegal_actions: str) -> tuple[Any, Any, list[Any]]:
         """Return Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
 
         Recorded launches keep them, so they must not be changed afterwards.
         """
         d = self.definition
         settings = {
-            "env_offset": env_offset,
             "max_steps": d.max_episode_steps,
             "limit_terminates": int(d.time_limit_terminates),
             "autoreset": int(AUTORESET[autoreset]),

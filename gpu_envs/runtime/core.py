@@ -19,8 +19,10 @@ from gpu_envs.utils.settings import MAX_INT, check_value
 from gpu_envs.utils.tensor_checks import check_tensor, check_worlds
 from warp_kernels import episode
 
-__all__ = ["Core", "StepResult", "observations_before_autoreset"]
+__all__ = ["Core", "Seed", "StepResult", "observations_before_autoreset"]
 
+Seed = int | Sequence[int] | torch.Tensor
+"""An int for all worlds, or one int per world."""
 StepResult = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]
 """Observations (E, A, D), rewards, terminated and truncated (E, A), and ``info``."""
 
@@ -76,7 +78,7 @@ class Core(EnvBatch):
 
     def reset(
         self,
-        seed: int | torch.Tensor | None = None,
+        seed: Seed | None = None,
         reset_mask: torch.Tensor | None = None,
         *,
         elapsed_steps: torch.Tensor | None = None,
@@ -84,8 +86,10 @@ class Core(EnvBatch):
         """Start new episodes in all worlds, or in those of a mask.
 
         Args:
-            seed: Key of the random streams from now on: an int for all worlds, or (E,) int64, one per world. The
-                worlds' episode counters restart at 0. None starts the next episode of the current streams.
+            seed: Key of the random streams from now on. An int is the key of all worlds, which differ by their index.
+                A list or an int64 tensor (E,) has one seed per world: a world plays as world 0 of its seed, whatever
+                its index and the number of worlds, so that equal seeds give equal worlds. Episode counters restart at
+                0. None starts the next episode of the current streams.
             reset_mask: (E,) bool, which worlds to reset; None resets all.
             elapsed_steps: (E,) int64 or int32, the step counts at which these episodes start, below the time limit.
                 The initial state is sampled as at step 0. An episode that starts at step ``n`` of a limit ``T`` is cut
@@ -99,7 +103,8 @@ class Core(EnvBatch):
 
         Raises:
             ResetNeededError: The environment is closed, or a mask is given before the first full reset.
-            ConfigError: A bad seed, or a step count outside [0, time limit).
+            ConfigError: A seed is not an int of 64 bits, their number is wrong, or a step count is outside
+                [0, time limit).
             ActionError: A mask of another shape, dtype or device, or a pending error of an earlier action on a GPU.
             CaptureError: A reset without a mask, or with step counts, inside a CUDA graph.
         """
@@ -123,7 +128,7 @@ class Core(EnvBatch):
             io["restart"].copy_(reset_mask)
             io["step"].copy_(torch.where(reset_mask, clock, io["step"]))
             if keys is not None:
-                write_keys(io, keys, reset_mask)
+                write_keys(io, keys, self._indices, reset_mask)
         self._launcher.run("reset")
         self._started = True
         for recorder in self._open_recorders():

@@ -18,7 +18,7 @@ from gpu_envs.runtime.episode_recorder import Episode, EpisodeRecorder
 from gpu_envs.runtime.illegal_actions import IllegalActions
 from gpu_envs.runtime.kernels import available_cores, choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
-from gpu_envs.runtime.seeding import seed_keys, write_keys
+from gpu_envs.runtime.seeding import int_key, write_keys
 from gpu_envs.runtime.validation import changed_numbers, check_core_settings
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.host_view import host_view
@@ -102,7 +102,9 @@ class EnvBatch(Summarized):
             given = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
             raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error
         io = self._io = buffers.io
-        self._reset_rows = {name: host_view(io[name]) for name in ("restart", "step", "seed", "episode")}
+        self._reset_rows = {name: host_view(io[name]) for name in ("restart", "step", "seed", "world", "episode")}
+        self._indices = torch.arange(env_offset, env_offset + num_envs, dtype=torch.int32, device=device)
+        self._host_indices = host_view(self._indices)
         self.obs_width: int = buffers.width
         self.action_kind: str = buffers.action_kind
         self.num_choices: torch.Tensor = buffers.num_choices
@@ -126,7 +128,7 @@ class EnvBatch(Summarized):
         self._started = False
         self._closed = False
         key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        write_keys(self._reset_rows, seed_keys(env_id, key, io["seed"]), None)
+        write_keys(self._reset_rows, int_key(env_id, "seed", key), self._host_indices, None)
 
     def __getstate__(self) -> NoReturn:
         """Raise an error: a core is bound to the memory and launches of its device."""
@@ -154,7 +156,7 @@ class EnvBatch(Summarized):
     def _record_launches(self) -> None:
         """Record the launches; needed again only when the memory of an argument moves."""
         with warp_kernels.building, current_device_kept(self.device):
-            structs = self._buffers.structs(self.env_offset, self.autoreset, self.illegal_actions)
+            structs = self._buffers.structs(self.autoreset, self.illegal_actions)
             self._launcher.set_arguments(*structs)
 
     # ---------------------------------------------------------------- state and parameters
@@ -182,7 +184,7 @@ class EnvBatch(Summarized):
 
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
         """Raise the CheckpointError that :meth:`set_state` would raise, see there for the state; change nothing."""
-        state_validation.check(self.id, self._buffers, self.config, state)
+        state_validation.check(self.id, self._buffers, self.config, state_validation.upgraded(state, self._indices))
 
     def check_episode(self, recorded: Episode) -> None:
         """Raise an error if a recorded episode, such as one read from a file, does not fit this environment.
@@ -199,6 +201,7 @@ class EnvBatch(Summarized):
 
     def _load_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy a state that has been checked."""
+        state = state_validation.upgraded(state, self._indices)
         for name, tensor in self._buffers.saved_tensors().items():
             if name in state or name not in self._buffers.shows_results:
                 tensor.copy_(state[name])
@@ -316,7 +319,7 @@ class EnvBatch(Summarized):
         """Write what the kernel of a reset reads: all worlds start an episode at step counts (E,), with keys (E,)."""
         self._reset_rows["restart"][:], self._reset_rows["step"][:] = True, clock
         if keys is not None:
-            write_keys(self._reset_rows, keys, None)
+            write_keys(self._reset_rows, keys, self._host_indices, None)
 
     def _check_open(self) -> None:
         if self._closed:

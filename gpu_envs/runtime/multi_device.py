@@ -8,8 +8,9 @@ import torch
 
 from gpu_envs.definition.env_summary import env_summary
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, shown
-from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.runtime.episode_recorder import Episode
+from gpu_envs.runtime.seeding import seed_keys
 from gpu_envs.runtime.validation import check_elapsed
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.summaries import Summarized, Summary
@@ -113,19 +114,19 @@ class MultiDeviceCore(Summarized):
 
     def reset(
         self,
-        seed: int | torch.Tensor | None = None,
+        seed: Seed | None = None,
         reset_mask: torch.Tensor | None = None,
         *,
         elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.runtime.core.Core.reset`."""
-        if isinstance(seed, torch.Tensor):
-            self._check("seed", seed, (self.num_envs,), torch.int64)
+        like = torch.empty(self.num_envs, dtype=torch.int64, device=self.device)
+        keys = None if seed is None else seed_keys(self.id, seed, like)
         if reset_mask is None:  # raise errors before any shard is reset
             self.raise_pending_errors()
         else:
             self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)
-        seeds = self._split(seed) if isinstance(seed, torch.Tensor) else [seed] * len(self.shards)
+        seeds = self._split(keys) if isinstance(keys, torch.Tensor) else [keys] * len(self.shards)
         masks = [None] * len(self.shards) if reset_mask is None else self._split(reset_mask)
         clocks = [None] * len(self.shards)
         if elapsed_steps is not None:

@@ -7,8 +7,9 @@ import torch
 
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.tensor_checks import check_tensor
+from warp_kernels import episode
 
-__all__ = ["seed_keys", "write_keys"]
+__all__ = ["int_key", "seed_keys", "write_keys"]
 
 
 def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor | int:
@@ -16,33 +17,57 @@ def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor | int:
 
     Args:
         env_id: ID of the environment, for messages.
-        seed: An int for all worlds, or (E,) int64.
+        seed: An int for all worlds, or one per world: a list, tuple or array (E,) of ints, or an int64 tensor (E,).
         like: Tensor (E,) int64 whose device and shape keys of single worlds have.
 
     Raises:
-        ConfigError: The seed is neither an int nor a tensor.
+        ConfigError: A seed is not an int of 64 bits, or their number is not the number of worlds.
         ActionError: The tensor has another shape, dtype or device.
     """
     if isinstance(seed, torch.Tensor):
         check_tensor(env_id, "seed", seed, tuple(like.shape), torch.int64, like.device)
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        wanted = f"an int, an int64 tensor {tuple(like.shape)} or None"
-        raise ConfigError(f"{env_id}: seed: expected {wanted}, got {shown(seed)}")
-    low = int(seed) & (2**64 - 1)
-    return low - 2**64 if low >= 2**63 else low
+    if isinstance(seed, np.ndarray) and seed.ndim == 1:
+        seed = seed.tolist()
+    if not isinstance(seed, list | tuple):
+        return int_key(env_id, "seed", seed, "an int, one int per world or None")
+    if len(seed) != len(like):
+        wanted = f"an int or one int per world, {len(like)} of them"
+        raise ConfigError(f"{env_id}: seed: expected {wanted}, got {len(seed)} seeds")
+    keys = [int_key(env_id, f"seed[{world}]", key) for world, key in enumerate(seed)]
+    return torch.tensor(keys, dtype=torch.int64, device=like.device)
 
 
-def write_keys(buffers: dict[str, Any], keys: torch.Tensor | int, mask: torch.Tensor | None) -> None:
+def int_key(env_id: str, name: str, seed: Any, wanted: str = "an int") -> int:
+    """Return an int as the 64 bits of a key, signed: a seed in [2**63, 2**64) becomes negative.
+
+    Raises:
+        ConfigError: The seed is not an int, or has more than 64 bits.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {shown(seed)}")
+    if not -(2**63) <= seed < 2**64:
+        raise ConfigError(f"{env_id}: {name}: expected an int in [-2**63, 2**64), got {shown(seed)}")
+    return int(seed) - 2**64 if seed >= 2**63 else int(seed)
+
+
+def write_keys(
+    buffers: dict[str, Any], keys: torch.Tensor | int, indices: torch.Tensor | np.ndarray, mask: torch.Tensor | None
+) -> None:
     """Write new keys and restart the episode counters, in all worlds or in those of a mask.
 
+    Worlds that share a key differ by their index. A world with its own key plays as world 0 of that key, wherever it
+    is in the batch.
+
     Args:
-        buffers: Buffers "seed" and "episode" of :class:`warp_kernels.episode.IO`; for all worlds also as arrays of
+        buffers: Buffers "seed", "world" and "episode" of :class:`warp_kernels.episode.IO`.
+        keys: One int for all worlds, or (E,) int64.
+        indices: Global indices of the worlds, (E,) int32.
+        mask: (E,) bool, or None for all worlds; then the buffers and indices may be arrays of
             :func:`gpu_envs.utils.host_view.host_view`.
-        keys: (E,) int64, or one int for all worlds.
-        mask: (E,) bool, or None for all worlds.
     """
-    for name, value in (("seed", keys), ("episode", -1)):  # the next reset starts episode 0
+    world = episode.OWN_SEED if isinstance(keys, torch.Tensor) else indices
+    for name, value in (("seed", keys), ("world", world), ("episode", -1)):  # the next reset starts episode 0
         if mask is None:
             buffers[name][:] = value
         else:

@@ -13,9 +13,23 @@ from gpu_envs.utils.tensor_checks import plain
 if TYPE_CHECKING:
     from gpu_envs.runtime.buffers import EnvBuffers
 
-__all__ = ["Range", "check", "check_episode"]
+__all__ = ["Range", "check", "check_episode", "upgraded"]
 
 Range = tuple[float | None, float | None]  # lowest and highest value; None for none
+
+
+def upgraded(state: Any, indices: torch.Tensor) -> Any:
+    """Return a saved state of an earlier version, with float32 sums and no numbers of worlds, as one of this version.
+
+    Args:
+        state: The state, of any version; anything else is returned as it is.
+        indices: Global indices of the worlds, (E,) int32, which were their numbers.
+    """
+    if not isinstance(state, Mapping) or "io.seed" not in state:
+        return state
+    total = state.get("io.running_return")
+    sums = {"io.running_return": total.double()} if plain(total) and total.dtype == torch.float32 else {}
+    return {"io.world": indices, **state, **sums}
 
 
 def check(env_id: str, layout: "EnvBuffers", config: Any, state: Any) -> None:

@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
-from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import plain
 from gpu_envs.views import reset_options as options_of
@@ -108,7 +108,7 @@ class BatchedEnv(NotebookView):
 
     def reset(
         self,
-        seed: int | torch.Tensor | None = None,
+        seed: Seed | None = None,
         options: dict[str, Any] | None = None,
         *,
         reset_mask: torch.Tensor | None = None,
@@ -116,7 +116,7 @@ class BatchedEnv(NotebookView):
         """Start new episodes; see :meth:`gpu_envs.runtime.core.Core.reset`.
 
         Args:
-            seed: An int for all worlds, or (E,) int64, one per world; None continues the current random streams.
+            seed: An int for all worlds, or one per world; None continues the current random streams.
             options: ``{"reset_mask": m}`` is equal to ``reset_mask=m``. Further options of an environment are
                 documented on its page.
             reset_mask: Worlds to reset, (E,) bool; None resets all.

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, shown
-from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.tensor_checks import plain
 
@@ -46,7 +46,7 @@ def read(
 
 
 def reset(
-    core: Core, seed: int | torch.Tensor | None, reset_mask: torch.Tensor | None, own: dict[str, Any]
+    core: Core, seed: Seed | None, reset_mask: torch.Tensor | None, own: dict[str, Any]
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Reset the core, with environment parameters changed by the environment's own options for this reset only.
 
@@ -80,25 +80,15 @@ def single_seed(core: Core, seed: Any) -> int | None:
     return int(seed)
 
 
-def seeds_per_env(core: Core, seed: Any) -> int | torch.Tensor | None:
-    """Return one seed for all worlds as an int, or one seed per world as an int64 tensor (E,).
+def seeds_per_env(core: Core, seed: Any) -> Seed | None:
+    """Return one seed for all worlds as an int, or one per world as a list, from a list, an array or a tensor.
 
     Raises:
-        ConfigError: A seed is not an int, or their number is not the number of worlds.
+        ConfigError: A single seed is not an int, or negative.
     """
-    if not isinstance(seed, list | tuple | np.ndarray) and not plain(seed):
-        return single_seed(core, seed)
-    keys = seed if isinstance(seed, list | tuple) else seed.tolist()
-    worlds = core.num_envs
-    if not isinstance(keys, list | tuple) or len(keys) != worlds:
-        got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else shown(keys)
-        raise ConfigError(f"{core.id}: seed: expected an int or one int per world, {worlds} of them, got {got}")
-    for world, key in enumerate(keys):
-        if isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise ConfigError(f"{core.id}: seed[{world}]: expected an int, got {shown(key)}")
-    words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
-    signed = [word - 2**64 if word >= 2**63 else word for word in words]
-    return torch.tensor(signed, dtype=torch.int64, device=core.device)
+    if isinstance(seed, np.ndarray) or plain(seed):
+        seed = seed.tolist()
+    return seed if isinstance(seed, list | tuple) else single_seed(core, seed)
 
 
 def env_mask_from_rows(core: Core, mask: Any, rows: int) -> torch.Tensor:

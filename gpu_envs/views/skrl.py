@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.environment import box
 from gpu_envs.errors import ConfigError, missing_extra
-from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import BatchedEnv, TensorDict
@@ -109,7 +109,7 @@ class SkrlEnv(BatchedEnv):
 
     def reset(
         self,
-        seed: int | torch.Tensor | None = None,
+        seed: Seed | None = None,
         options: dict[str, Any] | None = None,
         *,
         reset_mask: torch.Tensor | None = None,

@@ -48,9 +48,9 @@ class TorchRLEnv(EnvBase):
     The core's autoreset is off, so "next" has the last observation of an episode.
 
     Later steps do not write to the results of a step. The entries of the groups are views of one tensor for all agents,
-    if their rows are contiguous. A seed of ``set_seed`` takes effect at the next reset of all worlds.
-    ``reset(seed=, options=)`` are those of :class:`gpu_envs.views.batched.BatchedEnv`. A copied environment is rebuilt
-    from its arguments and needs a reset.
+    if their rows are contiguous. A seed of ``set_seed`` takes effect at the next reset of all worlds; a list of a seed
+    per world needs ``static_seed=True``. ``reset(seed=, options=)`` are those of
+    :class:`gpu_envs.views.batched.BatchedEnv`. A copied environment is rebuilt from its arguments and needs a reset.
 
     Args:
         id: "SimpleTag-v0", ...

@@ -92,7 +92,7 @@ class NormalizeReward(TensorWrapper):
             raise ConfigError(f"NormalizeReward: gamma: expected a value in [0, 1], got {gamma}")
         self.epsilon: float = _epsilon(self, epsilon)
         self.return_rms: RunningMeanStd = RunningMeanStd((), self.device)
-        self.accumulated_reward = torch.zeros(self.num_envs, device=self.device)
+        self.accumulated_reward = torch.zeros(self.num_envs, dtype=torch.float64, device=self.device)
         self.update_running_mean = True
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

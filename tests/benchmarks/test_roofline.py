@@ -16,7 +16,7 @@ def test_simple_tag_by_hand():
     """Compare with a count by hand of 434 bytes.
 
     State 128, obstacles 16, actions 16, counter 8, observation 248, reward 16, done 2. In addition, gpu-envs moves
-    actions of 8 bytes instead of 4 (16), returns (32), five flags instead of two (15), and the pace of the good agents
+    actions of 8 bytes instead of 4 (16), returns (64), five flags instead of two (15), and the pace of the good agents
     (4), which is equal in all worlds without a curriculum.
     """
     core = make_core("SimpleTag-v0", 3, "cpu", seed=0)
@@ -27,12 +27,12 @@ def test_simple_tag_by_hand():
         "io.choice": 4 * 8,
         "io.obs": (3 * 16 + 14) * 4,
         "io.reward": 4 * 4,
-        "io.running_return": 4 * 4 * 2,
+        "io.running_return": 4 * 8 * 2,
         **dict.fromkeys(("io.terminated", "io.truncated", "io.alive", "io.valid"), 4),
         "io.step": 8,
         "io.over": 1,
     }
-    assert traffic(core).bytes == 434 + 16 + 32 + 15 + 4
+    assert traffic(core).bytes == 434 + 16 + 64 + 15 + 4
 
 
 @pytest.mark.slow
@@ -40,18 +40,18 @@ def test_simple_tag_by_hand():
 def test_tag_continuous_by_hand():
     """Compare with a count by hand of 344 bytes per agent.
 
-    State 40, alive 8, actions 8, reward 4, observation 4 x (7 K + 1). gpu-envs moves actions of 16 bytes, returns (8),
+    State 40, alive 8, actions 8, reward 4, observation 4 x (7 K + 1). gpu-envs moves actions of 16 bytes, returns (16),
     four flags of a byte instead of 8, and 9 bytes per world. The grid of cells, neighbors and tags live within a step,
     so the kind of search makes no difference.
     """
     for search in ("brute", "grid"):
         core = make_core("TagContinuous-v0", 2, "cpu", seed=0, neighbor_search=search)
-        assert traffic(core).bytes == 105 * (344 + 8 + 8 - 4) + 9
+        assert traffic(core).bytes == 105 * (344 + 8 + 16 - 4) + 9
 
 
 def test_cartpole_by_hand():
-    """Compare with a count by hand: state 32, action 8, observation 16, reward 4, return 8, counter 8, five flags."""
-    assert traffic(make_core("CartPole-v1", 2, "cpu", seed=0)).bytes == 32 + 8 + 16 + 4 + 8 + 8 + 5
+    """Compare with a count by hand: state 32, action 8, observation 16, reward 4, return 16, counter 8, five flags."""
+    assert traffic(make_core("CartPole-v1", 2, "cpu", seed=0)).bytes == 32 + 8 + 16 + 4 + 16 + 8 + 5
 
 
 @pytest.mark.representative

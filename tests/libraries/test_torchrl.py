@@ -239,6 +239,15 @@ def test_equal_seeds_give_equal_resets():
     assert not torch.equal(first, start(env))
 
 
+def test_list_of_seeds_gives_every_world_its_own():
+    env, alone = make("SimpleTag-v0", num_envs=3), make("SimpleTag-v0", num_envs=1)
+    first = env.reset(seed=[7, 8, 7])["agent", "observation"]
+    assert torch.equal(first[0], first[2])
+    assert torch.equal(first[1:2], alone.reset(seed=8)["agent", "observation"])
+    env.set_seed([7, 8, 7], static_seed=True)
+    assert torch.equal(env.reset()["agent", "observation"], first)
+
+
 def test_worlds_on_several_devices():
     whole, halves = make("SimpleTag-v0", 6), make("SimpleTag-v0", 6, device=None, devices=["cpu", "cpu"])
     data = halves.rollout(20, break_when_any_done=False)

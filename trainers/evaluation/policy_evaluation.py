@@ -211,11 +211,11 @@ def _play_in_steps(
     """
     obs, info = core.reset(seed=seed)
     shape = (core.num_envs, core.num_agents)
-    total = torch.zeros(shape, device=core.device)
-    length = torch.zeros(core.num_envs, device=core.device)
+    total = torch.zeros(shape, dtype=torch.float64, device=core.device)  # float32 sums of long episodes are inexact
+    length = torch.zeros(core.num_envs, dtype=torch.int64, device=core.device)
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
     died, left = torch.zeros_like(finished), torch.zeros_like(finished)
-    ends = {name: torch.zeros_like(total) for name in last_info}
+    ends = {name: torch.zeros(shape, device=core.device) for name in last_info}
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
     runner = PolicyRunner(core, players)
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):

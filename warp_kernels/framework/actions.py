@@ -95,8 +95,7 @@ def write_of(rules: Rules, acting: Acting, kind: PolicyKind) -> Any:
     @wp.func
     def write(io: IO, policies: Policies, trace: Trace, t: int, greedy: int, env: int, agent: int, policy: int, v: V):
         row = env * num_agents + agent
-        rng = episode.stream(io, env)
-        rng.seed = policies.seeds[policy]
+        rng = episode.foreign_stream(io, env, policies.seeds[policy])
         choice = trace.choice
         control = trace.control
         if wp.static(traced):

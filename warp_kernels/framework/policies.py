@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from warp_kernels import philox
+from warp_kernels import episode, philox
 from warp_kernels.episode import IO
 from warp_kernels.networks.mlp import Mlp
 from warp_kernels.networks.rows import rows_at_once
@@ -159,10 +159,8 @@ def decides_of(turn_based: bool) -> Any:
 @wp.func
 def draw_matchup(io: IO, policies: Policies, env: int):
     """Draw the matchup of the episode that a world starts: the first whose cumulative probability is greater."""
-    rng = philox.Stream()
-    rng.seed = policies.draw_seed[0]
-    rng.world = wp.uint32(io.env_offset + env)
-    rng.episode = wp.uint32(io.episode[env])
+    rng = episode.foreign_stream(io, env, policies.draw_seed[0])
+    rng.step = wp.uint32(0)
     word = philox.bits(rng, 0, philox.MATCHUP, 0)
     high = wp.float64(word[0] >> wp.uint32(5)) * wp.float64(67108864.0)  # 27 and 26 bits, as in NumPy
     uniform = (high + wp.float64(word[1] >> wp.uint32(6))) / wp.float64(9007199254740992.0)

@@ -166,7 +166,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
             if not (terminated or truncated) and at_limit(io, env):
                 terminated = io.limit_terminates == 1
                 truncated = not terminated
-            total = io.running_return[env, agent] + io.reward[env, agent]
+            total = io.running_return[env, agent] + wp.float64(io.reward[env, agent])
             io.running_return[env, agent] = total
             if terminated or truncated:
                 io.terminated[env, agent] = terminated
@@ -176,7 +176,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
                     rest(io, env, agent)
                 if wp.static(turn_based):
                     io.to_move[env, agent] = False
-                io.episode_return[env, agent] = total
+                io.episode_return[env, agent] = float(total)
                 io.episode_length[env, agent] = io.step[env]
                 if wp.static(without_observation):  # not observed in this step
                     look_last(params, state, io, env, agent)
@@ -268,7 +268,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     def rejoin(params: Params, state: State, io: IO, env: int, agent: int):
         if io.restart[env]:
             io.alive[env, agent] = True
-            io.running_return[env, agent] = 0.0
+            io.running_return[env, agent] = wp.float64(0.0)
             if wp.static(has_forget):
                 forget(params, state, env, agent)
             if wp.static(has_start_agent):
