@@ -37,7 +37,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
     ``num_envs`` counts worlds. The attribute ``num_envs`` counts rows, as in Gymnasium.
 
     A row's episode ends with its **world**: only then is ``terminated`` or ``truncated`` True. It is truncated if the
-    agent's own end was a truncation. After its agent has left, a row has observation 0, reward 0 and ``info["alive"]``
+    agent's own end was a truncation. Both are True if the agent terminated at the time limit of the episode, as with
+    Gymnasium's ``TimeLimit``. After its agent has left, a row has observation 0, reward 0 and ``info["alive"]``
     False until then.
 
     Results are tensors on the core's device. They are copies unless ``reuse_buffers=True``. With ``group=`` the results
@@ -129,6 +130,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         self._other_groups = [name for name in core.groups if group is not None and name != group]
         self.set_opponents(opponents)
         self._ends = WorldEnds(core)
+        definition = core.definition
+        self._limit = 0 if definition.time_limit_terminates else definition.max_episode_steps
         self._screen: RenderOutput | None = None
         self.closed = False
 
@@ -150,7 +153,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         """Start new episodes in all worlds, or in those of ``options["reset_mask"]`` (num_envs,) bool.
 
         Args:
-            seed: An int for all worlds, one int per world (a list, an array or an int64 tensor), or None.
+            seed: An int for all worlds, one int per world (a list, an array or an int64 tensor), or None; see
+                :meth:`gpu_envs.runtime.core.Core.reset`.
             options: "reset_mask", and reset options of the environment.
 
         Raises:
@@ -161,7 +165,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         mask, own = options_of.read(self.core, options)
         worlds = None if mask is None else env_mask_from_rows(self.core, mask, len(self.agents))
         seeds = seeds_per_env(self.core, seed)
-        super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
+        super().reset(seed=seeds if isinstance(seeds, int) else None)
         obs, info = options_of.reset(self.core, seeds, worlds, own)
         self._ends.restart(worlds)
         return self._to_rows("_obs", obs, self.single_observation_space), self._present(info)
@@ -170,7 +174,9 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         """Play one step.
 
         Args:
-            actions: (num_envs,) or (num_envs, K), a tensor on the core's device or an array-like of NumPy.
+            actions: (num_envs,) or (num_envs, K), a tensor on the core's device or an array-like of NumPy. Single
+                choices may be a column (num_envs, 1). Any integer type is converted, and floats where actions are
+                continuous.
 
         Raises:
             ActionError: See :meth:`gpu_envs.runtime.core.Core.step`.
@@ -178,6 +184,9 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         core, rows = self.core, self._rows
         obs, reward, terminated, truncated, info = core.step(self._stack(actions))
         over, ended, cut = self._ends(terminated, truncated, info["valid"])
+        if self._limit and (over.is_cuda or over.any()):
+            # As Gymnasium's TimeLimit, which truncates at the limit whether or not the episode terminates there.
+            cut = cut | (ended & (info["episode_length"] >= self._limit))
         out, mask = self._present(info), self._array(over[:, None].expand(-1, len(self.agents)).reshape(-1))
         episode = {name: self._to_rows(name, info[name]) for name in ("episode_return", "episode_length")}
         episode |= {f"_{name}": mask for name in episode}
@@ -264,11 +273,26 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             array = numbers(core.id, actions, kinds, self.single_action_space)
             actions = torch.as_tensor(array, dtype=dtype, device=core.device)
         if not plain(actions) or actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
-            raise ActionError(
-                f"{core.id}: actions: expected {dtype} {shape} on {core.device}, got {describe_tensor(actions)}"
-            )
+            actions = self._converted(actions, shape)
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
         return self._opponents.join(self._rows, actions)
+
+    def _converted(self, actions: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+        """Return actions of another number type, or a column of single choices, as the core takes them.
+
+        Raises:
+            ActionError: They have another shape or device, or are not such numbers.
+        """
+        core, dtype = self.core, self.core.action_buffer.dtype
+        if plain(actions) and actions.device == core.device:
+            column = actions.squeeze(1) if actions.shape == (*shape, 1) and len(shape) == 1 else actions
+            real = actions.is_floating_point() and core.action_kind == "continuous"
+            whole = not (actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool)
+            if column.shape == shape and (real or whole):
+                return column.to(dtype)
+        raise ActionError(
+            f"{core.id}: actions: expected {dtype} {shape} on {core.device}, got {describe_tensor(actions)}"
+        )
 
 
 def _rows(core: Core, group: str | None) -> tuple[int, ...]:

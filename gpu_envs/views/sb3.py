@@ -17,9 +17,11 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
+from gpu_envs.views.reset_options import seeds_per_env
 from gpu_envs.views.rows import RowsEnv
 
 try:
+    from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as error:
     raise missing_extra(error, "gpu_envs.views.sb3", ("stable_baselines3",), "'gpu-envs[sb3]'") from None
@@ -98,6 +100,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         self.spec: Any
         self.spec = rows.spec = gymnasium.spec(NAMESPACE + rows.core.id)
         self._actions: np.ndarray | None = None
+        self._next_seed: Any = None
         self._made = time.time()
         observation_space, action_space = copy.deepcopy((rows.single_observation_space, rows.single_action_space))
         super().__init__(rows.num_envs, observation_space, action_space)
@@ -114,8 +117,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     def reset(self) -> np.ndarray:
         """Start new episodes in all worlds and return the observations (rows, D) float32.
 
-        The seed and options are those of ``seed`` and ``set_options``. The first seed is the key of the random streams
-        of all worlds.
+        The seed and options are those of ``seed`` and ``set_options``.
 
         Raises:
             ConfigError: The options differ between rows.
@@ -123,13 +125,37 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         options = self._options[0]
         if any(other is not options and not _alike(other, options) for other in self._options):
             raise ConfigError(f"{self.core.id}: options of a reset hold for all rows; pass one dict")
-        seed = self._seeds[0]
-        obs, info = self.rows.reset(seed=None if seed is None else int(seed), options=options or None)
+        obs, info = self.rows.reset(seed=self._next_seed, options=options or None)
         self._reset_seeds()
+        self._next_seed = None
         self._reset_options()
         self._actions = None
         self.reset_infos: list[dict[str, Any]] = self._infos(info)
         return obs
+
+    def seed(self, seed: int | Sequence[int] | None = None) -> Sequence[int | None]:  # type: ignore[override]
+        """Seed the next reset.
+
+        Args:
+            seed: An int for all worlds, one int per world (a list, an array or a tensor), see
+                :meth:`gpu_envs.runtime.core.Core.reset`, or None for a random one.
+
+        Returns:
+            A number per row, as SB3 expects it: seed, seed + 1, ...; the seed of its world if every world has one.
+
+        Raises:
+            ConfigError: A seed is not an int, or negative; or their number is not that of the worlds.
+        """
+        seeds = seeds_per_env(self.core, seed)
+        if isinstance(seeds, int | None):
+            self._next_seed = super().seed(seeds)[0]
+        else:
+            if len(seeds) != self.core.num_envs:
+                wanted = f"an int or one int per world, {self.core.num_envs} of them"
+                raise ConfigError(f"{self.core.id}: seed: expected {wanted}, got {len(seeds)} seeds")
+            self._next_seed = seeds
+            self._seeds = [key for key in seeds for _ in self.rows.agents]
+        return self._seeds
 
     def step_async(self, actions: np.ndarray) -> None:
         """Store the rows' actions (num_envs,) or (num_envs, K) for :meth:`step_wait`."""
@@ -151,7 +177,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         actions, self._actions = self._actions, None
         obs, rewards, terminated, truncated, info = self.rows.step(actions)
         dones = terminated | truncated
-        infos = self._infos(info, truncated)
+        infos = self._infos(info, truncated & ~terminated)
         if dones.any():
             last, figures = info["final_obs"], info["final_info"]
             elapsed = round(time.time() - self._made, 6)
@@ -217,8 +243,8 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         return [result for _ in chosen]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """Return False for every row, because rows have no wrappers of their own."""
-        return [False for _ in self._chosen(indices)]
+        """Return True for SB3's ``Monitor``, whose "episode" the infos have, and False for any other wrapper."""
+        return [wrapper_class is Monitor for _ in self._chosen(indices)]
 
     def _find(self, name: str) -> Any:
         for place in (self.rows, self.core):

@@ -13,6 +13,7 @@ from small_environments import GROUP, SMALL
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import is_wrapped
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecMonitor, VecNormalize, VecVideoRecorder
 
@@ -137,8 +138,9 @@ def test_vec_env_contract_holds():
     assert env.get_attr("note") == [7] * 12
     with pytest.raises(ConfigError, match="holds for all rows"):
         env.set_attr("note", 7, [0])
-    assert env.env_is_wrapped(Monitor) == [False] * 12
-    assert env.env_is_wrapped(Monitor, [1, 2]) == [False] * 2
+    assert env.env_is_wrapped(Monitor) == [True] * 12  # the infos have a Monitor's "episode"
+    assert env.env_is_wrapped(Monitor, [1, 2]) == [True] * 2
+    assert env.env_is_wrapped(gymnasium.Wrapper) == [False] * 12
     assert not is_wrapped(env, Monitor)
     # pictures: one per world
     assert [picture.shape for picture in env.get_images()] == [(256, 256, 3)] * 4
@@ -217,6 +219,41 @@ def test_equal_seeds_give_equal_resets():
     np.testing.assert_array_equal(env.reset(), first)
     assert len(env.seed(None)) == 12
     assert not np.array_equal(env.reset(), first)
+
+
+def test_list_of_seeds_gives_every_world_its_own():
+    env, single = make("CartPole-v1"), gymnasium.make("gpu_envs/CartPole-v1")
+    assert env.seed([7, 8, 7, 9]) == [7, 8, 7, 9]
+    obs = env.reset()
+    for row, seed in enumerate((7, 8, 7, 9)):
+        np.testing.assert_array_equal(obs[row], single.reset(seed=seed)[0])
+    assert not np.array_equal(env.reset(), obs)  # the next episodes
+    rows = make(num_envs=2)  # three rows per world
+    assert rows.seed(np.array([4, 4])) == [4] * 6
+    obs = rows.reset()
+    np.testing.assert_array_equal(obs[:3], obs[3:])
+    with pytest.raises(ConfigError, match="seed: expected an int or one int per world, 2 of them, got 6 seeds"):
+        rows.seed([1] * 6)
+
+
+def test_evaluate_policy_reads_the_episodes_of_the_infos_without_a_warning(recwarn):
+    env = make("CartPole-v1", max_episode_steps=25, seed=1)
+    model = PPO("MlpPolicy", env, n_steps=8, device="cpu", seed=0)
+    returns, lengths = evaluate_policy(model, env, n_eval_episodes=6, return_episode_rewards=True)
+    assert len(returns) == 6
+    assert returns == lengths  # a reward of 1 for every step
+    assert not [str(warning.message) for warning in recwarn if "Monitor" in str(warning.message)]
+
+
+def test_truncation_of_an_episode_that_terminates_at_its_limit_is_not_reported():
+    """SB3's own vector environments bootstrap such an episode with 0."""
+    env = make("CartPole-v1", 2, max_episode_steps=2)
+    env.reset()
+    env.step(np.zeros(2, np.int64))
+    env.core.world_state["motion"][0] = torch.tensor([2.4, 5.0, 0.0, 0.0])
+    _, _, dones, infos = env.step(np.ones(2, np.int64))
+    assert dones.tolist() == [True, True]
+    assert [info["TimeLimit.truncated"] for info in infos] == [False, True]
 
 
 def test_options_of_a_reset():

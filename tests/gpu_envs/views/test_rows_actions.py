@@ -17,23 +17,33 @@ def test_actions_are_accepted_in_many_forms(many):
     env, twin = many(3, illegal_actions="error"), many(3, illegal_actions="error")
     env.reset(seed=0)
     twin.reset(seed=0)
-    for form in (np.asarray, np.ndarray.tolist, torch.as_tensor, lambda action: action.astype(np.int32)):
+    other = np.float64 if env.core.action_kind == "continuous" else np.int32
+    forms = [np.asarray, np.ndarray.tolist, torch.as_tensor]
+    forms += [lambda action: action.astype(np.int32), lambda action: torch.as_tensor(action.astype(np.int8))]
+    forms += [lambda action: action.astype(other), lambda action: torch.as_tensor(action.astype(other))]
+    if env.core.action_kind == "discrete":
+        forms += [lambda action: action[:, None], lambda action: torch.as_tensor(action[:, None])]
+    for form in forms:
         action = env.sample_actions().numpy()
         action = np.rint(action).astype(action.dtype)
         left, right = env.step(form(action)), twin.step(torch.as_tensor(action))
         assert torch.equal(left[0], right[0])
+        assert torch.equal(left[1], right[1])
     short = torch.as_tensor(action)[:-1]
     bads = [
         (short, "actions: expected torch.int64"),
         (action.astype(np.float32), "actions: expected numbers of .*got float32"),
         (torch.as_tensor(action).float(), r"got torch.float32"),
+        (torch.as_tensor(action).bool(), r"got torch.bool"),
+        (torch.as_tensor(action)[..., None, None], "actions: expected torch.int64"),
         (action + 1000, "is out of range"),
     ]
     if env.core.action_kind == "continuous":
         bads = [
             (short, "actions: expected torch.float32"),
             (action.astype(bool), "actions: expected numbers of .*got bool"),
-            (torch.as_tensor(action).double(), r"got torch.float64"),
+            (torch.as_tensor(action).bool(), r"got torch.bool"),
+            (torch.as_tensor(action)[..., None], "actions: expected torch.float32"),
             (action * np.float32(np.nan), "is not finite"),
         ]
     for bad, words in bads:

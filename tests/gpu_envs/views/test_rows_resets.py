@@ -46,6 +46,27 @@ def test_seeds_per_world_are_independent(toys):
             env.reset(seed=bad)
 
 
+def test_rows_of_equal_seeds_are_equal_and_those_of_a_single_world():
+    """As Gymnasium's vector environments, whose worlds are separate ones."""
+    env = gymnasium.make_vec("gpu_envs/CartPole-v1", num_envs=4, device="cpu")
+    obs, _ = env.reset(seed=[7, 8, 7, 9])
+    assert torch.equal(obs[0], obs[2])
+    single = gymnasium.make("gpu_envs/CartPole-v1")
+    for row, seed in enumerate((7, 8, 7, 9)):
+        np.testing.assert_array_equal(obs[row], single.reset(seed=seed)[0])
+
+
+def test_row_of_an_agent_that_left_before_the_limit_only_terminates(toys):
+    """Agent 0 walks to the end of the line, the others stay until the limit: they are truncated, it is not."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=1, device="cpu", length=2, max_steps=3, num_agents=3)
+    env.reset(seed=0)
+    env.core.world_state["cell"].copy_(torch.tensor([[0, 0, 0]]))
+    for actions in ([2, 0, 2], [2, 0, 0], [0, 0, 2]):
+        *_, terminated, truncated, _ = env.step(torch.tensor(actions))
+    assert terminated.tolist() == [True, False, True]
+    assert truncated.tolist() == [False, True, True]
+
+
 def test_max_episode_steps_truncates_rows(many, env_id):
     env = many(6, max_episode_steps=2, autoreset_mode=SAME_STEP)
     env.reset(seed=0)
