@@ -65,7 +65,7 @@ class ActionError(GpuEnvsError, ValueError):
 
 
 class ResetNeededError(GpuEnvsError, RuntimeError):
-    """The environment was stepped before its first reset, or after it was closed."""
+    """The environment needs a reset, because there was none or a call was interrupted, or it is closed."""
 
 
 class DeviceError(GpuEnvsError, RuntimeError):

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import torch
 
-from gpu_envs.errors import CaptureError, ConfigError, ResetNeededError, shown
+from gpu_envs.errors import CaptureError, ConfigError, shown
 from gpu_envs.runtime import cuda_graph
 from gpu_envs.runtime.cuda_graph import CapturedFunction
 from gpu_envs.runtime.env_batch import REUSE, EnvBatch
@@ -16,7 +16,7 @@ from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.runtime.seeding import seed_keys, write_keys
 from gpu_envs.runtime.validation import check_elapsed
 from gpu_envs.utils.settings import MAX_INT, check_value
-from gpu_envs.utils.tensor_checks import check_tensor, check_worlds
+from gpu_envs.utils.tensor_checks import check_tensor, check_worlds, plain
 from warp_kernels import episode
 
 __all__ = ["Core", "Seed", "StepResult", "observations_before_autoreset"]
@@ -102,12 +102,21 @@ class Core(EnvBatch):
             that were reset. "final_obs", "episode_return" and "episode_length" keep the values of the last ends.
 
         Raises:
-            ResetNeededError: The environment is closed, or a mask is given before the first full reset.
+            ResetNeededError: The environment is closed, or a mask is given before the first full reset, or after an
+                exception has interrupted a call.
             ConfigError: A seed is not an int of 64 bits, their number is wrong, or a step count is outside
                 [0, time limit).
             ActionError: A mask of another shape, dtype or device, or a pending error of an earlier action on a GPU.
             CaptureError: A reset without a mask, or with step counts, inside a CUDA graph.
         """
+        self._prepare_reset(reset_mask, elapsed_steps)
+        io = self._io
+        keys = None if seed is None else seed_keys(self.id, seed, io["seed"])
+        clock = check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_episode_steps, io["step"])
+        return self._reset_unchecked(keys, reset_mask, clock)
+
+    def _prepare_reset(self, reset_mask: torch.Tensor | None, elapsed_steps: torch.Tensor | None) -> None:
+        """Raise an error if the environment cannot be reset, or has reported an illegal action."""
         self._check_open()
         waits = "reset()" if reset_mask is None else "reset(elapsed_steps=...)"
         if self._on_gpu and (reset_mask is None or elapsed_steps is not None) and self._is_capturing():
@@ -115,13 +124,16 @@ class Core(EnvBatch):
         if reset_mask is not None:  # part of a rollout where autoreset is disabled, so it must not wait
             self._look_for_errors()
             check_tensor(self.id, "reset_mask", reset_mask, (self.num_envs,), torch.bool, self.device)
-            if not self._started:
-                raise ResetNeededError(f"{self.id}: reset(reset_mask=...) before the first full reset; call reset()")
+            self._check_ready("reset(reset_mask=...)")
         else:
             self.raise_pending_errors()
+
+    def _reset_unchecked(
+        self, keys: torch.Tensor | int | None, reset_mask: torch.Tensor | None, clock: torch.Tensor | int
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Reset with checked keys (E,), a mask and step counts (E,)."""
         io = self._io
-        keys = None if seed is None else seed_keys(self.id, seed, io["seed"])
-        clock = check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_episode_steps, io["step"])
+        self._begin_change()
         if reset_mask is None:
             self._mark_reset(keys, clock)
         else:
@@ -130,9 +142,9 @@ class Core(EnvBatch):
             if keys is not None:
                 write_keys(io, keys, self._indices, reset_mask)
         self._launcher.run("reset")
-        self._started = True
         for recorder in self._open_recorders():
             recorder.after_reset()
+        self._started = True
         info = {name: self._returned(tensor) for name, tensor in self._buffers.info.items()}
         return self._returned(self.obs), info
 
@@ -158,6 +170,8 @@ class Core(EnvBatch):
                 or not finite, on a CPU from this call, on a GPU from a later one. An illegal action counts as the
                 no-op; where agents take turns the world does not advance and waits for another action of the same
                 agent.
+            ResetNeededError: The environment was not reset, or is closed; or an exception, as of a signal handler, has
+                interrupted a step, reset or rollout, which may be half done.
         """
         if not self._started or self._closed or self._on_gpu:
             self._prepare_step()
@@ -171,6 +185,7 @@ class Core(EnvBatch):
                 self._check_action(action)
             return self._step_unchecked(action)
         except (RuntimeError, TypeError):  # sparse and nested tensors; checking for them in every step is slow
+            self._started = self._started or not plain(action)  # no kernel has run
             self._check_action(action)
             raise
 
@@ -181,15 +196,16 @@ class Core(EnvBatch):
     def _prepare_step(self) -> None:
         """Raise an error if the environment was not reset, is closed, or has reported an illegal action on a GPU."""
         self._check_open()
-        if not self._started:
-            raise ResetNeededError(f"{self.id}: step before the first reset; call reset() first")
+        self._check_ready("step")
         self._look_for_errors()
 
     def _step_unchecked(self, action: torch.Tensor) -> StepResult:
         """Play a step with actions of the right shape; on a CPU, raise the error of illegal values afterwards."""
+        self._begin_change()
         results = self._launcher.step(action, self.reuse_buffers)
         if self._recorders:
             self._record_step()
+        self._started = True
         if self._on_gpu:
             self._illegal.copy_to_host(wait=False)
         elif min(self._error_slots) != episode.NO_ERROR:
@@ -217,12 +233,19 @@ class Core(EnvBatch):
         """
         num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
         self._prepare_step()
+        return self._random_rollout_unchecked(num_steps)
+
+    def _random_rollout_unchecked(self, num_steps: int) -> StepResult:
+        """Play random steps in an environment that is ready."""
         if self.is_recording:
             for _ in range(num_steps - 1):
-                self.step(self.sample_actions())
+                self._launcher.run("sample")
+                self._step_unchecked(self._buffers.action)
         elif num_steps > 1:
+            self._begin_change()
             self._launcher.play(num_steps - 1)
-        return self.step(self.sample_actions())
+        self._launcher.run("sample")
+        return self._step_unchecked(self._buffers.action)
 
     def rollout(
         self,
@@ -259,7 +282,9 @@ class Core(EnvBatch):
         if self.is_recording:
             for t in range(num_steps):
                 plan.run(1, t, greedy)
+                self._begin_change()
                 self._record_step()
+                self._started = True
         else:
             plan.run(num_steps, 0, greedy)
         if self._on_gpu:
@@ -331,8 +356,7 @@ class Core(EnvBatch):
             raise ConfigError(f"{self.id}: capture takes a function that steps this core, got {shown(play)}")
         if not isinstance(generators, list | tuple) or not all(isinstance(g, torch.Generator) for g in generators):
             raise ConfigError(f"{self.id}: generators: expected a list of torch.Generator, got {shown(generators)}")
-        if not self._started:
-            raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
+        self._check_ready("capture")
         if not self.reuse_buffers:
             raise CaptureError(f"{self.id}: {REUSE}")
         graph = None

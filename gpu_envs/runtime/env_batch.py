@@ -31,6 +31,8 @@ __all__ = ["REUSE", "EnvBatch"]
 
 REUSE = "a step allocates its results; make(..., reuse_buffers=True) to put it into a CUDA graph"
 """Reason of a `CaptureError`."""
+INTERRUPTED = "after an exception has interrupted a call, which may be half done"
+"""Reason of a `ResetNeededError`."""
 
 
 class EnvBatch(Summarized):
@@ -125,7 +127,8 @@ class EnvBatch(Summarized):
         self._error_slots = self._illegal.slots
         self._launcher.bind(buffers.action, buffers.results)
         self._record_launches()
-        self._started = False
+        self._started = False  # nor while a call changes the worlds, see _begin_change
+        self._why_reset = "before the first reset"  # while not started
         self._closed = False
         key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
         write_keys(self._reset_rows, int_key(env_id, "seed", key), self._host_indices, None)
@@ -166,7 +169,12 @@ class EnvBatch(Summarized):
 
         Entries are "params" (1, F) or (E, F), "state.*" (E, ...), and "io.*" of the shapes in
         ``warp_kernels.episode.IO``.
+
+        Raises:
+            ResetNeededError: An exception, as of a signal handler, has interrupted a call.
         """
+        if self._why_reset == INTERRUPTED:
+            self._check_ready("get_state()")
         state = {name: tensor.clone() for name, tensor in self._buffers.saved_tensors().items()}
         return state | {"params": self._buffers.params.clone()}
 
@@ -201,6 +209,7 @@ class EnvBatch(Summarized):
 
     def _load_state(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy a state that has been checked."""
+        self._begin_change()
         state = state_validation.upgraded(state, self._indices)
         for name, tensor in self._buffers.saved_tensors().items():
             if name in state or name not in self._buffers.shows_results:
@@ -294,8 +303,7 @@ class EnvBatch(Summarized):
         from gpu_envs.rendering.scene import rasterize
 
         self._check_open()
-        if not self._started:
-            raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
+        self._check_ready("nothing to draw")
         worlds, side = check_frame(self.id, envs, self.num_envs, size)
         rows = torch.as_tensor(worlds, device=self.device)
         return rasterize(self.definition.draw(self, rows), side).cpu().numpy()
@@ -324,6 +332,19 @@ class EnvBatch(Summarized):
     def _check_open(self) -> None:
         if self._closed:
             raise ResetNeededError(f"{self.id}: this environment is closed; make a new one")
+
+    def _check_ready(self, call: str) -> None:
+        """Raise a ResetNeededError if the environment was not reset, or if an exception interrupted a call."""
+        if not self._started:
+            raise ResetNeededError(f"{self.id}: {call} {self._why_reset}; call reset() first")
+
+    def _begin_change(self) -> None:
+        """Note that the worlds change until ``_started`` is True again.
+
+        A signal handler may raise an exception at any line in between, for example between two launches of a step.
+        """
+        self._why_reset = INTERRUPTED
+        self._started = False
 
     def _returned(self, buffer: torch.Tensor) -> torch.Tensor:
         """Return a buffer, or a clone of it unless buffers are reused."""

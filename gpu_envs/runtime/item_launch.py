@@ -112,8 +112,7 @@ class ItemLaunches:
             for launch in self.launches:
                 launch.launch()
             return
-        with _ItemsRun(self.launches, self._num_parts, self._threads, self._heuristic, parallel) as run:
-            run.work()
+        _ItemsRun(self.launches, self._num_parts, self._threads, self._heuristic, parallel).run()
 
 
 class _ItemsRun(ThreadedRun):

@@ -186,8 +186,7 @@ class KernelLauncher:
             for command in launches[0]:
                 command.launch()
         else:
-            with _WorldsRun(self, f"{name} {steps.bit_length()}", launches) as run:
-                run.work()
+            _WorldsRun(self, f"{name} {steps.bit_length()}", launches).run()
 
     def play(self, steps: int) -> None:
         """Sample actions and step, ``steps`` times. Observations are undefined until the step that must follow."""
@@ -238,8 +237,7 @@ class KernelLauncher:
         clones = [] if reuse else [spares.take() for spares in self._spares]
         inputs = [] if source is None else [(self._buffer_array, source)]
         outputs = list(zip(clones, self._result_arrays, strict=False))
-        with _WorldsRun(self, "step", launches, inputs, outputs) as run:
-            run.work()
+        _WorldsRun(self, "step", launches, inputs, outputs).run()
         return self._results if reuse else [torch.from_numpy(clone) for clone in clones]
 
     def stream(self) -> wp.Stream:

@@ -12,7 +12,7 @@ from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.runtime.seeding import seed_keys
 from gpu_envs.runtime.validation import check_elapsed
-from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.settings import MAX_INT, check_value
 from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import check_frame, check_tensor, check_worlds, plain
 from gpu_envs.utils.world_split import split_worlds
@@ -126,13 +126,12 @@ class MultiDeviceCore(Summarized):
             self.raise_pending_errors()
         else:
             self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)
-        seeds = self._split(keys) if isinstance(keys, torch.Tensor) else [keys] * len(self.shards)
-        masks = [None] * len(self.shards) if reset_mask is None else self._split(reset_mask)
-        clocks = [None] * len(self.shards)
-        if elapsed_steps is not None:
-            check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_episode_steps, self.elapsed_steps)
-            clocks = self._split(elapsed_steps)
-        results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k], elapsed_steps=clocks[k]))
+        limit = self.definition.max_episode_steps
+        clock = check_elapsed(self.id, elapsed_steps, reset_mask, limit, self.elapsed_steps)
+        own_keys, masks, clocks = map(self._parts, (keys, reset_mask, clock))
+        self._each(lambda k: self.shards[k]._prepare_reset(masks[k], elapsed_steps))  # all are reset, or none
+        self._begin_change()
+        results = self._each(lambda k: self.shards[k]._reset_unchecked(own_keys[k], masks[k], clocks[k]))
         return self._gather([obs for obs, _ in results]), self._gather_dicts([info for _, info in results])
 
     def step(
@@ -142,14 +141,17 @@ class MultiDeviceCore(Summarized):
         self._check("action", action, tuple(self.action_buffer.shape), self.action_buffer.dtype)
         actions = self._split(action)
         self._each(lambda k: self.shards[k]._prepare_step())  # all shards step, or none
+        self._begin_change()
         return self._gather_steps(self._each(lambda k: self.shards[k]._step_unchecked(actions[k])))
 
     def random_rollout(
         self, num_steps: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.runtime.core.Core.random_rollout`."""
+        num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
         self._each(lambda k: self.shards[k]._prepare_step())  # all shards play, or none
-        return self._gather_steps(self._each(lambda k: self.shards[k].random_rollout(num_steps)))
+        self._begin_change()
+        return self._gather_steps(self._each(lambda k: self.shards[k]._random_rollout_unchecked(num_steps)))
 
     def _gather_steps(
         self, results: list[tuple]
@@ -214,6 +216,7 @@ class MultiDeviceCore(Summarized):
             CheckpointError: The number of shards differs, or an entry does not fit. Nothing has changed then.
         """
         self.check_state(state)
+        self._begin_change()
         for k, shard in enumerate(self.shards):
             shard._load_state(_of_shard(state, k))
 
@@ -289,8 +292,17 @@ class MultiDeviceCore(Summarized):
             raise first_error
         return results
 
+    def _begin_change(self) -> None:
+        """Note that the shards change, each until its own part is done: an exception may come between two of them."""
+        for shard in self.shards:
+            shard._begin_change()
+
     def _check(self, name: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         check_tensor(self.id, name, value, shape, dtype, self.device)
+
+    def _parts(self, value: Any) -> list[Any]:
+        """Return the parts of a tensor (E, ...) by shard; any other value for every shard."""
+        return self._split(value) if isinstance(value, torch.Tensor) else [value] * len(self.shards)
 
     def _split(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         return [_moved(tensor[span], shard.device) for span, shard in zip(self._spans, self.shards, strict=True)]

@@ -51,9 +51,7 @@ def int_key(env_id: str, name: str, seed: Any, wanted: str = "an int") -> int:
     return int(seed) - 2**64 if seed >= 2**63 else int(seed)
 
 
-def write_keys(
-    buffers: dict[str, Any], keys: torch.Tensor | int, indices: torch.Tensor | np.ndarray, mask: torch.Tensor | None
-) -> None:
+def write_keys(buffers: dict[str, Any], keys: torch.Tensor | int, indices: Any, mask: torch.Tensor | None) -> None:
     """Write new keys and restart the episode counters, in all worlds or in those of a mask.
 
     Worlds that share a key differ by their index. A world with its own key plays as world 0 of that key, wherever it
@@ -66,7 +64,7 @@ def write_keys(
         mask: (E,) bool, or None for all worlds; then the buffers and indices may be arrays of
             :func:`gpu_envs.utils.host_view.host_view`.
     """
-    world = episode.OWN_SEED if isinstance(keys, torch.Tensor) else indices
+    world: Any = episode.OWN_SEED if isinstance(keys, torch.Tensor) else indices
     for name, value in (("seed", keys), ("world", world), ("episode", -1)):  # the next reset starts episode 0
         if mask is None:
             buffers[name][:] = value

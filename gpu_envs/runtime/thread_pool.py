@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
-from time import perf_counter
-from typing import Any, Self
+from time import perf_counter, sleep
 
 __all__ = [
     "MAX_TRIAL_INTERVAL",
@@ -48,7 +47,7 @@ class ThreadWorker:
     """
 
     def __init__(self) -> None:
-        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._finished = allocate_lock()
         self._finished.acquire()
         Thread(target=self._loop, name="gpu_envs", daemon=True).start()
@@ -64,9 +63,13 @@ class ThreadWorker:
         except Empty:
             self._finished.acquire()
 
+    def stop(self) -> None:
+        """End the thread after the work that was started; do not use this object again."""
+        self._inbox.put(None)
+
     def _loop(self) -> None:
-        while True:
-            self._inbox.get()()
+        while (work := self._inbox.get()) is not None:
+            work()
             self._finished.release()
 
 
@@ -148,7 +151,7 @@ class ThreadedRun(ABC):
 
     Part 0 is the whole work; the other parts make it up. This thread takes parts from the front of the queue, the
     others take them from the end. A late or slow thread does less, and a part mostly stays in the cache of the same
-    core. Use it as a context, call :meth:`work` inside, and define :meth:`perform`.
+    core. Define :meth:`perform` and call :meth:`run`.
 
     Args:
         num_parts: Number of parts besides the whole.
@@ -162,29 +165,54 @@ class ThreadedRun(ABC):
     ) -> None:
         self._num_parts, self._threads, self._heuristic = num_parts, threads, heuristic
         self._forced = parallel
+        self._queue: deque[int] = deque()
         self._errors: list[BaseException] = []
-        self._workers: list[Any] = []
+        self._workers: list[ThreadWorker] = []
+        self._helping: list[None] = []  # an entry for every worker that performs parts
 
     @abstractmethod
     def perform(self, part: int) -> None:
         """Do a part of the work, in any thread."""
 
-    def __enter__(self) -> Self:
+    def run(self) -> None:
+        """Do all of the work.
+
+        A signal handler may raise an exception at any line. It is raised once no thread works on this run any more;
+        some parts may not have been performed then.
+        """
+        try:
+            self._begin()
+            self._work(self._queue.popleft)
+            self._finish()
+        except BaseException:
+            self._settle()
+            raise
+        if self._errors:
+            raise self._errors[0]
+        self._heuristic.record(perf_counter() - self._start, self._parallel)
+
+    def _begin(self) -> None:
+        """Fill the queue and start the workers."""
         chosen = self._heuristic.parallel() if self._forced is None else self._forced
         self._parallel = self._threads > 1 and chosen
         self._start = perf_counter()
-        self._queue = queue = deque(range(1, self._num_parts + 1) if self._parallel else (0,))
+        queue = self._queue
+        queue.extend(range(1, self._num_parts + 1) if self._parallel else (0,))
         if self._parallel:
             # The last of many short parts is quicker run here than waited for.
             reserved = 1 if len(queue) > 3 * self._threads else 0
             self._workers = acquire_workers(self._threads - 1)
             for worker in self._workers:
-                worker.start(lambda: self.work(queue.pop, reserved))
-        return self
+                worker.start(lambda: self._help(queue.pop, reserved))
 
-    def work(self, take: Callable[[], int] | None = None, reserved: int = 0) -> None:
-        """Perform parts until ``reserved`` are left in the queue; ``take`` removes one, by default the first."""
-        take = take or self._queue.popleft
+    def _help(self, take: Callable[[], int], reserved: int) -> None:
+        """Perform parts in a worker."""
+        self._helping.append(None)  # before a part is taken, see _settle
+        self._work(take, reserved)
+        self._helping.pop()
+
+    def _work(self, take: Callable[[], int], reserved: int = 0) -> None:
+        """Perform parts until ``reserved`` are left in the queue; ``take`` removes one."""
         while len(self._queue) > reserved:
             try:
                 part = take()
@@ -192,13 +220,24 @@ class ThreadedRun(ABC):
                 return
             try:
                 self.perform(part)
-            except BaseException as error:  # noqa: BLE001  # raised by __exit__
+            except BaseException as error:  # noqa: BLE001  # raised by run
                 self._errors.append(error)
 
-    def __exit__(self, *_: object) -> None:
+    def _finish(self) -> None:
+        """Wait for the workers, and return them to the pool."""
         for worker in self._workers:
             worker.finish()
-        release_workers(self._workers)
-        if self._errors:
-            raise self._errors[0]
-        self._heuristic.record(perf_counter() - self._start, self._parallel)
+        workers, self._workers = self._workers, []
+        release_workers(workers)
+
+    def _settle(self) -> None:
+        """After an exception, wait until no worker performs a part, and stop the workers.
+
+        How far the exchange with a worker has come is unknown, so it does not go back to the pool. A worker that begins
+        late finds an empty queue.
+        """
+        self._queue.clear()
+        while self._helping:
+            sleep(1e-4)
+        for worker in self._workers:
+            worker.stop()

@@ -80,7 +80,7 @@ def single_seed(core: Core, seed: Any) -> int | None:
     return int(seed)
 
 
-def seeds_per_env(core: Core, seed: Any) -> Seed | None:
+def seeds_per_env(core: Core, seed: Any) -> int | list[int] | tuple[int, ...] | None:
     """Return one seed for all worlds as an int, or one per world as a list, from a list, an array or a tensor.
 
     Raises:

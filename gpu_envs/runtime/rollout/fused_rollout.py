@@ -94,8 +94,7 @@ class FusedRollout:
             first[0].launch()
         else:
             heuristic = launcher.heuristics[f"rollout {num_steps.bit_length()}"]
-            with _ShardsRun(self._commands, self._owners, self.threads, heuristic) as run:
-                run.work()
+            _ShardsRun(self._commands, self._owners, self.threads, heuristic).run()
 
 
 class _ShardsRun(ThreadedRun):

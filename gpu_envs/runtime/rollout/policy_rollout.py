@@ -225,18 +225,25 @@ class PolicyRollout:
             return False
         core._check_open()
         core.raise_pending_errors()
+        core._begin_change()
         core._mark_reset(seed_keys(core.id, seed, core._io["seed"]), 0)
         core._started = self._restarts = True
         return True
 
     def run(self, num_steps: int, first_step: int = 0, greedy: bool = False) -> None:
         """Play steps, and store them from a step of the buffers on; the host does not wait for a GPU."""
-        if self._arguments is not self.core._launcher.arguments:
+        core = self.core
+        if self._arguments is not core._launcher.arguments:
             self._record()
+        core._begin_change()
         if self._fused is not None:
             self._fused.run(num_steps, first_step, greedy, self._restarts)
             self._restarts = False
-            return
+        else:
+            self._run_phased(num_steps, first_step, greedy)
+        core._started = True
+
+    def _run_phased(self, num_steps: int, first_step: int, greedy: bool) -> None:
         act, store, *last = self._stages
         for t in range(first_step, first_step + num_steps):
             for tiles in self._tiles:
