@@ -1,10 +1,27 @@
-"""Rows of some agents in a joint tensor of all agents."""
+"""Agents by name, and rows of some agents in a joint tensor of all agents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["rows_index", "scatter_actions"]
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.suggestions import unknown_name_message
+
+__all__ = ["of_agent", "rows_index", "scatter_actions"]
+
+T = TypeVar("T")
+
+
+def of_agent(env_id: str, values: Mapping[str, T], agent: Any) -> T:
+    """Return the value of an agent, such as its space.
+
+    Raises:
+        ConfigError: No agent has this name.
+    """
+    if not isinstance(agent, str) or agent not in values:
+        raise ConfigError(f"{env_id}: {unknown_name_message('agent', agent, values)}")
+    return values[agent]
 
 
 def rows_index(rows: Sequence[int], device: torch.device) -> slice | torch.Tensor:

@@ -1,5 +1,6 @@
 """Checks of tensors, arrays, environment indices and frame sizes that users pass."""
 
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -61,10 +62,9 @@ def check_worlds(env_id: str, envs: Any, num_envs: int) -> tuple[int, ...]:
     several: Any = (envs,) if isinstance(envs, int | np.integer) else envs
     if isinstance(several, np.ndarray) or plain(several):
         several = several.tolist()
-    try:
+    rows: tuple[Any, ...] = ()
+    if isinstance(several, Sequence) and not isinstance(several, str | bytes | bytearray):  # no set, which has no order
         rows = tuple(int(env) if isinstance(env, np.integer) else env for env in several)
-    except (TypeError, ValueError, RuntimeError):  # not iterable, such as a tensor without elements in memory
-        rows = ()
     if not rows or not all(type(env) is int and 0 <= env < num_envs for env in rows):  # a bool is no index
         raise ConfigError(f"{env_id}: envs: expected indices of worlds in [0, {num_envs}), got {shown(envs)}")
     return rows

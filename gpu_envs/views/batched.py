@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
 from gpu_envs.runtime.core import Core, Seed
+from gpu_envs.utils.agent_rows import of_agent
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import plain
 from gpu_envs.views import reset_options as options_of
@@ -99,12 +100,12 @@ class BatchedEnv(NotebookView):
         return self
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Return the observation space of one agent in one world."""
-        return self.observation_spaces[agent]
+        """Return the observation space of one agent in one world; ConfigError if there is no such agent."""
+        return of_agent(self.core.id, self.observation_spaces, agent)
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Return the action space of one agent in one world."""
-        return self.action_spaces[agent]
+        """Return the action space of one agent in one world; ConfigError if there is no such agent."""
+        return of_agent(self.core.id, self.action_spaces, agent)
 
     def reset(
         self,

@@ -10,6 +10,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ResetNeededError
+from gpu_envs.utils.agent_rows import of_agent
 from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
@@ -97,12 +98,12 @@ class PettingZooView(NotebookView, RebuildOnCopy):
         return self._np_random
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Return the observation space of an agent; the same object at every call."""
-        return self.observation_spaces[agent]
+        """Return the observation space of an agent, the same object at every call; ConfigError if there is none."""
+        return of_agent(self._world.core.id, self.observation_spaces, agent)
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Return the action space of an agent; the same object at every call."""
-        return self.action_spaces[agent]
+        """Return the action space of an agent, the same object at every call; ConfigError if there is none."""
+        return of_agent(self._world.core.id, self.action_spaces, agent)
 
     def state(self) -> np.ndarray:
         """Return the global state (S,) float32, for centralized critics."""

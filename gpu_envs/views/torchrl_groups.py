@@ -1,5 +1,5 @@
 """Groups of agents in TorchRL: their members, and the specs of observations and actions."""
-# TorchRL is an extra: the type checker runs without it. views/torchrl.py reports a missing installation.
+# TorchRL is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
-from torchrl.envs.utils import MarlGroupMapType
 
-from gpu_envs.errors import ConfigError, format_names
+from gpu_envs.errors import ConfigError, format_names, missing_extra
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
+
+try:
+    from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
+    from torchrl.envs.utils import MarlGroupMapType
+except ModuleNotFoundError as error:
+    libraries = ("tensordict", "torchrl")
+    raise missing_extra(error, "gpu_envs.views.torchrl_groups", libraries, "'gpu-envs[torchrl]'") from None
 
 __all__ = ["FLAGS", "Group", "choices_of", "group_of", "named_groups", "specs"]
 

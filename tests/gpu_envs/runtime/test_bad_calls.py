@@ -80,11 +80,22 @@ def test_sparse_action_of_one_agent_is_refused():
         env.step({**env.sample_actions(), "agent_0": sparse})
 
 
-@pytest.mark.parametrize("envs", [True, [True], [0, 3], -1, "0", torch.tensor([0.0]), torch.tensor([3]), [[0]], {}])
+@pytest.mark.parametrize(
+    "envs",
+    [True, [True], [0, 3], -1, "0", torch.tensor([0.0]), torch.tensor([3]), [[0]], {}, {0}, {0: 1}, b"\0", iter([0])],
+)
 def test_worlds_out_of_range_are_refused(core, envs):
     for call in (core.get_params, core.render_frames, core.record_episodes):
         with pytest.raises(errors.ConfigError, match=r"envs: expected indices of worlds in \[0, 3\), got"):
             call(envs)
+
+
+@pytest.mark.parametrize("agent", ["agent_7", 0, None, ["agent_0"]])
+def test_space_of_an_unknown_agent_is_refused(agent):
+    for env in (gpu_envs.make("SimpleTag-v0", 1, "cpu"), gpu_envs.parallel_env("SimpleTag-v0")):
+        for call in (env.observation_space, env.action_space):
+            with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: no agent named .*agent_0"):
+                call(agent)
 
 
 def test_frames_have_a_largest_size(core):

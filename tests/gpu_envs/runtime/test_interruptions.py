@@ -111,6 +111,7 @@ def test_interrupted_rollout_of_policies_is_whole_or_needs_a_reset(monkeypatch):
     before = core.get_state()
     trace = core.rollout(policies, STEPS)
     after = core.get_state()
+    core.rollout(policies, STEPS, trace)  # prepares the launches of these buffers
     line, refused = 0, 0
     while True:
         core.set_state(before)

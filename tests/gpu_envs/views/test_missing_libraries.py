@@ -15,6 +15,7 @@ from gpu_envs.views.skrl import make_skrl
     [
         ("stable_baselines3", "sb3", r"views\.sb3 needs stable_baselines3: pip install 'gpu-envs\[sb3\]'"),
         ("torchrl", "torchrl", r"views\.torchrl needs (tensordict|torchrl): pip install 'gpu-envs\[torchrl\]'"),
+        ("torchrl", "torchrl_groups", r"views\.torchrl_groups needs torchrl: pip install 'gpu-envs\[torchrl\]'"),
         (
             "benchmarl",
             "benchmarl",
@@ -27,6 +28,28 @@ def test_missing_library_is_named_in_the_error(library, view, words, monkeypatch
     monkeypatch.delitem(sys.modules, f"gpu_envs.views.{view}", raising=False)
     with pytest.raises(MissingExtraError, match=words):
         importlib.import_module(f"gpu_envs.views.{view}")
+
+
+def test_every_view_is_importable_or_names_the_missing_library():
+    """In a process without the optional libraries."""
+    script = """
+import importlib, pathlib, sys
+for name in ("stable_baselines3", "torchrl", "tensordict", "benchmarl", "skrl"):
+    sys.modules[name] = None
+from gpu_envs import views
+from gpu_envs.errors import MissingExtraError
+refused = []
+for path in pathlib.Path(views.__path__[0]).glob("*.py"):
+    try:
+        importlib.import_module(f"gpu_envs.views.{path.stem}")
+    except MissingExtraError as error:
+        assert f"views.{path.stem} needs" in str(error) and "pip install" in str(error), error
+        refused.append(path.stem)
+print(*sorted(refused))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["benchmarl", "sb3", "torchrl", "torchrl_groups"]
 
 
 def test_skrl_is_imported_only_to_wrap(monkeypatch):

@@ -109,7 +109,9 @@ def follow(env, core, group, mode):
         assert ("final_obs" in info) == (mode is SAME_STEP)
         for k, (world, row) in enumerate(places):
             assert terminated[k] == (over[world] and not cut[world, row])
-            assert truncated[k] == (over[world] and bool(cut[world, row]))
+            limit = core.definition.max_episode_steps
+            at_limit = not core.definition.time_limit_terminates and c_info["episode_length"][world, row] == limit
+            assert truncated[k] == (over[world] and bool(cut[world, row] or at_limit))
             assert figures["_episode_return"][k] == figures["_episode_length"][k] == over[world]
             if over[world]:
                 assert figures["episode_return"][k] == c_info["episode_return"][world, row]
@@ -170,7 +172,10 @@ def test_rows_of_a_turn_based_game(monkeypatch):
 
 
 def test_own_ends_differ_inside_a_world(toys):
-    """Rows of agents at the goal terminate, other rows are truncated, all at the world's end."""
+    """Rows of agents at the goal terminate, other rows are truncated, all at the world's end.
+
+    Those at the goal in the last step of the limit are both, as with Gymnasium's TimeLimit.
+    """
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=16, max_steps=4, to_numpy=True, device="cpu")
     env.reset(seed=0)
     kinds = set()
@@ -180,7 +185,7 @@ def test_own_ends_differ_inside_a_world(toys):
         assert (over.all(1) == over.any(1)).all()
         assert reward.dtype == np.float64
         kinds |= {tuple(pair) for pair in np.stack([terminated, truncated], 1)[over.reshape(-1)].tolist()}
-    assert kinds == {(True, False), (False, True)}
+    assert kinds == {(True, False), (False, True), (True, True)}
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
