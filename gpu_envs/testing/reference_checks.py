@@ -95,7 +95,7 @@ class Subject:
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return floats (...) as integers (...) of the same bits, so that NaN equals NaN."""
+    """Return floats (E, ...) as integers of the same bits, so that NaN equals NaN."""
     return tensor.view(_BITS.get(tensor.dtype, tensor.dtype))
 
 
