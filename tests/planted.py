@@ -9,7 +9,7 @@ from zlib import crc32
 
 import toy
 
-__all__ = ["ENV_ID", "fault_line", "register_planted"]
+__all__ = ["ENV_ID", "fault_line", "planted_module", "planted_source", "register_planted"]
 
 FOLDER = Path(__file__).parent
 ENV_ID = "Planted-v0"
@@ -30,13 +30,12 @@ def fault_line(base: str, old: str, new: str) -> int:
     return next(i for i, lines in enumerate(zip(before, after, strict=False), start=1) if lines[0] != lines[1])
 
 
-def planted_module(folder: Path, base: str, *changes: tuple[str, str]) -> ModuleType:
+def planted_module(folder: Path, text: str) -> ModuleType:
     """Write a source with faults to a folder, and import it."""
     file = folder / "rules.py"
-    text = planted_source(base, *changes)
     key = f"{crc32(f'{folder}{text}'.encode()):08x}"  # rules with equal keys share kernels
     file.write_text(text.replace('key=f"', f'key=f"{key} '), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(f"planted_{base}", file)
+    spec = importlib.util.spec_from_file_location("planted_rules", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -47,4 +46,4 @@ def planted_module(folder: Path, base: str, *changes: tuple[str, str]) -> Module
 
 def register_planted(monkeypatch: Any, folder: Path, base: str, *changes: tuple[str, str]) -> None:
     """Register an environment with faults as ``Planted-v0`` for one test."""
-    toy.announce(monkeypatch, ENV_ID, host=planted_module(folder, base, *changes))
+    toy.announce(monkeypatch, ENV_ID, host=planted_module(folder, planted_source(base, *changes)))

@@ -61,7 +61,7 @@ def rules(num_agents: int) -> Rules:
             choice = int(io.choice[env, agent, 0])
             step = wp.where(choice == 2, 1, 0) - wp.where(choice == 1, 1, 0)
             state.cell[env, agent] = clamped(state.cell[env, agent] + step, params.length)
-            state.energy[env, agent] = state.energy[env, agent] - 0.25
+            state.energy[env, agent] = state.energy[env, agent] - 0.02
 
     @wp.func
     def grow(params: Params, state: State, io: IO, env: int):
@@ -104,7 +104,7 @@ def rules(num_agents: int) -> Rules:
     @wp.func
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
         state.cell[env, agent] = philox.below(philox.bits(rng, agent, philox.RESET, 0)[0], params.length + 1)
-        state.energy[env, agent] = 1.0
+        state.energy[env, agent] = 0.1 + philox.unit(philox.bits(rng, agent, philox.RESET, 1)[0])
         state.meals[env, agent] = 0.0
 
     return Rules(
@@ -129,7 +129,7 @@ def build(config: Config) -> EnvDefinition:
     count = len(agents)
     return EnvDefinition(
         rules=rules(config.num_agents),
-        params={"length": LENGTH, "gain": 0.5},
+        params={"length": LENGTH, "gain": 0.05},
         state={
             "cell": integers((count,), 0, LENGTH),
             "energy": (count,),

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.env_summary import changed_settings
+from gpu_envs.definition.registry import find
 from gpu_envs.descriptions.base import describe_observations
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
@@ -19,7 +20,16 @@ from gpu_envs.testing.check_report import CheckReport, PassedCheck
 from gpu_envs.testing.reference_checks import STEPS, Subject
 from gpu_envs.utils.settings import MAX_INT, check_value
 
-__all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusals", "check_tensors", "iter_checks"]
+__all__ = [
+    "LAWS",
+    "check_build",
+    "check_definition",
+    "check_ends",
+    "check_env",
+    "check_refusals",
+    "check_tensors",
+    "iter_checks",
+]
 
 Law = Callable[[Subject], str | None]
 """Type of a check."""
@@ -110,6 +120,17 @@ def _run_checks(subject: Subject) -> Iterator[PassedCheck]:
         yield PassedCheck(law.__name__.removeprefix("check_"), _description(law), seconds, reached)
 
 
+def check_build(subject: Subject) -> None:
+    """Check that equal settings build equal environments."""
+    again = find(subject.id).load()[1](subject.config)
+    for name in ("params", "agents", "groups", "roles"):
+        one, other = getattr(subject.definition, name), getattr(again, name)
+        subject.demand(one == other, "equal settings build equal environments", f"{name}: {one} and {other}")
+    for name, values in subject.definition.initial.items():
+        same = np.array_equal(values, again.initial[name])
+        subject.demand(same, "equal settings build equal environments", f"State.{name} starts with other values")
+
+
 def check_definition(subject: Subject) -> None:
     """Check that names, groups and spaces fit each other and the rules."""
     d, demand = subject.definition, subject.demand
@@ -169,7 +190,8 @@ def check_tensors(subject: Subject) -> str:
         if masked:
             legal = _by_component(core, info["action_mask"])
             stuck = info["alive"] & ~(legal.any(3) | (core.num_choices == 0)).all(2)
-            subject.nowhere(stuck, "a living agent has a legal action", t - 1, "action_mask")
+            promise = "a living agent has a legal action"
+            subject.nowhere(stuck, promise, t - 1, "action_mask", _movers(core) if d.rules.turn_based else None)
             chosen = (legal.gather(3, action.reshape(e, a, -1, 1))[..., 0] | (core.num_choices == 0)).all(2)
             subject.nowhere(info["alive"] & ~chosen, "sample_actions respects the mask", t, "action")
         *results, info = core.step(action)
@@ -242,6 +264,17 @@ def _entry_name(core: Core, row: int, column: int) -> str:
     return f"({names[column]}) " if column < len(names) else ""
 
 
+def _movers(core: Core) -> Callable[[tuple[int, ...]], str]:
+    """Return a function from an index to who is to move in its world."""
+    to_move = cast(torch.Tensor, core.to_move).clone()
+
+    def describe(place: tuple[int, ...]) -> str:
+        rows = to_move[place[0]].nonzero()[:, 0].tolist()
+        return f"is False everywhere; to move: {', '.join(core.possible_agents[row] for row in rows)}"
+
+    return describe
+
+
 def _value_of(values: torch.Tensor) -> Callable[[tuple[int, ...]], str]:
     """Return a function from an index to the value there."""
     return lambda place: f"is {values[place]:g}"
@@ -311,6 +344,7 @@ def check_refusals(subject: Subject) -> None:
 
 
 LAWS: tuple[Law, ...] = (
+    check_build,
     conformance.check_worlds,
     conformance.check_schedules,
     check_tensors,

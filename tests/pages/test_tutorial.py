@@ -90,8 +90,8 @@ def test_commands_of_the_tutorial_run(tmp_path):
         return done.stdout + done.stderr
 
     commands = [line for block in blocks("sh") for line in block.splitlines()]
-    assert [command.split()[1] for command in commands] == ["new", "check", "-m", "train"]
-    new, check, test, train = commands
+    assert [command.split()[1] for command in commands] == ["new", "check", "check", "-m", "train"]
+    new, check, debug, test, train = commands
     run(new)
     rules, change, use = (block for block in blocks("python") if not block.startswith("# file: meet/__init__.py"))
     path = tmp_path / "meet" / "rules.py"
@@ -102,6 +102,7 @@ def test_commands_of_the_tutorial_run(tmp_path):
     path.write_text(path.read_text().replace(before, after))
     assert " ".join(blocks("text")[0].split()) in " ".join(run(check, code=2).split())
     path.write_text(rules.removeprefix("# file: meet/rules.py\n"))
+    run(debug)
     assert "2 passed" in run(test)
     run(f"{train} --no-video --eval-episodes 64 --run-dir out/meet")
     random, trained = json.loads((tmp_path / "out/meet/cross_play.json").read_text())["matchups"]

@@ -165,7 +165,7 @@ def test_orders_share_kernels():
 
 def test_wrong_orders_raise():
     rules = toy.build(toy.Config()).rules
-    with pytest.raises(ValueError, match="order: expected one of usual, reversed, .* permutation 2, got 'random'"):
+    with pytest.raises(ValueError, match=r"order: expected one of usual, reversed, .* permutation 2, got 'random'"):
         reorder(rules, "random")
     with pytest.raises(ValueError, match="schedule: expected 'phased' for rules with order 'reversed', got 'fused'"):
         build(reorder(rules, "reversed"), "fused", False)

@@ -17,11 +17,11 @@ USE = "clamped(state.cell[env, agent] + step, params.length)"
 slow = pytest.mark.slow
 
 COMPILE_ERRORS = {
-    "field of State": ("- 0.25", "- state.enrgy[env, agent]", "move", "`enrgy` is not an attribute of 'state'"),
+    "field of State": ("- 0.02", "- state.enrgy[env, agent]", "move", "`enrgy` is not an attribute of 'state'"),
     "parameter": ("reward = params.gain", "reward = params.gian", "eat", "`gian` is not an attribute of 'params'"),
     "buffer": ("io.reward[env, agent] = reward", "io.rewards[env, agent] = reward", "eat", "`rewards` is not an"),
-    "types": ("agent] - 0.25", "agent] - 1", "move", r"must be the same, got \['float32', 'int32'\]"),
-    "stored type": ("agent] - 0.25", "agent] = step", "move", "."),
+    "types": ("agent] - 0.02", "agent] - 1", "move", r"must be the same, got \['float32', 'int32'\]"),
+    "stored type": ("agent] - 0.02", "agent] = step", "move", "."),
     "overload": (USE, USE.replace("length", "gain"), "move", "overload for 'clamped' that matched .* float32"),
     "number of arguments": (USE, USE.replace(", params.length", ""), "move", "overload for 'clamped' that matched"),
     "helper": (CLAMP, CLAMP.replace("clamp", "clmp"), "clamped", r"wp.clmp .* called by move \(.*rules.py:\d+\)"),
@@ -87,8 +87,8 @@ def test_function_that_does_not_fit_its_place_is_named(tmp_path, monkeypatch, ol
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"gain": 0.5', '"gian": 0.5', "params: no field of Params named 'gian'; did you mean gain"),
-        ('"gain": 0.5', '"gain": "much"', "params: gain: expected a float of 32 bits, got 'much'"),
+        ('"gain": 0.05', '"gian": 0.5', "params: no field of Params named 'gian'; did you mean gain"),
+        ('"gain": 0.05', '"gain": "much"', "params: gain: expected a float of 32 bits, got 'much'"),
         ('"length": LENGTH, ', "", "params: expected an entry for Params.length, got none"),
         ('"length": LENGTH', '"length": 4.5', "params: length: expected an int, got 4.5"),
         ('"length": LENGTH', '"length": 2**40', "params: length: expected an int of 32 bits, got 1099511627776"),
@@ -113,10 +113,10 @@ def test_definition_that_does_not_fit_its_structs_is_named(tmp_path, monkeypatch
 @pytest.mark.parametrize("command", [["check"], ["train", "--total-steps", "64"]])
 def test_commands_print_the_authors_line_first(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
-    register_planted(monkeypatch, tmp_path, "walk", ("- 0.25", "- state.enrgy[env, agent]"))
+    register_planted(monkeypatch, tmp_path, "walk", ("- 0.02", "- state.enrgy[env, agent]"))
     name, *options = command
     assert main([name, ENV_ID, *options]) == 2
-    line = fault_line("walk", "- 0.25", "- state.enrgy[env, agent]")
+    line = fault_line("walk", "- 0.02", "- state.enrgy[env, agent]")
     start = f"gpu-envs: error: {tmp_path}/rules.py:{line}, move: `enrgy` is not an attribute of 'state'"
     assert capsys.readouterr().err.splitlines()[-1].startswith(start)
 

@@ -32,8 +32,8 @@ def test_registered_environments_conform(env_id, capfd):
 def test_report_prints_every_check_and_is_escaped_in_html(toys):
     report = gpu_envs.check_env("Toy-v0", limit_terminates=True)
     lines = str(report).splitlines()
-    assert re.fullmatch(r"Toy-v0 \(limit_terminates=True\) passed all 11 checks in \d+\.\d s", lines[0])
-    assert lines[7] == "  seeds        Equal seeds give equal trajectories, in a new core and in a used one"
+    assert re.fullmatch(r"Toy-v0 \(limit_terminates=True\) passed all 12 checks in \d+\.\d s", lines[0])
+    assert lines[8] == "  seeds        Equal seeds give equal trajectories, in a new core and in a used one"
     assert re.search(
         r" \(32 steps of 12 worlds: \d+ episodes ended; \d+ agents terminated, \d+ agents truncated\)$", lines[4]
     )
