@@ -203,6 +203,26 @@ class Core(EnvBatch):
         """Play a step with actions of the right shape; on a CPU, raise the error of illegal values afterwards."""
         self._begin_change()
         results = self._launcher.step(action, self.reuse_buffers)
+        self._finish_step(action)
+        info = dict(zip(self._buffers.info, results[4:], strict=True))
+        return results[0], results[1], results[2], results[3], info
+
+    def step_in_place(self) -> None:
+        """Play one step with the actions in ``action_buffer``; read the live tensors for its results.
+
+        It is :meth:`step` without its checks of the tensor and without a result, for views of a single world, where
+        these take longer than the kernel.
+
+        Raises:
+            ResetNeededError, ActionError: See :meth:`step`.
+        """
+        if not self._started or self._closed or self._on_gpu:
+            self._prepare_step()
+        self._launcher.run("step")
+        self._finish_step(None)
+
+    def _finish_step(self, action: torch.Tensor | None) -> None:
+        """Record the step; on a CPU raise the error of an illegal action, whose value the message shows if known."""
         if self._recorders:
             self._record_step()
         self._started = True
@@ -210,8 +230,6 @@ class Core(EnvBatch):
             self._illegal.copy_to_host(wait=False)
         elif min(self._error_slots) != episode.NO_ERROR:
             self._illegal.raise_error(action)
-        info = dict(zip(self._buffers.info, results[4:], strict=True))
-        return results[0], results[1], results[2], results[3], info
 
     def random_rollout(self, num_steps: int) -> StepResult:
         """Play steps of random legal actions without returning to Python, for random baselines and rollouts.

@@ -111,7 +111,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         if self._opponents and world.moves(self.agent):  # before any policy is queried
             world.check(self.agent, action)
         actions = {self.agent: action}
-        for agent in world.agents:
+        for agent in world.agents if self._opponents else ():
             if agent in self._opponents and world.moves(agent):
                 masks = (world.action_mask(agent),) if world.masked else ()
                 actions[agent] = self._opponents[agent](world.observation(agent), *masks)
