@@ -1,5 +1,7 @@
 """Ends of episodes for views in which an agent's row ends with its world."""
 
+from typing import Any
+
 import torch
 
 from gpu_envs.runtime.core import Core
@@ -18,27 +20,28 @@ class WorldEnds:
 
     Args:
         core: Core of the view.
+        arrays: Take and return NumPy arrays in the place of tensors; the core is on the CPU then.
     """
 
     @torch.inference_mode(False)  # cut is written to in place
-    def __init__(self, core: Core) -> None:
-        self.cut: torch.Tensor = torch.zeros_like(core.truncated)
+    def __init__(self, core: Core, arrays: bool = False) -> None:
+        self._arrays = arrays
+        cut = torch.zeros_like(core.truncated)
+        self.cut: Any = cut.numpy() if arrays else cut
         """Agents whose current episode was truncated, (E, A) bool; a live buffer, clone it to keep it."""
 
-    def restart(self, worlds: torch.Tensor | None = None) -> None:
+    def restart(self, worlds: Any = None) -> None:
         """Clear the worlds of a mask (E,) bool, or all worlds, after a reset."""
         if worlds is None:
-            self.cut.zero_()
+            self.cut[:] = False
         else:
             self.cut &= ~worlds[:, None]
 
-    def note(self, truncated: torch.Tensor) -> None:
+    def note(self, truncated: Any) -> None:
         """Record the truncations (E, A) bool of this step until the world is reset."""
         self.cut |= truncated
 
-    def __call__(
-        self, terminated: torch.Tensor, truncated: torch.Tensor, valid: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def __call__(self, terminated: Any, truncated: Any, valid: Any) -> tuple[Any, Any, Any]:
         """Return the ends of rows in this step.
 
         Args:
@@ -49,7 +52,10 @@ class WorldEnds:
         Returns:
             Worlds whose episode ended (E,), rows that terminated (E, A), rows that were truncated (E, A).
         """
-        over = (valid <= (terminated | truncated)).all(1) & valid.any(1)  # every agent that was alive has left
+        left = terminated | truncated
+        if self._arrays and not left.any():  # most steps; on a GPU the question would wait for the device
+            return left[:, 0], left, left.copy()
+        over = (valid <= left).all(1) & valid.any(1)  # every agent that was alive has left
         self.note(truncated)
         ends = over[:, None]
         cut = ends & self.cut

@@ -16,6 +16,7 @@ from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.spare_arrays import SpareArrays
 from gpu_envs.utils.summaries import Summary
 from gpu_envs.utils.tensor_checks import numbers, plain
 from gpu_envs.views import reset_options as options_of
@@ -41,8 +42,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
     Gymnasium's ``TimeLimit``. After its agent has left, a row has observation 0, reward 0 and ``info["alive"]``
     False until then.
 
-    Results are tensors on the core's device. They are copies unless ``reuse_buffers=True``. With ``group=`` the results
-    of ``core`` itself are its own buffers. ``info`` has
+    Results are tensors on the core's device. They are copies unless ``reuse_buffers=True``. With ``group=`` or
+    ``to_numpy=True`` the results of ``core`` itself are its own buffers. ``info`` has
 
     - "alive": the agent acts in the next step;
     - "valid": the agent was alive before this step;
@@ -119,17 +120,21 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             "autoreset_mode": self.autoreset_mode,
         }
         self._rows = rows_index(rows, core.device)
-        # The rows of a group are copied from the core's own buffers, which avoids a second copy.
+        # Arrays, and the rows of a group, are copied from the core's own buffers, which avoids a second copy.
         self._live = core.reuse_buffers
-        if len(rows) < core.num_agents and isinstance(core, Core):
+        self._on_host = self.to_numpy and core.device.type == "cpu"
+        if (self._on_host or len(rows) < core.num_agents) and isinstance(core, Core):
             core.reuse_buffers = True
         self._copies = core.reuse_buffers and not self._live
-        self._parts: dict[str, torch.Tensor] = {}  # views of the rows' part of such buffers, created once
-        self._all_rows = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=core.device))
+        self._parts: dict[str, Any] = {}  # views of the rows' part of such buffers, created once
+        self._spares: dict[str, SpareArrays] = {}  # arrays for their copies
+        self._none = self._view(torch.zeros((core.num_envs, len(rows)), dtype=torch.bool, device=core.device))
+        self._all_rows = self._row(~self._none)
+        self._width: int = core.observation_spaces[self.agents[0]].shape[0]
         self._choices = int(core.num_choices[rows[0]].sum())  # n, width of the action masks of these agents
         self._other_groups = [name for name in core.groups if group is not None and name != group]
         self.set_opponents(opponents)
-        self._ends = WorldEnds(core)
+        self._ends = WorldEnds(core, self._on_host)
         definition = core.definition
         self._limit = 0 if definition.time_limit_terminates else definition.max_episode_steps
         self._screen: RenderOutput | None = None
@@ -167,8 +172,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         seeds = seeds_per_env(self.core, seed)
         super().reset(seed=seeds if isinstance(seeds, int) else None)
         obs, info = options_of.reset(self.core, seeds, worlds, own)
-        self._ends.restart(worlds)
-        return self._to_rows("_obs", obs, self.single_observation_space), self._present(info)
+        self._ends.restart(None if worlds is None else self._view(worlds))
+        return self._to_rows("_obs", obs, self._width), self._present(info)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step.
@@ -183,23 +188,26 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         """
         core, rows = self.core, self._rows
         obs, reward, terminated, truncated, info = core.step(self._stack(actions))
-        over, ended, cut = self._ends(terminated, truncated, info["valid"])
-        if self._limit and (over.is_cuda or over.any()):
+        over, ended, cut = self._ends(*map(self._view, (terminated, truncated, info["valid"])))
+        if self._limit and (core.device.type == "cuda" or over.any()):
             # As Gymnasium's TimeLimit, which truncates at the limit whether or not the episode terminates there.
-            cut = cut | (ended & (info["episode_length"] >= self._limit))
-        out, mask = self._present(info), self._array(over[:, None].expand(-1, len(self.agents)).reshape(-1))
-        episode = {name: self._to_rows(name, info[name]) for name in ("episode_return", "episode_length")}
-        episode |= {f"_{name}": mask for name in episode}
-        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
-            out |= episode
-        elif not self.to_numpy or mask.any():  # tensors are always included: a check would synchronize with the device
-            last = self._to_rows("final_obs", info["final_obs"], self.single_observation_space)
-            episode |= {name: out[name] for label in core.definition.info for name in (label, f"_{label}")}
-            out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
+            cut = cut | (ended & (self._view(info["episode_length"]) >= self._limit))
+        out, mask = self._present(info), self._row(over[:, None] | self._none)
+        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+        # Tensors of ends are always included: a check would synchronize with the device.
+        if not same_step or not self.to_numpy or mask.any():
+            episode = {name: self._to_rows(name, info[name]) for name in ("episode_return", "episode_length")}
+            episode |= {f"_{name}": mask for name in episode}
+            if same_step:
+                last = self._to_rows("final_obs", info["final_obs"], self._width)
+                episode |= {name: out[name] for label in core.definition.info for name in (label, f"_{label}")}
+                out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
+            else:
+                out |= episode
         rewards, ended, cut = self._to_rows("_reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
-        return self._to_rows("_obs", obs, self.single_observation_space), rewards, ended, cut, out
+        return self._to_rows("_obs", obs, self._width), rewards, ended, cut, out
 
     def set_opponents(self, opponents: Any) -> None:
         """Replace the policies of the agents without rows; ``opponents`` is as for the class."""
@@ -218,7 +226,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
 
     def sample_actions(self) -> Any:
         """Return a random legal action for every row, from the worlds' own random streams."""
-        return self._to_rows("_action", self.core.sample_actions(), self.single_action_space)
+        shape = self.single_action_space.shape
+        return self._to_rows("_action", self.core.sample_actions(), shape[0] if shape else None)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Return a frame (H, W, 3) uint8 per row, shared by the rows of a world; "human" shows the first 16 worlds."""
@@ -235,33 +244,48 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             self._screen.close()
         self.core.close()
 
-    def _to_rows(self, name: str, tensor: torch.Tensor, space: spaces.Space[Any] | None = None) -> Any:
-        """Return a result of the core as rows, cut to the width of a space if one is given.
+    def _to_rows(self, name: str, tensor: torch.Tensor, width: int | None = None) -> Any:
+        """Return a result of the core as rows, cut to a width if one is given.
 
         The name identifies the buffer: the key of an info entry, or a name with a leading "_".
         """
         part = self._parts.get(name)
         if part is None:
-            part = tensor[:, self._rows]
-            if space is not None and space.shape:
-                part = part[:, :, : space.shape[0]]
+            part = self._view(tensor)[:, self._rows]
+            if width is not None:
+                part = part[:, :, :width]
             if self.core.reuse_buffers and isinstance(self._rows, slice):
                 self._parts[name] = part
-        return self._row(part.clone(memory_format=torch.contiguous_format) if self._copies else part)
+        return self._row(self._copy(name, part) if self._copies else part)
 
-    def _row(self, part: torch.Tensor) -> Any:
+    def _view(self, tensor: torch.Tensor) -> Any:
+        """Return a tensor of the core (E, ...) as an array over the same memory if the results are arrays on the host.
+
+        NumPy's operations on few rows take a fraction of the time of PyTorch's.
+        """
+        return tensor.numpy() if self._on_host else tensor
+
+    def _copy(self, name: str, part: Any) -> Any:
+        """Return a copy of a part (E, n, ...) of a buffer, contiguous in memory."""
+        if not self._on_host:
+            return part.clone(memory_format=torch.contiguous_format)
+        if name not in self._spares:
+            self._spares[name] = SpareArrays(np.empty(part.shape, part.dtype))
+        array = self._spares[name].take()
+        array[...] = part
+        return array
+
+    def _row(self, part: Any) -> Any:
         """Reshape (E, n, ...) to rows (num_envs, ...)."""
-        return self._array(part.reshape(self.num_envs, *part.shape[2:]))
-
-    def _array(self, tensor: torch.Tensor) -> Any:
-        return tensor.cpu().numpy() if self.to_numpy else tensor
+        rows = part.reshape(self.num_envs, *part.shape[2:])
+        return rows.cpu().numpy() if self.to_numpy and isinstance(rows, torch.Tensor) else rows
 
     def _present(self, info: dict[str, torch.Tensor]) -> dict[str, Any]:
         """Return the info entries that every row has at every step."""
         names = ("alive", "valid", "to_move", *self.core.definition.info)
         out = {name: self._to_rows(name, info[name]) for name in names if name in info}
         if "action_mask" in info:
-            out["action_mask"] = self._to_rows("action_mask", info["action_mask"][..., : self._choices])
+            out["action_mask"] = self._to_rows("action_mask", info["action_mask"], self._choices)
         return out | {f"_{name}": self._all_rows for name in out}
 
     def _stack(self, actions: Any) -> torch.Tensor:

@@ -4,6 +4,7 @@ import copy
 import inspect
 import time
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
 import gymnasium
@@ -179,15 +180,13 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         dones = terminated | truncated
         infos = self._infos(info, truncated & ~terminated)
         if dones.any():
-            last, figures = info["final_obs"], info["final_info"]
-            elapsed = round(time.time() - self._made, 6)
-            for row in np.flatnonzero(dones).tolist():
-                infos[row]["terminal_observation"] = last[row].copy()
-                infos[row]["episode"] = {
-                    "r": float(figures["episode_return"][row]),
-                    "l": int(figures["episode_length"][row]),
-                    "t": elapsed,
-                }
+            figures, elapsed = info["final_info"], round(time.time() - self._made, 6)
+            rows = np.flatnonzero(dones)
+            columns = (info["final_obs"], figures["episode_return"], figures["episode_length"])
+            lasts, returns, lengths = (column[rows] for column in columns)  # copies
+            for row, last, total, length in zip(rows.tolist(), lasts, returns.tolist(), lengths.tolist(), strict=True):
+                infos[row]["terminal_observation"] = last
+                infos[row]["episode"] = {"r": total, "l": length, "t": elapsed}
         return obs, rewards.astype(np.float32), dones, infos
 
     def action_masks(self) -> np.ndarray:
@@ -264,10 +263,13 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         if truncated is not None:
             columns["TimeLimit.truncated"] = truncated
         flags = {name: column for name, column in columns.items() if column.dtype == bool and column.ndim == 1}
-        usual = {name: bool(2 * np.count_nonzero(flag) > len(flag)) for name, flag in flags.items()}
-        infos: list[dict[str, Any]] = [usual.copy() for _ in range(self.num_envs)]
+        counts = {name: int(np.count_nonzero(flag)) for name, flag in flags.items()}
+        usual = {name: 2 * count > self.num_envs for name, count in counts.items()}
+        infos: list[dict[str, Any]] = list(map(dict.copy, repeat(usual, self.num_envs)))
         for name, column in columns.items():
             if name in usual:
+                if counts[name] in (0, self.num_envs):
+                    continue
                 for row in np.flatnonzero(column != usual[name]).tolist():
                     infos[row][name] = not usual[name]
             else:

@@ -82,7 +82,7 @@ class SingleEnv:
         self._low, self._high = self._bounds()
         discrete = core.action_kind == "discrete"
         self._ends = list(zip(self._low.tolist(), self._high.tolist(), strict=True)) if discrete else []
-        self._buffer: Any = host_view(core.action_buffer)
+        self._buffer: Any = host_view(core.action_buffer)  # sample_actions() writes to it, too
         self.started = False
         """Whether an episode was started."""
         self._screen: RenderOutput | None = None
@@ -115,7 +115,7 @@ class SingleEnv:
     def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with all agents."""
         _, own = options_of.read(self.core, options, names=())  # a single world has no mask
-        self._info = options_of.reset(self.core, seed, None, own)[1]
+        options_of.reset(self.core, seed, None, own)
         self.agents = list(self.core.possible_agents)
         self.started = True
         self._show()
@@ -138,8 +138,10 @@ class SingleEnv:
             raise ActionError(f"{core.id}: actions: expected a dict by agent, got {type(actions).__name__}")
         missing = [agent for agent in self.agents if agent not in actions and self.moves(agent)]
         table = self._table
+        on_host = core.device.type == "cpu"
         if missing and opponents_random:
-            table[...] = core.sample_actions()[0].cpu().numpy()
+            sampled = core.sample_actions()
+            table[...] = self._buffer[0] if on_host else sampled[0].cpu().numpy()
         else:
             table.fill(0)
         checked = True
@@ -151,7 +153,7 @@ class SingleEnv:
                 )
             if not self._alive[row] or not self.moves(agent):
                 continue
-            if type(action) in _INTS and self._is_choice(agent, row, action):
+            if type(action) in _INTS and self._is_choice(agent, action):
                 table[row] = action
             else:
                 value, checked = self._shaped(agent, action), False
@@ -162,7 +164,7 @@ class SingleEnv:
             for agent, action in actions.items():
                 if self._alive[self._rows[agent]] and self.moves(agent):
                     self.check(agent, action)
-        if core.device.type == "cpu":
+        if on_host:
             self._buffer[0] = table
         else:
             core.action_buffer.copy_(self._actions)
@@ -190,6 +192,8 @@ class SingleEnv:
 
     def check(self, agent: str, action: Any) -> None:
         """Raise an ActionError if an action is outside of the agent's space or illegal."""
+        if type(action) in _INTS and self._is_choice(agent, action):
+            return
         space, value = self.action_spaces[agent], self._shaped(agent, action)
         if self._takes_all:
             return
@@ -284,11 +288,11 @@ class SingleEnv:
                 low[row, : space.shape[0]], high[row, : space.shape[0]] = ends
         return low, high
 
-    def _is_choice(self, agent: str, row: int, action: int) -> bool:
+    def _is_choice(self, agent: str, action: int) -> bool:
         """Return whether an int is within the bounds of a discrete agent and legal; :meth:`check` says why not."""
         if not self._ends:
             return False
-        low, high = self._ends[row]
+        low, high = self._ends[self._rows[agent]]
         return low <= action <= high and (not self._refuses or bool(self._masks[agent][0][action]))
 
     def _fits(self) -> bool:

@@ -99,6 +99,8 @@ class TorchRLEnv(EnvBase):
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = (
             part.expand(self.batch_size) for part in specs(core, self._groups, categorical_actions, return_state)
         )
+        # Looking a spec up takes longer than a small step.
+        self._action_shapes = {name: tuple(self.full_action_spec[name, "action"].shape) for name in self._groups}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), **self._arguments), ()
@@ -117,6 +119,10 @@ class TorchRLEnv(EnvBase):
         obs, reward, _, truncated, info = self.core.step(self._stack(tensordict))
         self._ends.note(truncated)
         return self._by_group(obs, info, reward)
+
+    def _step_proc_data(self, next_tensordict_out: TensorDictBase) -> TensorDictBase:
+        """Skip TorchRL's search for missing flags and other shapes of rewards: ``_step`` returns every entry."""
+        return super()._step_proc_data(next_tensordict_out) if self.run_type_checks else next_tensordict_out
 
     def _set_seed(self, seed: int | None) -> None:
         self._next_seed = seed
@@ -161,31 +167,31 @@ class TorchRLEnv(EnvBase):
                     self.full_action_spec[name, "action"].update_mask(mask)
             if core.to_move is not None:
                 part["to_move"] = info["to_move"][:, rows]
-            shape = (*batch, len(group.agents))
+            shape = torch.Size((*batch, len(group.agents)))
             if core.definition.info:
                 extra = {label: info[label][:, rows] for label in core.definition.info}
-                part["info"] = TensorDict(extra, batch_size=shape, device=core.device)
+                part["info"] = _tensordict(extra, shape, core.device)
             if reward is not None:
                 part["reward"] = reward[:, rows, None]
-            out[name] = TensorDict(part, batch_size=shape, device=core.device)
+            out[name] = _tensordict(part, shape, core.device)
         if self.return_state:
             out["state"] = core.state()
-        return TensorDict(out, batch_size=batch, device=core.device)
+        return _tensordict(out, batch, core.device)
 
     def _stack(self, tensordict: TensorDictBase) -> torch.Tensor:
         """Return the joint action for the core from the actions of the groups."""
         core = self.core
         joint = core.action_buffer
         for name, group in self._groups.items():
-            spec = self.full_action_spec[name, "action"]
             action = tensordict.get((name, "action"), None)
             if action is None:
+                spec = self.full_action_spec[name, "action"]
                 wanted = f"a {spec.dtype} tensor {tuple(spec.shape)} at {(name, 'action')}"
                 raise ActionError(f"{core.id}: no action of group {name!r} in the tensordict; expected {wanted}")
             one_hot = not self.categorical_actions and core.action_kind != "continuous"
             dtype = action.dtype if one_hot else joint.dtype  # one-hot vectors can have any dtype
-            check_tensor(core.id, f"action of group {name!r}", action, tuple(spec.shape), dtype, core.device)
-            action = choices_of(spec, action) if one_hot else action.detach()
+            check_tensor(core.id, f"action of group {name!r}", action, self._action_shapes[name], dtype, core.device)
+            action = choices_of(self.full_action_spec[name, "action"], action) if one_hot else action.detach()
             if isinstance(group.rows, slice) and action.shape == joint.shape:
                 return action  # all agents in row order
             scatter_actions(joint, group.rows, action)
@@ -203,3 +209,8 @@ class TorchRLEnv(EnvBase):
                     f"set '_reset' (bool, ({self.core.num_envs}, 1)) at the root"
                 )
         return None
+
+
+def _tensordict(entries: dict[str, Any], batch: torch.Size, device: torch.device) -> TensorDict:
+    """Return a tensordict of entries that have this batch size and device, without TensorDict's checks of each."""
+    return TensorDict._new_unsafe(entries, batch_size=batch, device=device)  # noqa: SLF001
