@@ -1,6 +1,6 @@
 """Wrappers of Gymnasium, PettingZoo and SuperSuit on the interfaces of SimpleTag.
 
-Needs: pip install 'gpu-envs[supersuit]'. Run: python examples/generic_vector_env.py
+Needs: pip install '.[supersuit]'. Run: python examples/generic_vector_env.py
 """
 
 import warnings

@@ -4,7 +4,7 @@ By rows, all worlds in one step; or `--agents`: by agents with a policy per grou
 the return of an adversary goes from 4 at random to 50 in a minute by rows, and by agents in three minutes to 20 or 45,
 as RLlib then learns otherwise in every process.
 
-Needs: pip install 'gpu-envs[rllib]'. Run: python examples/rllib_simple_tag.py
+Needs: pip install '.[rllib]'. Run: python examples/rllib_simple_tag.py
 """
 
 import argparse

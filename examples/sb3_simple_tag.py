@@ -1,6 +1,6 @@
 """Stable-Baselines3's PPO on SimpleTag, group by group: chasers against a random prey, then a prey against them.
 
-pip install 'gpu-envs[sb3]'
+pip install '.[sb3]'
 python examples/sb3_simple_tag.py
 """
 

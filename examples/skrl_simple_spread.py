@@ -1,6 +1,6 @@
 """skrl's IPPO or MAPPO on SimpleSpread: tensors stay on the device between simulator and learner.
 
-Needs: pip install 'gpu-envs[skrl]'. Run: python examples/skrl_simple_spread.py --algorithm ippo
+Needs: pip install '.[skrl]'. Run: python examples/skrl_simple_spread.py --algorithm ippo
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """MAPPO with TorchRL on SimpleSpread-v0: one policy and one centralized critic per group of agents.
 
-    pip install 'gpu-envs[torchrl]'
+    pip install '.[torchrl]'
     python examples/torchrl_mappo.py
     python examples/torchrl_mappo.py --env-id TagContinuous-v0 --config '{"num_runners": 8, "episode_length": 50}'
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ __all__ = [
     "describe_tensor",
     "format_names",
     "missing_extra",
+    "packages",
     "shown",
 ]
 
@@ -96,19 +99,46 @@ def missing_extra(error: ModuleNotFoundError, who: str, libraries: tuple[str, ..
         try:
             import skrl
         except ModuleNotFoundError as error:
-            raise missing_extra(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
+            raise missing_extra(error, "gpu_envs.views.skrl", ("skrl",), packages("skrl")) from None
 
     Args:
         error: Error of the import.
         who: Module that needs the library.
         libraries: Modules that the installation provides.
-        install: Argument of ``pip install``.
+        install: Arguments of ``pip install``, see :func:`packages`.
 
     Returns:
         A MissingExtraError if one of the libraries is missing; else the error itself, for a missing dependency of it.
     """
     name = (error.name or "").partition(".")[0]
     return MissingExtraError(f"{who} needs {name}: pip install {install}") if name in libraries else error
+
+
+def packages(extra: str) -> str:
+    """Return the arguments of ``pip install`` for an extra of this project.
+
+    They name its packages, as in ``'stable-baselines3>=2.9'``: that works for a clone and for an installed release,
+    whose extras have different names. Installed packages are left out, unless all of them are installed.
+    """
+    from importlib import metadata  # takes long, and only errors need it
+
+    try:
+        lines = metadata.requires("gpu-envs") or []
+    except metadata.PackageNotFoundError:  # a clone on the path that was not installed
+        return f"'.[{extra}]' in the clone"
+    required, extras = dict[str, str](), [extra]
+    for name in extras:
+        for line in lines:
+            requirement, _, condition = line.partition(";")
+            if not re.search(rf"""extra == ["']{re.escape(name)}["']""", condition):
+                continue
+            package, others = re.match(r"([\w.-]+)(?:\[(.*?)\])?", requirement.strip()).groups()  # type: ignore[union-attr]
+            if package == "gpu-envs":
+                extras += [other for other in others.split(",") if other not in extras]
+            else:
+                required[package] = shlex.quote(requirement.strip())
+    missing = [text for package, text in required.items() if not any(metadata.distributions(name=package))]
+    return " ".join(missing or required.values())
 
 
 def format_names(names: Iterable[object]) -> str:

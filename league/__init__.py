@@ -6,12 +6,12 @@ Public names are imported at their first use. Meta-solvers are in `league.solver
 import importlib.util
 from typing import TYPE_CHECKING
 
-from gpu_envs.errors import MissingExtraError
+from gpu_envs.errors import MissingExtraError, packages
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 for _name in ("scipy", "safetensors"):
     if importlib.util.find_spec(_name) is None:
-        raise MissingExtraError(f"leagues need {_name}: pip install 'gpu-envs[league]'")
+        raise MissingExtraError(f"leagues need {_name}: pip install {packages('league')}")
 
 if TYPE_CHECKING:
     from league import solvers

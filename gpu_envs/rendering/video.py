@@ -14,7 +14,7 @@ from typing import overload
 import numpy as np
 import torch
 
-from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
+from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError, packages
 
 __all__ = ["tile", "write_video"]
 
@@ -139,7 +139,7 @@ def _require_imageio(suffix: str) -> None:
         try:
             importlib.import_module(name)
         except ImportError:
-            raise MissingExtraError(f"writing {suffix} needs {name}: pip install 'gpu-envs[train]'") from None
+            raise MissingExtraError(f"writing {suffix} needs {name}: pip install {packages('train')}") from None
 
 
 def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: float) -> None:

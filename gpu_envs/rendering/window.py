@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu_envs.errors import GpuEnvsError, MissingExtraError
+from gpu_envs.errors import GpuEnvsError, MissingExtraError, packages
 from gpu_envs.rendering.video import _to_numpy
 
 __all__ = ["Window"]
@@ -70,5 +70,5 @@ def _import_pygame() -> Any:
     try:
         import pygame
     except ImportError:
-        raise MissingExtraError("render_mode 'human' needs pygame: pip install 'gpu-envs[human]'") from None
+        raise MissingExtraError(f"render_mode 'human' needs pygame: pip install {packages('human')}") from None
     return pygame

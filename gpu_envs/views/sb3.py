@@ -13,7 +13,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from gpu_envs.definition.id_modules import NAMESPACE
-from gpu_envs.errors import ConfigError, ResetNeededError, format_names, missing_extra
+from gpu_envs.errors import ConfigError, ResetNeededError, format_names, missing_extra, packages
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.notebook import NotebookView
@@ -25,7 +25,7 @@ try:
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as error:
-    raise missing_extra(error, "gpu_envs.views.sb3", ("stable_baselines3",), "'gpu-envs[sb3]'") from None
+    raise missing_extra(error, "gpu_envs.views.sb3", ("stable_baselines3",), packages("sb3")) from None
 
 __all__ = ["SB3VecEnv"]
 

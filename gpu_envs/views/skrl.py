@@ -16,7 +16,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import box
-from gpu_envs.errors import ConfigError, missing_extra
+from gpu_envs.errors import ConfigError, missing_extra, packages
 from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.views import reset_options as options_of
@@ -49,7 +49,7 @@ def make_skrl(id: str, num_envs: int = 1, device: Any = None, *, render_mode: st
     try:
         from skrl.envs.wrappers.torch import wrap_env  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise missing_extra(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
+        raise missing_extra(error, "gpu_envs.views.skrl", ("skrl",), packages("skrl")) from None
     core = make_core(id, num_envs, device, **{"illegal_actions": "saturate", **config})
     return wrap_env(SkrlEnv(core, render_mode), wrapper="isaaclab-multi-agent", verbose=False)
 

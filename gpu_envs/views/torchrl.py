@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing_extra
+from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing_extra, packages
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import scatter_actions
 from gpu_envs.utils.tensor_checks import check_tensor
@@ -21,7 +21,7 @@ try:
     from tensordict import TensorDict, TensorDictBase
     from torchrl.envs import EnvBase
 except ModuleNotFoundError as error:
-    raise missing_extra(error, "gpu_envs.views.torchrl", ("tensordict", "torchrl"), "'gpu-envs[torchrl]'") from None
+    raise missing_extra(error, "gpu_envs.views.torchrl", ("tensordict", "torchrl"), packages("torchrl")) from None
 from gpu_envs.views.torchrl_groups import choices_of, group_of, named_groups, specs
 
 __all__ = ["TorchRLEnv"]
@@ -213,4 +213,4 @@ class TorchRLEnv(EnvBase):
 
 def _tensordict(entries: dict[str, Any], batch: torch.Size, device: torch.device) -> TensorDict:
     """Return a tensordict of entries that have this batch size and device, without TensorDict's checks of each."""
-    return TensorDict._new_unsafe(entries, batch_size=batch, device=device)  # noqa: SLF001
+    return TensorDict._new_unsafe(entries, batch_size=batch, device=device)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_envs.errors import MissingExtraError
+from gpu_envs.errors import MissingExtraError, packages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -234,5 +234,5 @@ def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"figures need {error.name}: pip install 'gpu-envs[train]'") from None
+        raise MissingExtraError(f"figures need {error.name}: pip install {packages('train')}") from None
     return Figure(figsize=(width, height), layout="constrained")

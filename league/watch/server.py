@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra
+from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra, packages
 from league.watch.access import HEADERS, AccessMiddleware, new_token, refusal
 from league.watch.api import UnknownAnswerError, ViewerApi, encode_json
 from league.watch.export import read_page
@@ -43,7 +43,7 @@ def check_libraries() -> None:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
-        raise missing_extra(error, "gpu-envs watch", ("starlette", "uvicorn"), "'gpu-envs[watch]'") from None
+        raise missing_extra(error, "gpu-envs watch", ("starlette", "uvicorn"), packages("watch")) from None
 
 
 def application(api: ViewerApi, **access: Any) -> Any:

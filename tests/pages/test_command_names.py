@@ -49,3 +49,12 @@ def test_pages_name_commands_that_exist(known):
 def test_unknown_commands_are_found(known):
     text = "`gpu-envs league\nexploit` and gpu-envs goes\n\n```bash\ngpu-envs exploits RUN\n```\n`gpu-envs exploit RUN`"
     assert unknown(text, known) == ["gpu-envs exploits", "gpu-envs league exploit"]
+
+
+def test_no_page_installs_from_the_index_where_the_package_is_not():
+    """Extras are installed from a clone until `which_library.md` has another row for the package."""
+    pages = [path for path in PAGES if path.name not in ("RELEASING.md", "CHANGELOG.md")]
+    files = [*pages, *ROOT.glob("docs/cluster/*"), *ROOT.glob("examples/*.py")]
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines() if "pip install" in line]
+    assert lines
+    assert [line for line in lines if re.search(r"[ '\"]gpu-envs(\[| |'|$)", line.partition("pip install")[2])] == []

@@ -1,4 +1,4 @@
-"""Training on many machines with Ray: `pip install 'gpu-envs[ray]'`."""
+"""Training on many machines with Ray: `pip install '.[ray]'`."""
 
 from typing import TYPE_CHECKING
 

@@ -12,7 +12,7 @@ import socket
 import warnings
 from typing import Any
 
-from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra
+from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra, packages
 
 __all__ = ["LOOPBACK", "check_host", "connect", "ray_library", "ray_module"]
 
@@ -39,7 +39,7 @@ def ray_library(who: str) -> Any:
         import ray
         from ray._private import ray_constants  # fails for a plain folder named ray, such as Ray's logs in /tmp
     except ModuleNotFoundError as error:
-        raise missing_extra(error, who, ("ray",), "'gpu-envs[ray]'") from None
+        raise missing_extra(error, who, ("ray",), packages("ray")) from None
     ray_constants.ENABLE_RAY_CLUSTER = os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"].lower() in ("1", "true")
     logging.getLogger("ray._private.authentication.authentication_token_setup").addFilter(_is_relevant)
     return ray

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from gpu_envs.errors import CheckpointError, ConfigError, missing_extra
+from gpu_envs.errors import CheckpointError, ConfigError, missing_extra, packages
 from trainers.base.phase_timer import LEARNING_PHASES
 from trainers.base.seeding import derive_seed
 from trainers.base.state import State
@@ -38,7 +38,7 @@ try:
     from lightning.pytorch import LightningModule
     from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, SingleDeviceStrategy
 except ModuleNotFoundError as error:
-    raise missing_extra(error, "trainers.integrations.lightning", ("lightning",), "'gpu-envs[lightning]'") from None
+    raise missing_extra(error, "trainers.integrations.lightning", ("lightning",), packages("lightning")) from None
 
 __all__ = ["LearnerModule", "LightningReducer", "RolloutDataLoader"]
 

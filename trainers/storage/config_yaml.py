@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.definition.id_modules import import_option
-from gpu_envs.errors import ConfigError, missing_extra
+from gpu_envs.errors import ConfigError, missing_extra, packages
 from trainers.base.serialization import write_text
 
 __all__ = ["CONFIG_FILE", "format_config", "read_config", "write_config"]
@@ -34,7 +34,7 @@ def read_config(path: Path) -> dict[str, Any]:
         import omegaconf
         from omegaconf.errors import OmegaConfBaseException
     except ModuleNotFoundError as error:
-        raise missing_extra(error, "a configuration file", ("omegaconf",), "'gpu-envs[train]'") from None
+        raise missing_extra(error, "a configuration file", ("omegaconf",), packages("train")) from None
     try:
         if path.stat().st_size > MAX_BYTES or not path.is_file():
             raise ConfigError(f"{path}: expected a YAML file of at most {MAX_BYTES:,} bytes; name another file")
@@ -90,7 +90,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise missing_extra(error, "a configuration file", ("yaml",), "'gpu-envs[train]'") from None
+        raise missing_extra(error, "a configuration file", ("yaml",), packages("train")) from None
     return yaml
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.errors import CheckpointError, MissingExtraError
+from gpu_envs.errors import CheckpointError, MissingExtraError, packages
 from gpu_envs.rendering.palette import PALETTE, role_colors
 from trainers.base.serialization import read_bytes
 
@@ -93,7 +93,7 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
         from matplotlib.figure import Figure
         from matplotlib.ticker import EngFormatter
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"curves need {error.name}: pip install 'gpu-envs[train]'") from None
+        raise MissingExtraError(f"curves need {error.name}: pip install {packages('train')}") from None
 
     rows = read_rows(csv_path)
     if rows and NUM_SEEDS in rows[0]:

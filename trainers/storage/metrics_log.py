@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.errors import MissingExtraError
+from gpu_envs.errors import MissingExtraError, packages
 from trainers.storage.learning_curves import COUNTERS, read_rows
 
 __all__ = ["MetricsLog"]
@@ -25,7 +25,7 @@ class MetricsLog:
             from tensorboard.compat.proto import summary_pb2
             from torch.utils.tensorboard import SummaryWriter
         except ModuleNotFoundError as error:
-            raise MissingExtraError(f"training needs {error.name}: pip install 'gpu-envs[train]'") from None
+            raise MissingExtraError(f"training needs {error.name}: pip install {packages('train')}") from None
         out.mkdir(parents=True, exist_ok=True)
         self.path: Path = out / "metrics.csv"
         rows = [row for row in read_rows(self.path) if int(row["iteration"]) <= after]

@@ -3,19 +3,24 @@
 import importlib
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
-from gpu_envs.errors import MissingExtraError, missing_extra
+from gpu_envs.errors import MissingExtraError, missing_extra, packages
 from gpu_envs.views.skrl import make_skrl
 
 
 @pytest.mark.parametrize(
     ("library", "view", "words"),
     [
-        ("stable_baselines3", "sb3", r"views\.sb3 needs stable_baselines3: pip install 'gpu-envs\[sb3\]'"),
-        ("torchrl", "torchrl", r"views\.torchrl needs (tensordict|torchrl): pip install 'gpu-envs\[torchrl\]'"),
-        ("torchrl", "torchrl_groups", r"views\.torchrl_groups needs torchrl: pip install 'gpu-envs\[torchrl\]'"),
+        ("stable_baselines3", "sb3", r"views\.sb3 needs stable_baselines3: pip install 'stable-baselines3>=2\.9'$"),
+        (
+            "torchrl",
+            "torchrl",
+            r"views\.torchrl needs (tensordict|torchrl): pip install .*'torchrl>=0\.11'$",
+        ),
+        ("torchrl", "torchrl_groups", r"views\.torchrl_groups needs torchrl: pip install .*'torchrl>=0\.11'$"),
         (
             "benchmarl",
             "benchmarl",
@@ -54,17 +59,42 @@ print(*sorted(refused))
 
 def test_skrl_is_imported_only_to_wrap(monkeypatch):
     monkeypatch.setitem(sys.modules, "skrl", None)
-    with pytest.raises(MissingExtraError, match=r"views\.skrl needs skrl: pip install 'gpu-envs\[skrl\]'"):
+    with pytest.raises(MissingExtraError, match=r"views\.skrl needs skrl: pip install 'skrl>=2\.1'$"):
         make_skrl("SimpleTag-v0", device="cpu")
 
 
 def test_missing_dependency_of_a_library_keeps_its_error():
     foreign = ModuleNotFoundError("No module named 'yaml'", name="yaml")
-    assert missing_extra(foreign, "a view", ("torchrl",), "'gpu-envs[torchrl]'") is foreign
+    assert missing_extra(foreign, "a view", ("torchrl",), packages("torchrl")) is foreign
     nested = ModuleNotFoundError(name="torchrl.data")
     assert "a view needs torchrl: pip install" in str(
-        missing_extra(nested, "a view", ("torchrl",), "'gpu-envs[torchrl]'")
+        missing_extra(nested, "a view", ("torchrl",), packages("torchrl"))
     )
+
+
+def test_hint_names_the_packages_of_an_extra_and_of_those_in_it(monkeypatch):
+    lines = [
+        "numpy>=1.26",
+        'scipy>=1.13; extra == "league"',
+        "gpu-envs[train]; extra == 'league'",
+        "pretended-tool[fast,small]>=2; extra == 'train'",
+        "numpy<9; extra == 'train'",  # installed
+        "other>=1; extra == 'other'",
+    ]
+    monkeypatch.setattr(metadata, "requires", {"gpu-envs": lines}.get)
+    assert packages("league") == "'pretended-tool[fast,small]>=2'"
+    monkeypatch.setattr(metadata, "distributions", lambda name: [])
+    assert packages("league") == "'scipy>=1.13' 'pretended-tool[fast,small]>=2' 'numpy<9'"
+    monkeypatch.setattr(metadata, "distributions", lambda name: [name])
+    assert packages("train") == "'pretended-tool[fast,small]>=2' 'numpy<9'"
+
+
+def test_hint_of_a_clone_that_is_not_installed_names_the_clone(monkeypatch):
+    def requires(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", requires)
+    assert packages("sb3") == "'.[sb3]' in the clone"
 
 
 @pytest.mark.slow

@@ -179,5 +179,5 @@ def test_numbers_of_workers_are_checked():
 def test_without_ray_the_extra_is_named():
     from league.executors import RayExecutor
 
-    with pytest.raises(MissingExtraError, match=r"^RayExecutor needs ray: pip install 'gpu-envs\[ray\]'$"):
+    with pytest.raises(MissingExtraError, match=r"^RayExecutor needs ray: pip install 'ray\[.*\]>=[\d.]+'$"):
         RayExecutor()
