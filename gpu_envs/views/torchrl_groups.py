@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.errors import ConfigError, format_names, missing_extra
+from gpu_envs.errors import ConfigError, format_names, missing_extra, packages
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 
@@ -21,7 +21,7 @@ try:
     from torchrl.envs.utils import MarlGroupMapType
 except ModuleNotFoundError as error:
     libraries = ("tensordict", "torchrl")
-    raise missing_extra(error, "gpu_envs.views.torchrl_groups", libraries, "'gpu-envs[torchrl]'") from None
+    raise missing_extra(error, "gpu_envs.views.torchrl_groups", libraries, packages("torchrl")) from None
 
 __all__ = ["FLAGS", "Group", "choices_of", "group_of", "named_groups", "specs"]
 
