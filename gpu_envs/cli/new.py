@@ -14,6 +14,7 @@ from gpu_envs.cli.options import parse
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.terminal import shell_command
 
 __all__ = ["FILES", "TEMPLATES", "NewOptions", "new_command", "written"]
 
@@ -58,9 +59,9 @@ def new_command(argv: list[str]) -> int:
     for file, text in files.items():
         (target / file).write_text(text, encoding="utf-8")
         print(f"  {target / file}")
-    where = f"cd {args.folder} && " if args.folder != Path() else ""
-    title = f"{name}:{_title(name)}-v0"
-    print(f"try: {where}python -m pytest {name}\n     {where}gpu-envs train {title}")
+    change = f"{shell_command('cd', args.folder)} && " if args.folder != Path() else ""
+    train = shell_command("gpu-envs", "train", f"{name}:{_title(name)}-v0")
+    print(f"try: {change}python -m pytest {name}\n     {change}{train}")
     return 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import json
 import re
 import shutil
 import sys
@@ -16,11 +15,12 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 from tyro.conf import Positional, Suppress, UseAppendAction, arg
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.settings import check_settings
+from gpu_envs.utils.settings import check_settings, exact_int, parse_value
 from gpu_envs.utils.suggestions import RENAMED, similar_names
 from gpu_envs.utils.terminal import wrap_lines
 
@@ -97,6 +97,22 @@ class ImportOptions:
 
 # ---------------------------------------------------------------- parser
 
+_RULES = ConstructorRegistry()
+
+
+@_RULES.primitive_rule
+def _int_rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """Let options that are ints accept "1e6", like those that are floats."""
+    if info.type is not int:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: exact_int(words[0]),
+        is_instance=lambda value: isinstance(value, int) and not isinstance(value, bool),
+        str_from_instance=lambda value: [str(value)],
+    )
+
 
 def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = None) -> T:
     """Parse a command line into a dataclass of options and import the modules that it names.
@@ -116,7 +132,7 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
     errors, printed = io.StringIO(), _Help()
     defaults: dict[str, Any] = {} if default is None else {"default": default}
     try:
-        with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(printed), _RULES:
             options = tyro.cli(kind, prog=f"gpu-envs {command}", args=list(argv), **defaults)
     except SystemExit as stop:
         if not stop.code:
@@ -278,7 +294,7 @@ def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str]]:
 
 
 def _is_number(word: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d*)?", word) is not None
+    return re.fullmatch(r"[-+]?\d[\d_]*(\.\d*)?(e[-+]?\d+)?", word, re.IGNORECASE) is not None
 
 
 def without_validation(kind: type[Any]) -> type[Any]:
@@ -322,9 +338,5 @@ def parse_pairs(
 
             hint = f"use {options[name]}" if options and name in options else "--help lists the options of the command"
             check_played(f"{option} {pair}", [name], hint)
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = {"True": True, "False": False, "None": None}.get(text, text)
-        values[name] = tuple(value) if isinstance(value, list) else value
+        values[name] = parse_value(text)
     return values

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 
 from gpu_envs.errors import ConfigError, UnknownEnvironmentError, shown
+from gpu_envs.utils.terminal import shell_command
 
 __all__ = [
     "NAMESPACE",
     "allow_import",
     "import_module",
     "import_named",
-    "import_option",
+    "import_words",
     "is_imported",
     "named_class",
     "named_modules",
@@ -92,7 +93,7 @@ def named_class(what: str, name: str, settings: bool = False) -> type:
     if not is_imported(module):
         raise ConfigError(
             f"{what} {name!r}: its module {module!r} is not imported, because the name may come from a file; "
-            f"add --allow-import {module} if you trust it"
+            f"add {shell_command('--allow-import', module)} if you trust it"
         )
     found = getattr(sys.modules[module], attribute, None)
     if not isinstance(found, type) or (settings and not dataclasses.is_dataclass(found)):
@@ -112,7 +113,7 @@ def import_named(modules: Sequence[str]) -> None:
         allow_import(module)
 
 
-def import_option(*ids: str) -> str:
-    """Return the options that commands need to read a run with these ids: " --allow-import MODULE", or ""."""
+def import_words(*ids: str) -> list[str]:
+    """Return the words that commands need to read a run with these ids: ["--allow-import", MODULE, ...], or []."""
     modules = dict.fromkeys(split_id(id)[0] for id in ids)
-    return "".join(f" --allow-import {module}" for module in modules if module)
+    return [word for module in modules if module for word in ("--allow-import", module)]

@@ -19,6 +19,7 @@ from gpu_envs.definition.original_ids import find_original
 from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError, shown
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.terminal import shell_command
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import EnvDefinition
@@ -195,7 +196,7 @@ def recorded_id(env_id: Any, where: str) -> str:
     if module and not is_imported(module):
         raise CheckpointError(
             f"{where}: environment {env_id!r} is in the module {module!r}, which is not imported for a recorded run; "
-            f"add --allow-import {module} if you trust it"
+            f"add {shell_command('--allow-import', module)} if you trust it"
         )
     if module and name not in _entries:
         raise UnknownEnvironmentError(f"{where}: expected {module!r} to register {name!r}, got no such environment")

@@ -1,11 +1,29 @@
 """Public names of a package, imported at their first use."""
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Any
 
+from gpu_envs.errors import GpuEnvsError
+
 __all__ = ["lazy_exports"]
+
+_importing: list[tuple[int, str]] = []
+"""Imports in progress: thread and name."""
+_locked: list[str] = []
+"""Names whose import other threads had not finished when this process was forked. Python keeps the locks of modules in
+the child, where no thread releases them: an import would wait forever."""
+
+
+def _find_locked_modules() -> None:
+    _locked[:] = [name for thread, name in _importing if thread != get_ident()]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_find_locked_modules)
 
 
 def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -23,8 +41,18 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if _locked:
+            raise GpuEnvsError(
+                f"{package}.{name}: this process was forked while another thread imported {_locked[0]}, which is "
+                "locked now; fork later, or start processes with multiprocessing.get_context('spawn')"
+            )
         module_name, _, attribute = modules[name].partition(":")
-        module = importlib.import_module(module_name)
+        work = (get_ident(), f"{package}.{name}")
+        _importing.append(work)
+        try:
+            module = importlib.import_module(module_name)
+        finally:
+            _importing.remove(work)
         found = namespace[name] = module if module_name == f"{package}.{name}" else getattr(module, attribute or name)
         return found
 

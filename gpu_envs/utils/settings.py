@@ -5,9 +5,12 @@ single arguments (`check_value`) follow the same rules and give the same message
 """
 
 import dataclasses
+import json
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -24,7 +27,9 @@ __all__ = [
     "check_settings",
     "check_value",
     "default_of",
+    "exact_int",
     "has_default",
+    "parse_value",
     "setting",
     "unmet_requirement",
 ]
@@ -42,6 +47,10 @@ _PLURALS = {int: "ints", float: "finite numbers", bool: "bools", str: "strings"}
 _HOST_INT = 2**63 - 1
 """Ints that no kernel reads, such as a number of training steps, fit int64."""
 _NONE: Mapping[str, Any] = {}
+_NAMED_VALUES = {"True": True, "False": False, "None": None}
+_DIGITS = re.compile(r"[+-]?\d+(_\d+)+").fullmatch  # Python's underscores, which JSON does not have
+_MAX_EXPONENT = 40
+"""Larger numbers are never ints that a setting allows; 1e999999999 would not fit into memory."""
 
 
 # ---------------------------------------------------------------- declarations
@@ -135,6 +144,46 @@ def setting(
 def bounds_of(field: "dataclasses.Field[Any]") -> Bounds:
     """Return the allowed values of a field; those of a field without `setting` have no bounds."""
     return field.metadata.get("bounds", Bounds())
+
+
+# ---------------------------------------------------------------- values as text
+
+
+def exact_int(text: str) -> int:
+    """Return the int that a text denotes exactly, such as "64", "1_000_000", "1e6" or "100.0".
+
+    Raises:
+        ValueError: The text denotes no int, such as "1.5"; the error is that of ``int(text)``.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            number = Decimal("nan")
+        if not number.is_finite() or number.adjusted() > _MAX_EXPONENT or number != number.to_integral_value():
+            raise
+        return int(number)
+
+
+def parse_value(text: str) -> Any:
+    """Return the value that a text denotes: JSON, True, False or None, or the text itself.
+
+    Lists become tuples. Numbers without a fraction become ints, which are also valid where floats are expected.
+    """
+    try:
+        value = json.loads(text, parse_float=_number_of)
+    except ValueError:
+        value = _NAMED_VALUES.get(text, _number_of(text) if _DIGITS(text) else text)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _number_of(text: str) -> int | float:
+    try:
+        return exact_int(text)
+    except ValueError:
+        return float(text)
 
 
 # ---------------------------------------------------------------- checks

@@ -1,14 +1,26 @@
-"""Text that fits a terminal: its width, and numbers that are rounded for people."""
+"""Text for a terminal: its width, commands to copy, and numbers that are rounded for people."""
 
 import math
 import os
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
-__all__ = ["MARGIN", "align", "all_rows", "fit_table", "short_number", "shorten", "terminal_width", "wrap_lines"]
+__all__ = [
+    "MARGIN",
+    "align",
+    "all_rows",
+    "fit_table",
+    "shell_command",
+    "short_number",
+    "shorten",
+    "terminal_width",
+    "wrap_lines",
+]
 
 MARGIN = 3
 """Columns at the right edge that progress displays leave free: a terminal writes "^C" there after Ctrl-C. In the last
@@ -22,6 +34,17 @@ def terminal_width(file: TextIO) -> int | None:
     The environment variable COLUMNS sets the width of all files, as in other commands.
     """
     return shutil.get_terminal_size().columns if file.isatty() or os.environ.get("COLUMNS") else None
+
+
+def shell_command(*words: str | Path) -> str:
+    """Return a command as a line for a shell; words with spaces or other special characters are quoted.
+
+    Args:
+        *words: Program and arguments. A path must be a `Path`: one such as "-run" becomes "./-run", which no program
+            mistakes for an option.
+    """
+    names = (f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word) for word in words)
+    return shlex.join(names)
 
 
 def shorten(text: str, width: int) -> str:

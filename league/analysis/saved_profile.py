@@ -12,6 +12,7 @@ import torch
 import gpu_envs
 from gpu_envs.errors import ConfigError, format_names
 from gpu_envs.runtime.core import Core
+from gpu_envs.utils.terminal import shell_command
 from league.analysis.run_tables import RunTables
 from league.game import Game, Seat
 from league.policies.team import TeamPolicy, part_policy
@@ -103,7 +104,7 @@ def _of_league(path: Path, device: str) -> SavedProfile:
         if end is None:
             raise ConfigError(
                 f"{path}: expected a league with a meta-strategy, got one whose payoff table is not complete yet; "
-                f"continue it with gpu-envs league resume {path}"
+                f"continue it with {shell_command('gpu-envs', 'league', 'resume', path)}"
             )
         for population in store.populations.values():
             population.device = device

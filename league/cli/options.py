@@ -64,11 +64,11 @@ class ExecutorOptions:
             return executors.ProcessExecutor(self.num_workers, self.num_threads)
         return executors.LocalExecutor()
 
-    def words(self) -> str:
-        """Return the options that differ from their defaults, as on a command line."""
+    def words(self) -> list[str]:
+        """Return the options that differ from their defaults, as words of a command line."""
         given = [(field.name, getattr(self, field.name)) for field in fields(ExecutorOptions)]
         changed = [(name, value) for name, value in given if value != getattr(ExecutorOptions, name)]
-        return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changed)
+        return [word for name, value in changed for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from league.cli.options import ExecutorOptions, RunOptions
 from league.cli.run_output import RunOutput
 from league.storage.run_config import configuration
 from league.storage.run_store import RunStore
+from trainers.runner.signals import interrupts
 from trainers.storage.config_yaml import CONFIG_FILE, read_config, write_config
 
 __all__ = ["ResumeOptions", "resume_command"]
@@ -46,6 +47,7 @@ def resume_command(argv: list[str]) -> int:
             if (args.run_dir / CONFIG_FILE).exists():  # not of a run that a program started
                 recorded = read_config(args.run_dir / CONFIG_FILE)
                 write_config(args.run_dir, "league train", {**recorded, "iterations": config.iterations})
-            with RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device)) as output:
+            output = RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device))
+            with output, interrupts():
                 run.run()
             return output.exit_code

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gpu_envs.definition.id_modules import import_option
-from gpu_envs.utils.terminal import terminal_width
+from gpu_envs.definition.id_modules import import_words
+from gpu_envs.utils.terminal import shell_command, terminal_width
 from league.cli.live_table import LiveTable, table
 from league.cli.options import ExecutorOptions
 from league.storage.run_config import SUMMARY_FILE, write_summary
@@ -69,7 +69,7 @@ class RunOutput:
 
     def _print_start(self) -> None:
         """Print the algorithm, the game, the device and the folder of the run, and the GPUs of each training."""
-        store, words = self.store, self.executor.words().strip()
+        store, words = self.store, shell_command(*self.executor.words())
         name, game = store.config["algorithm"], store.game
         populations = f"{name} on {game.env_id}: populations of {', '.join(game.roles)}"
         print(f"{populations}, on {self.device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
@@ -80,8 +80,9 @@ class RunOutput:
         """Print the finished iterations and the command that continues the run."""
         if rows := list(self.store.iterations().values()):
             print(table(rows, terminal_width(sys.stdout)), flush=True)
-        words = f"{self.executor.words()}{self._import_option()}"
-        print(f"interrupted; continue with:\n  gpu-envs league resume {self.store.path}{words}", file=sys.stderr)
+        words = [*self.executor.words(), *self._import_words()]
+        command = shell_command("gpu-envs", "league", "resume", self.store.path, *words)
+        print(f"interrupted; continue with:\n  {command}", file=sys.stderr)
 
     def _print_result(self, seconds: float) -> None:
         """Write the summary of the run and print its iterations, its files and the commands to examine it."""
@@ -93,12 +94,12 @@ class RunOutput:
         files = [store.path / SUMMARY_FILE, store.file, store.path / CONFIG_FILE]
         for file in filter(Path.exists, files):  # a run that a program started has no configuration file
             print(f"  {file}")
-        option = self._import_option()
-        print(f"  gpu-envs league report {store.path}{option}")
-        print(f"  gpu-envs watch {store.path}{option}")
+        imports = self._import_words()
+        print(f"  {shell_command('gpu-envs', 'league', 'report', store.path, *imports)}")
+        print(f"  {shell_command('gpu-envs', 'watch', store.path, *imports)}")
 
-    def _import_option(self) -> str:
+    def _import_words(self) -> list[str]:
         """Return the option that later commands need to read the run."""
         config = self.store.config
         learner = config.get("train_overrides", {}).get("algorithm", "")
-        return import_option(self.store.game.env_id, config["algorithm"], learner)
+        return import_words(self.store.game.env_id, config["algorithm"], learner)

@@ -35,6 +35,7 @@ from league.storage.run_config import OVERRIDES, training
 from league.storage.run_store import RunStore
 from trainers.cli.config_file import TYPED_ONLY, ConfigFile, ConfigFileOptions, allow_named_module, env_settings
 from trainers.cli.options import recorded_path
+from trainers.runner.signals import interrupts
 from trainers.storage.config_yaml import format_config, write_config
 
 __all__ = ["LeagueTrainOptions", "train_command"]
@@ -112,7 +113,8 @@ def train_command(argv: list[str]) -> int:
                 if not store.tasks():  # nothing was computed: leave no folder behind
                     delete_empty_run(store)
                 raise
-            with RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device)) as output:
+            output = RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device))
+            with output, interrupts():
                 run.run()
             return output.exit_code
 

@@ -208,8 +208,9 @@ def _perform(content: bytes) -> bytes:
 
 
 def _begin() -> None:
-    """Prepare a worker: it ignores interrupts, and exits with its parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Prepare a worker: it ignores what a terminal sends to all its processes, and exits with its parent process."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""Train on the Corridor in a separate process: `python toy_run.py OUT ITERATIONS [--resume]`."""
+"""Train on the Corridor in a separate process: `python toy_run.py OUT ITERATIONS [--resume] [--progress]`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from toy_core import Corridor
 
+from gpu_envs.utils.progress import ProgressBar
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
@@ -36,6 +37,9 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     out, iterations = Path(sys.argv[1]), int(sys.argv[2])
     resume = checkpoint.load(out) if "--resume" in sys.argv else None
-    trainer = Trainer(toy_config(iterations), out, resume, make_corridor)
+    progress = ProgressBar(iterations * 64, every=0.0, file=sys.stderr) if "--progress" in sys.argv else None
+    trainer = Trainer(toy_config(iterations), out, resume, make_corridor, progress)
     last = trainer.run()
     print(f"stopped by {trainer.stopped_by} at {trainer.iteration}, saved {last.name}")
+    if progress is not None:
+        sys.exit(128 + (trainer.stopped_by or 0))

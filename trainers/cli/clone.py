@@ -22,7 +22,7 @@ from gpu_envs.cli.options import (
     parse_pairs,
     split_command_line,
 )
-from gpu_envs.definition.id_modules import import_option
+from gpu_envs.definition.id_modules import import_words
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
@@ -30,6 +30,7 @@ from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.progress import ProgressBar
 from gpu_envs.utils.settings import setting
+from gpu_envs.utils.terminal import shell_command
 from trainers.algorithms.imitation.behavior_cloning import BCConfig, clone
 from trainers.base.agent_group import make_agent_group
 from trainers.base.seeding import SEEDS, derive_seed
@@ -95,7 +96,7 @@ def clone_command(argv: list[str]) -> int:
     out, lock = run_folder.open_folder(out, config.env_id)
     with lock:
         last = _clone(args, config, source, core, sides, players, out)
-    print(f"  {last}\n  gpu-envs eval {out}{import_option(config.env_id)}")
+    print(f"  {last}\n  {shell_command('gpu-envs', 'eval', out, *import_words(config.env_id))}")
     return 0
 
 

@@ -29,6 +29,7 @@ from gpu_envs.definition.id_modules import allow_import, split_id
 from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import build_config
+from gpu_envs.utils.terminal import shell_command
 from trainers.storage.config_yaml import read_config
 
 __all__ = ["TYPED_ONLY", "ConfigFile", "ConfigFileOptions", "allow_named_module", "env_settings"]
@@ -155,7 +156,7 @@ class ConfigFile:
             if module and module not in allowed:
                 raise ConfigError(
                     f"{self.path}: {key}: {value!r} is in the module {module!r}, and a file cannot choose the code "
-                    f"to run; add --allow-import {module} if you trust it"
+                    f"to run; add {shell_command('--allow-import', module)} if you trust it"
                 )
 
     def _options(self, kind: type[Any]) -> list[str]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.cli.options import parse_pairs
-from gpu_envs.definition.id_modules import import_option
+from gpu_envs.definition.id_modules import import_words
 from gpu_envs.errors import GpuEnvsError
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.progress import ProgressBar
+from gpu_envs.utils.terminal import shell_command
 from trainers.algorithms import registry
 from trainers.base.serialization import write_json
 from trainers.cli.config_file import env_settings
@@ -96,7 +97,8 @@ def _train_on_cluster(config: TrainConfig, args: TrainOptions, resume: Checkpoin
     ray_library("gpu-envs train --num-workers")
     resume = resume and dataclasses.replace(resume, state={})  # the first worker reads it
     out = run_folder.resolve_run_dir(args.run_dir, resume) or run_folder.make_folder(None, config.env_id)
-    print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; tensorboard --logdir {out}", flush=True)
+    board = shell_command("tensorboard", "--logdir", out)
+    print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; {board}", flush=True)
     last = train_distributed(config, out, args.num_workers, args.ray_address, resume=resume)
     # the final evaluation runs on a device of this machine
     return load_result(last, str(resolve_device(None)) if config.device.startswith("cuda") else config.device)
@@ -109,13 +111,14 @@ def report_training(result: TrainResult, video: bool) -> int:
         The exit code of `gpu-envs train`.
     """
     config, out = result.config, result.run_dir
+    imports = import_words(config.env_id, config.algorithm)
     written = [out / "metrics.csv", out / "config.json", out / CONFIG_FILE]
     if config.until_return is None or result.stopped_by is not None:
         written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png", config.env_id))
     if result.stopped_by is not None:
-        name, option = signal.Signals(result.stopped_by).name, import_option(config.env_id, config.algorithm)
-        left = result.steps < config.iterations * config.rollout_steps
-        follow = f"; continue with:\n  gpu-envs train --resume {out}{option}" if left else ""
+        name, left = signal.Signals(result.stopped_by).name, result.steps < config.iterations * config.rollout_steps
+        command = shell_command("gpu-envs", "train", "--resume", out, *imports)
+        follow = f"; continue with:\n  {command}" if left else ""
         print(f"{name}: saved {result.checkpoint}{follow}")
         return 128 + result.stopped_by
     print(f"trained {result.steps:,} steps in {result.seconds:.0f} s")
@@ -138,9 +141,9 @@ def report_training(result: TrainResult, video: bool) -> int:
             )
     for file in (*written, result.checkpoint):
         print(f"  {file}")
-    print(f"  tensorboard --logdir {out}")
-    print(f"  gpu-envs watch {out}{import_option(config.env_id, config.algorithm)}")
-    return int(not result.reached_goal)
+    print(f"  {shell_command('tensorboard', '--logdir', out)}")
+    print(f"  {shell_command('gpu-envs', 'watch', out, *imports)}")
+    return int(result.reached_goal is False)
 
 
 def _print_goal(result: TrainResult, goal: float) -> None:

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu_envs.definition.id_modules import import_option
+from gpu_envs.definition.id_modules import import_words
 from gpu_envs.errors import GpuEnvsError
 from gpu_envs.utils.progress import ProgressBar
+from gpu_envs.utils.terminal import shell_command
 from trainers.config.train_config import TrainConfig
 from trainers.runner.episode_statistics import RECENT
 from trainers.runner.multi_seed import MultiSeedTrainer
@@ -61,12 +62,14 @@ def engine_text(engines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
 def _report(folder: Path, results: list[TrainResult]) -> int:
     """Print the result of every seed and their means; return the exit code."""
     config, stopped_by = results[0].config, next((each.stopped_by for each in results if each.stopped_by), None)
+    imports = import_words(config.env_id, config.algorithm)
     for result in results:
         print(f"  {result.run_dir.name}: {_description(result)}")
     if stopped_by is not None:
-        name, option = signal.Signals(stopped_by).name, import_option(config.env_id, config.algorithm)
+        name = signal.Signals(stopped_by).name
         left = any(result.steps < config.iterations * config.rollout_steps for result in results)
-        follow = f"; continue with:\n  gpu-envs train --resume {folder}{option}" if left else ""
+        command = shell_command("gpu-envs", "train", "--resume", folder, *imports)
+        follow = f"; continue with:\n  {command}" if left else ""
         print(f"{name}: saved {len(results)} runs{follow}")
     else:
         _print_means(results)
@@ -80,9 +83,9 @@ def _report(folder: Path, results: list[TrainResult]) -> int:
         print(f"  {file}")
     if stopped_by is not None:
         return 128 + stopped_by
-    print(f"  tensorboard --logdir {folder}")
-    print(f"  gpu-envs eval {results[0].run_dir}{import_option(config.env_id, config.algorithm)}")
-    return int(not all(result.reached_goal for result in results))
+    print(f"  {shell_command('tensorboard', '--logdir', folder)}")
+    print(f"  {shell_command('gpu-envs', 'eval', results[0].run_dir, *imports)}")
+    return int(any(result.reached_goal is False for result in results))
 
 
 def _description(result: TrainResult) -> str:
@@ -90,7 +93,7 @@ def _description(result: TrainResult) -> str:
     text = f"{result.steps:,} steps"
     if result.recent_returns:
         text += ", " + ", ".join(f"{group} {value:.2f}" for group, value in result.recent_returns.items())
-    if result.stopped_by is None and not result.reached_goal:
+    if result.stopped_by is None and result.reached_goal is False:
         text += ", goal not reached"
     return text + (", stopped early" if result.stopped_early else "")
 

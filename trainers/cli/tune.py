@@ -17,7 +17,6 @@ from gpu_envs.cli.options import (
     Repeated,
     parse_pairs,
 )
-from gpu_envs.definition.id_modules import import_option
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from trainers.algorithms import registry
@@ -26,7 +25,7 @@ from trainers.cli.options import device_of_cluster
 from trainers.cluster import search_space
 from trainers.cluster.connect import ray_library
 from trainers.cluster.search_space import Space
-from trainers.cluster.tune_results import COMMAND, RESULTS, search_settings
+from trainers.cluster.tune_results import COMMAND, RESULTS, resume_command, search_settings
 from trainers.cluster.tune_search import resume, tune
 from trainers.cluster.tune_trial import TuneConfig
 from trainers.config.presets import preset
@@ -101,8 +100,7 @@ def tune_command(argv: list[str]) -> int:
     for written in (found.run_dir / RESULTS, found.run_dir / CONFIG_FILE, found.checkpoint):
         print(f"  {written}")
     if not found.complete:
-        option = import_option(found.config.env_id, found.config.algorithm)
-        print(f"interrupted; continue with:\n  gpu-envs tune --resume {found.run_dir} --allow-pickle{option}")
+        print(f"interrupted; continue with:\n  {resume_command(found.run_dir, found.config)}")
         return 130
     return 0
 

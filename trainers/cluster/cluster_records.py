@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import parse_json, read_record, write_json
 
 __all__ = [
@@ -108,7 +109,7 @@ def claim_folder(folder: Path) -> None:
         if record.folder == str(folder) and record.is_running:
             raise ConfigError(
                 f"temp_dir = {folder}: the cluster at {record.address} uses this folder; choose another, or stop it "
-                f"with `gpu-envs cluster stop {record.address}`"
+                f"with {shell_command('gpu-envs', 'cluster', 'stop', record.address)}"
             )
     forget(folder)
 

@@ -36,6 +36,7 @@ from trainers.cluster.cluster_records import (
     write_record,
 )
 from trainers.cluster.connect import LOOPBACK, check_host, ray_library, ray_module
+from trainers.runner.signals import interrupts
 
 __all__ = ["ClusterConfig", "ClusterPlan", "describe", "plan_cluster", "run_cluster", "start_detached", "stop_cluster"]
 
@@ -134,7 +135,7 @@ def plan_cluster(config: ClusterConfig) -> ClusterPlan:
 
 
 def run_cluster(plan: ClusterPlan, stop: str = "Ctrl-C") -> int:
-    """Start a cluster and keep it until SIGINT or SIGTERM arrives.
+    """Start a cluster and keep it until SIGINT, SIGTERM or SIGHUP arrives.
 
     Args:
         plan: The cluster.
@@ -162,30 +163,30 @@ def run_cluster(plan: ClusterPlan, stop: str = "Ctrl-C") -> int:
                 object_store_memory=plan.object_store * MIB,
                 **(_head_options(plan) if node == 0 else {}),
             )
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # replaces Ray's handler, which ends the nodes
-        nodes = cluster.list_all_nodes()
-        started = [info.process.pid for node in nodes for infos in node.all_processes.values() for info in infos]
-        record = ClusterRecord(
-            folder=plan.folder,
-            address=cluster.address,
-            dashboard=f"http://{cluster.webui_url}" if plan.dashboard else "",
-            nodes=len(plan.gpus),
-            token=token,
-            keeper=(os.getpid(), start_time(os.getpid())),
-            processes=tuple((pid, start_time(pid)) for pid in started),
-        )
-        write_record(record)
-        print(describe(record, stop), flush=True)
-        while cluster.remaining_processes_alive():
-            time.sleep(0.5)
+        with interrupts():  # replaces Ray's handler of SIGTERM, which ends the nodes
+            nodes = cluster.list_all_nodes()
+            started = [info.process.pid for node in nodes for infos in node.all_processes.values() for info in infos]
+            record = ClusterRecord(
+                folder=plan.folder,
+                address=cluster.address,
+                dashboard=f"http://{cluster.webui_url}" if plan.dashboard else "",
+                nodes=len(plan.gpus),
+                token=token,
+                keeper=(os.getpid(), start_time(os.getpid())),
+                processes=tuple((pid, start_time(pid)) for pid in started),
+            )
+            write_record(record)
+            print(describe(record, stop), flush=True)
+            while cluster.remaining_processes_alive():
+                time.sleep(0.5)
         print(f"gpu-envs: error: a process of the cluster has ended; its logs are in {record.logs}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopping the cluster ...", flush=True)
         return 0
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         cluster.shutdown()
         forget(folder)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import parse_value
 from trainers.config.train_config import TrainConfig, changed
 
 __all__ = [
@@ -47,7 +48,6 @@ RANGES = ("loguniform", "uniform", "randint")  # spaces with two bounds
 LISTS = ("choice", "grid")  # spaces of given values
 COMBINATIONS = 2_000
 """Largest number of combinations of bounds and values that are checked before the search starts."""
-_WORDS = {"True": True, "False": False, "None": None}
 _FORM = f"expected one of {', '.join(f'{kind}(a,b)' for kind in RANGES)}, choice(x,y,...), grid(x,y,...)"
 
 
@@ -180,12 +180,10 @@ def _parts(inside: str, text: str) -> Sequence[str]:
 
 def _value(part: str, text: str) -> Any:
     word = part.strip()
-    try:
-        return _frozen(json.loads(word))
-    except ValueError:
-        if not re.fullmatch(r"[A-Za-z_][\w.-]*", word):
-            raise ConfigError(f"search: {text}: expected numbers, words or JSON, got {word}") from None
-        return _WORDS.get(word, word)
+    value = parse_value(word)
+    if value == word and not re.fullmatch(r"[A-Za-z_][\w.-]*", word):  # no JSON
+        raise ConfigError(f"search: {text}: expected numbers, words or JSON, got {word}")
+    return value
 
 
 def _frozen(value: Any) -> Any:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from gpu_envs.definition.id_modules import import_option
+from gpu_envs.definition.id_modules import import_words
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from gpu_envs.utils.terminal import short_number
+from gpu_envs.utils.terminal import shell_command, short_number
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.cluster.search_space import ALLOWED_OVERRIDES, FIELDS, Space
 from trainers.cluster.tune_trial import WORST, TuneConfig
@@ -28,6 +27,7 @@ __all__ = [
     "current_value",
     "read_results",
     "read_search",
+    "resume_command",
     "search_settings",
 ]
 
@@ -106,7 +106,13 @@ def command_line(config: TrainConfig) -> str:
             if prefix or name not in own:
                 value = getattr(changed_settings, name)
                 words += [] if value == getattr(base, name) else _option(prefix, name.replace("_", "-"), value)
-    return shlex.join(words)
+    return shell_command(*words)
+
+
+def resume_command(run_dir: Path, config: TrainConfig) -> str:
+    """Return the `gpu-envs tune` command that continues a search."""
+    imports = import_words(config.env_id, config.algorithm)
+    return shell_command("gpu-envs", "tune", "--resume", run_dir, "--allow-pickle", *imports)
 
 
 def _option(prefix: str, name: str, value: Any) -> list[str]:
@@ -165,8 +171,7 @@ def read_results(grid: Any, run_dir: Path) -> TuneResult:
     search |= {"complete": complete, "best": content, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, search)
     if found is None:
-        option = import_option(config.env_id, config.algorithm)
-        reason = f"interrupted; continue with {COMMAND} --resume {run_dir} --allow-pickle{option}"
+        reason = f"interrupted; continue with {resume_command(run_dir, config)}"
         if complete:
             reason = next((trial.error for trial in trials if trial.error), reason)
         raise GpuEnvsError(f"{run_dir}: none of {len(trials)} trials has a score: {reason}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.paths import check_folder
-from gpu_envs.utils.terminal import short_number
+from gpu_envs.utils.terminal import shell_command, short_number
 from trainers.base.serialization import write_json
 from trainers.cluster import search_space
 from trainers.cluster.connect import connect, ray_library, ray_module
@@ -28,6 +28,7 @@ from trainers.cluster.tune_trial import TuneConfig, trainable
 from trainers.config.train_config import TrainConfig, changed, make_train_core
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
+from trainers.runner.signals import interrupts
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint, run_folder
 from trainers.storage.config_yaml import write_config
@@ -116,7 +117,9 @@ def tune(
                 checkpoint_config=library.CheckpointConfig(),  # keep all: after a kill Tune may restore an older one
             ),
         )
-        return read_results(tuner.fit(), run_dir)
+        with interrupts():
+            trials = tuner.fit()
+        return read_results(trials, run_dir)
 
 
 def resume(run_dir: Path | str, address: str | None = None, allow_pickle: bool = False) -> TuneResult:
@@ -144,7 +147,10 @@ def resume(run_dir: Path | str, address: str | None = None, allow_pickle: bool =
             raise CheckpointError(f"{run_dir / TUNE}: expected Ray Tune's files, got none; start in another folder")
         needs = resources(plan, config, count, ray.nodes())
         found = library.with_resources(trainable(config, plan), needs)
-        return read_results(library.Tuner.restore(str(run_dir / TUNE), found, resume_errored=True).fit(), run_dir)
+        tuner = library.Tuner.restore(str(run_dir / TUNE), found, resume_errored=True)
+        with interrupts():
+            trials = tuner.fit()
+        return read_results(trials, run_dir)
 
 
 def dry_run(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) -> None:
@@ -277,7 +283,7 @@ def _check_new(run_dir: Path) -> None:
     if (run_dir / SEARCH).exists():
         raise ConfigError(
             f"{run_dir / SEARCH}: expected a folder without a search; choose another, or continue "
-            f"with --resume {run_dir}"
+            f"with {shell_command('--resume', run_dir)}"
         )
     run_folder.check_kind(run_dir, "tune")
     check_folder(run_dir)

@@ -138,7 +138,7 @@ class MultiSeedTrainer(Summarized):
         return Summary(self.config.env_id, {**facts, "run_dir": self.run_dir}, ("run", "steps"), rows)
 
     def run(self) -> list[TrainResult]:
-        """Train all runs until each is complete, or until SIGINT or SIGTERM arrives.
+        """Train all runs until each is complete, or until SIGINT, SIGTERM or SIGHUP arrives.
 
         After a signal every run completes its current iteration and saves a checkpoint.
 
@@ -233,7 +233,7 @@ class MultiSeedTrainer(Summarized):
 
     def _show_progress(self) -> None:
         """Report the steps of all runs, and the mean over runs of the return of their last episodes."""
-        if self.progress is None or not self._showing.acquire(blocking=False):
+        if self.progress is None or self._stopped_by is not None or not self._showing.acquire(blocking=False):
             return
         try:
             now = time.perf_counter()

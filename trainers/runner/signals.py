@@ -1,31 +1,47 @@
-"""Signals that end a training, and the running time of the process."""
+"""Signals that end long work, and the running time of the process."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["process_seconds", "signals"]
+__all__ = ["interrupts", "process_seconds", "signals"]
 
 
 @contextlib.contextmanager
-def signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` for the first SIGINT or SIGTERM within the block; a second signal has its usual effect."""
+def signals(
+    stop: Callable[[int], None],
+    numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+) -> Iterator[None]:
+    """Call `stop` for the first signal within the block; a second signal has its usual effect.
+
+    A SIGHUP that the process ignores, as after nohup, stays ignored. After another one, the end of a terminal or of a
+    connection, output that nobody can read any more goes nowhere.
+
+    Args:
+        stop: Function that is called with the number of the signal.
+        numbers: Signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python delivers signals to the main thread only
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in numbers}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]
 
     def handle(number: int, frame: FrameType | None) -> None:
-        stop(number)
         for each, handler in before.items():
             signal.signal(each, handler)
+        if number == signal.SIGHUP:
+            _discard_unread_output()
+        stop(number)
 
     for number in before:
         signal.signal(number, handle)
@@ -34,6 +50,22 @@ def signals(stop: Callable[[int], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def interrupts() -> contextlib.AbstractContextManager[None]:
+    """Let the first SIGTERM or SIGHUP within a block do what SIGINT does, such as raise KeyboardInterrupt."""
+    return signals(lambda number: signal.raise_signal(signal.SIGINT), (signal.SIGTERM, signal.SIGHUP))
+
+
+def _discard_unread_output() -> None:
+    """Send the standard output and errors nowhere if their terminal, or the program that read them, is gone."""
+    for file in (1, 2):
+        poll = select.poll()
+        poll.register(file, 0)  # reports POLLERR and POLLHUP only
+        if poll.poll(0):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, file)
+            os.close(nowhere)
 
 
 def process_seconds() -> float:

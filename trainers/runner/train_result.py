@@ -62,10 +62,10 @@ class TrainResult(Summarized):
         return 0 < self.config.patience <= self.evaluations_since_best
 
     @property
-    def reached_goal(self) -> bool:
-        """Whether every group reached `config.until_return`; True without such a goal."""
+    def reached_goal(self) -> bool | None:
+        """Whether every group reached `config.until_return`; None without such a goal."""
         goal = self.config.until_return
-        return goal is None or (bool(self.recent_returns) and min(self.recent_returns.values()) >= goal)
+        return None if goal is None else bool(self.recent_returns) and min(self.recent_returns.values()) >= goal
 
     @property
     def best_checkpoint(self) -> Path | None:

@@ -143,7 +143,7 @@ class Trainer(Summarized):
         return path
 
     def run(self) -> Path:
-        """Train until `total_steps`, `until_return` or `patience` is reached, or until SIGINT or SIGTERM arrives.
+        """Train until `total_steps`, `until_return` or `patience` is reached, or SIGINT, SIGTERM or SIGHUP arrives.
 
         After a signal the current iteration and its evaluation are completed. `stopped_by` holds the signal.
 
@@ -251,7 +251,7 @@ class Trainer(Summarized):
             timer.mark("checkpoint")
 
     def _show_progress(self, row: dict[str, float]) -> None:
-        if self.progress is not None:
+        if self.progress is not None and self.stopped_by is None:  # the terminal may be gone
             for group in self.core.groups:  # the last known value: not every rollout contains the end of an episode
                 value = row[f"{group}/episode_return_mean"]
                 self._shown_returns[group] = (

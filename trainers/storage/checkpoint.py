@@ -27,6 +27,7 @@ from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
 from gpu_envs.utils.summaries import Summarized, Summary
+from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import (
     check_digests,
     fsync_folder,
@@ -273,8 +274,8 @@ def find(path: Path) -> Path:
     if (path / LEAGUE).is_file():
         raise CheckpointError(
             f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "
-            f"gpu-envs league render {path} shows its policies, and "
-            f"gpu-envs league export {path} --output FOLDER writes them as a checkpoint"
+            f"{shell_command('gpu-envs', 'league', 'render', path)} shows its policies, and "
+            f"{shell_command('gpu-envs', 'league', 'export', path)} --output FOLDER writes them as a checkpoint"
         )
     if (path / SEEDS).is_file():
         runs = sorted(run.name for run in path.glob("seed-*"))
@@ -282,7 +283,7 @@ def find(path: Path) -> Path:
             f"{path}: expected a checkpoint, or a run with checkpoints, got runs of several seeds; "
             f"name one of them, such as {path / next(iter(runs), 'seed-0')}"
         )
-    hint = f"create one with gpu-envs train ID --run-dir {path}"
+    hint = f"create one with {shell_command('gpu-envs', 'train', 'ID', '--run-dir', path)}"
     raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.definition.id_modules import import_option
+from gpu_envs.definition.id_modules import import_words
 from gpu_envs.errors import ConfigError, missing_extra, packages
+from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import write_text
 
 __all__ = ["CONFIG_FILE", "format_config", "read_config", "write_config"]
@@ -80,9 +80,9 @@ def write_config(folder: Path, command: str, settings: Mapping[str, Any]) -> Pat
     path = folder / CONFIG_FILE
     given = [str(settings.get(name) or "") for name in _NAMES]
     given.append(str((settings.get("train_overrides") or {}).get("algorithm", "")))
-    name = shlex.quote(str(path)) if str(path).isprintable() else CONFIG_FILE  # a line break would end the comment
-    head = f"# The settings of this run. To repeat it:\n#   gpu-envs {command} --config {name}{import_option(*given)}\n"
-    write_text(path, head + format_config(settings))
+    name = path if str(path).isprintable() else CONFIG_FILE  # a line break would end the comment
+    repeat = shell_command("gpu-envs", *command.split(), "--config", name, *import_words(*given))
+    write_text(path, f"# The settings of this run. To repeat it:\n#   {repeat}\n{format_config(settings)}")
     return path
 
 

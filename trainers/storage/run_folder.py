@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.terminal import shell_command
 from trainers.storage import checkpoint, checkpoint_manifest
 from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.folder_lock import LOCK, FolderLock
@@ -93,7 +94,7 @@ def resolve_run_dir(out: Path | None, resume: Checkpoint | None) -> Path | None:
     if resume is not None:
         raise ConfigError(f"{trace}: another run than that of {resume.path}; resume into its own folder or a new one")
     saved = checkpoint.every(out / "checkpoints")
-    what_to_do = f"continue it with --resume {out}, or" if saved else "it has no checkpoint yet;"
+    what_to_do = f"continue it with {shell_command('--resume', out)}, or" if saved else "it has no checkpoint yet;"
     raise ConfigError(f"{trace}: there is a run already; {what_to_do} choose another folder")
 
 

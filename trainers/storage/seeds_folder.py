@@ -10,6 +10,7 @@ from typing import Any
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.paths import check_folder
 from gpu_envs.utils.settings import setting
+from gpu_envs.utils.terminal import shell_command
 from trainers.base.serialization import read_json, read_record, write_json, wrong_format
 from trainers.storage.checkpoint import SEEDS
 from trainers.storage.run_folder import check_kind
@@ -66,5 +67,6 @@ def check_new(path: Path) -> None:
     check_kind(path, "multi-seed")
     if is_seeds_folder(path):
         raise ConfigError(
-            f"{path / SEEDS}: there are runs already; continue them with --resume {path}, or choose another"
+            f"{path / SEEDS}: there are runs already; continue them with {shell_command('--resume', path)}, or choose "
+            "another"
         )

@@ -3,10 +3,13 @@
 import os
 import random
 import threading
+import time
 
 import pytest
 import torch
+from forks import code_of_fork
 
+import warp_kernels
 from gpu_envs.runtime import thread_pool
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.runtime.kernels import available_cores, limited_cores
@@ -179,6 +182,28 @@ def test_forked_process_starts_its_own_workers(parallel):
         finally:
             os._exit(0 if (core.elapsed_steps == 2).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_while_another_thread_compiles_waits_and_leaves_the_lock_free():
+    began, ended = threading.Event(), threading.Event()
+
+    def compile_kernels():
+        with warp_kernels.building:
+            began.set()
+            time.sleep(0.2)
+            ended.set()
+
+    def build_again():
+        with warp_kernels.building:
+            return 42 if ended.is_set() else 43
+
+    thread = threading.Thread(target=compile_kernels)
+    thread.start()
+    assert began.wait(60)
+    assert code_of_fork(build_again) == 42
+    thread.join()
 
 
 def test_limit_of_cores_is_that_of_one_thread():

@@ -1,8 +1,14 @@
 """The names of packages that import their public names at the first use."""
 
 import importlib
+import threading
 
 import pytest
+from forks import code_of_fork
+
+from gpu_envs.errors import GpuEnvsError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 @pytest.mark.parametrize("name", ["gpu_envs", "trainers", "league", "league.psro", "trainers.zoo"])
@@ -17,3 +23,42 @@ def test_dir_lists_public_names_and_special_attributes_only(name):
 def test_subpackage_is_a_public_name_like_others():
     league = importlib.import_module("league")
     assert league.solvers is importlib.import_module("league.solvers")
+
+
+SLOW_MODULE = """
+import gates
+gates.began.set()
+gates.may_end.wait()
+value = 3
+"""
+
+
+def test_fork_while_another_thread_imports_raises_an_error_instead_of_waiting_forever(tmp_path, monkeypatch):
+    package = tmp_path / "lazy_package"
+    package.mkdir()
+    exports = "lazy_exports(__name__, {'value': 'lazy_package.slow', 'five': 'lazy_package.other'})"
+    (package / "__init__.py").write_text(
+        f"from gpu_envs.utils.lazy_exports import lazy_exports\n__getattr__, __dir__ = {exports}\n"
+    )
+    (package / "slow.py").write_text(SLOW_MODULE)
+    (package / "other.py").write_text("five = 5\n")
+    (tmp_path / "gates.py").write_text("from threading import Event\nbegan, may_end = Event(), Event()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    gates, lazy = importlib.import_module("gates"), importlib.import_module("lazy_package")
+
+    def read(name):
+        try:
+            return getattr(lazy, name)
+        except GpuEnvsError as error:
+            return 42 if "forked while another thread imported lazy_package.value" in str(error) else 43
+
+    thread = threading.Thread(target=read, args=("value",))
+    thread.start()
+    try:
+        assert gates.began.wait(60)
+        assert code_of_fork(lambda: read("value")) == 42
+        assert code_of_fork(lambda: read("five")) == 42, "a module may import the locked one"
+    finally:
+        gates.may_end.set()
+        thread.join()
+    assert code_of_fork(lambda: read("value") + read("five")) == 8

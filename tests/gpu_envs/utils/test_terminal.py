@@ -1,10 +1,20 @@
 """Text that fits a terminal."""
 
 import io
+from pathlib import Path
 
 import pytest
 
-from gpu_envs.utils.terminal import align, all_rows, fit_table, short_number, shorten, terminal_width, wrap_lines
+from gpu_envs.utils.terminal import (
+    align,
+    all_rows,
+    fit_table,
+    shell_command,
+    short_number,
+    shorten,
+    terminal_width,
+    wrap_lines,
+)
 
 HEAD = ["iteration", "main_0", "main_1"]
 ROWS = [[str(i), f"{i}.00 (0.50)", "-"] for i in range(4)]
@@ -30,6 +40,20 @@ ROWS = [[str(i), f"{i}.00 (0.50)", "-"] for i in range(4)]
 )
 def test_numbers_have_three_significant_digits(value, text):
     assert short_number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("out/run", "out/run"),
+        ("a b", "'a b'"),
+        ("$HOME; ls", "'$HOME; ls'"),
+        ("it's", "'it'\"'\"'s'"),
+        ("-run", "./-run"),
+    ],
+)
+def test_paths_in_commands_are_quoted_for_a_shell(path, word):
+    assert shell_command("gpu-envs", "watch", Path(path)) == f"gpu-envs watch {word}"
 
 
 def test_scores_have_four_significant_digits():

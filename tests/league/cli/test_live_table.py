@@ -1,6 +1,8 @@
 """The table of a league's iterations: in narrow terminals, while the league runs, and after Ctrl-C."""
 
 import io
+import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ from gpu_envs.utils.terminal import MARGIN
 from league.cli.live_table import LiveTable, table
 from league.cli.options import ExecutorOptions
 from league.cli.run_output import RunOutput
+from trainers.runner.signals import interrupts
 
 NAMES = [f"{kind}_{i}" for kind in ("main", "main_exploiter", "league_exploiter") for i in range(3)][:8]
 
@@ -40,7 +43,7 @@ class Store:
 
     def __init__(self, rows):
         self.game = SimpleNamespace(env_id="RockPaperScissors-v0", roles=("player",))
-        self.config, self.path, self.rows = {"algorithm": "alphastar"}, "out/run", rows
+        self.config, self.path, self.rows = {"algorithm": "alphastar"}, Path("out/my run"), rows
 
     def iterations(self):
         return dict(enumerate(self.rows))
@@ -90,14 +93,15 @@ def test_live_table_shows_at_once_that_the_run_starts(monkeypatch):
         assert "changes" not in file.getvalue(), "a table without rows"
 
 
-def test_interrupt_prints_the_finished_iterations(monkeypatch, capsys):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupt_prints_the_finished_iterations(monkeypatch, capsys, number):
     monkeypatch.setenv("COLUMNS", "80")
     store = Store(league(4))
     live = LiveTable(store, 20, file=Terminal())
-    with RunOutput(store, ExecutorOptions(num_threads=1), live, "cpu") as output:
+    with RunOutput(store, ExecutorOptions(num_threads=1), live, "cpu") as output, interrupts():
         live(1, "main_0")
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
     said = capsys.readouterr()
     assert output.exit_code == 130
     assert table(league(4), 80) in said.out
-    assert said.err == "interrupted; continue with:\n  gpu-envs league resume out/run\n"
+    assert said.err == "interrupted; continue with:\n  gpu-envs league resume 'out/my run'\n"

@@ -8,7 +8,7 @@ from checkpoints import assert_equal_checkpoints
 from messages import printed, refused
 from small_commands import SMALL_FILE
 
-from gpu_envs.cli.options import split_command_line
+from gpu_envs.cli.options import parse_pairs, split_command_line
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.errors import ConfigError
 from trainers.algorithms import registry
@@ -43,6 +43,33 @@ def test_quoted_number_is_parsed_by_the_type_of_its_option(tmp_path):
     (tmp_path / "a.yaml").write_text("env_id: CartPole-v1\ndevice: cpu\nseed: '3'\nlearner: {gamma: '9e-1'}\n")
     options = options_of(tmp_path / "a.yaml")
     assert (options.seed, options.learner.gamma) == (3, 0.9)
+
+
+def test_ints_may_have_an_exponent_or_underscores_in_files_and_on_the_command_line(tmp_path):
+    text = "env_id: SimpleTag-v0\ndevice: cpu\ntotal_steps: 1e5\nenv: {num_good: 2e0}\nlearner: {hidden_sizes: [1e1]}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    options = options_of(tmp_path / "a.yaml")
+    assert (options.total_steps, options.learner.hidden_sizes) == (100_000, (10,))
+    assert options.env_arg[-1] == "num_good=2.0"
+    words = ["--total-steps", "2.5e6", "--num-envs=1_024", "--seed", "1e3", "--env-arg", "num_obstacles=1e0"]
+    options = options_of(
+        tmp_path / "a.yaml", *words, "--learner.hidden-sizes", "1e2", "1_6", "--env-arg", "num_good=3e0"
+    )
+    assert (options.total_steps, options.num_envs, options.seed) == (2_500_000, 1_024, 1_000)
+    assert options.learner.hidden_sizes == (100, 16)
+    assert parse_pairs(options.env_arg) == {"num_good": 3, "num_obstacles": 1}
+
+
+@pytest.mark.parametrize("value", ["1.5", "1e-3", "1e400", "nan", "2e", "1__0"])
+def test_ints_that_are_not_exact_are_refused_in_one_line(file, capsys, value):
+    line = refused(capsys, "train", "CartPole-v1", "--total-steps", value)
+    assert f"--total-steps: expected an int, got {value!r}" in line
+
+
+@pytest.mark.parametrize("value", ["1.5", "1e-3", "1e400"])
+def test_ints_of_files_that_are_not_exact_are_refused_in_one_line(tmp_path, capsys, value):
+    (tmp_path / "a.yaml").write_text(f"env_id: CartPole-v1\ndevice: cpu\ntotal_steps: {value}\n")
+    assert "total-steps: expected an int, got" in refused(capsys, "train", "--config", tmp_path / "a.yaml")
 
 
 def test_options_of_the_command_line_override_those_of_the_file(file):

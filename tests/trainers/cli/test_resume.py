@@ -48,7 +48,7 @@ def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "far", None)  # out again after the test
     del sys.modules["far"]
-    out = str(tmp_path / "run")
+    out = str(tmp_path / "a run")
     begin = [
         "--learner.hidden_sizes", "8", "9", "far:Far-v0", "--device", "cpu", "--num-envs", "4", "--eval-episodes", "0",
         "--learner.rollout-length", "4", "--learner.num-epochs", "1", "--no-video",
@@ -57,7 +57,7 @@ def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypa
         iterate = Trainer.iterate
         patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGINT)))
         assert train_command([*begin, "--total-steps", "32", "--run-dir", out]) == 130
-        assert f"continue with:\n  gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
+        assert f"continue with:\n  gpu-envs train --resume '{out}' --allow-import far\n" in capsys.readouterr().out
         assert train_command([*begin, "--total-steps", "16", "--run-dir", f"{out}-b"]) == 130
         assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
     assert "far" in sys.modules

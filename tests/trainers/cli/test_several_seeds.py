@@ -43,13 +43,15 @@ def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_curves")
-def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, monkeypatch):
-    iterate = Trainer.iterate
-    monkeypatch.setattr(Trainer, "iterate", lambda self: (iterate(self), self.stop(signal.SIGTERM)))
-    argv = [*WITHOUT_VIDEO, "--num-seeds", "2", "--eval-episodes", "0", "--run-dir", str(tmp_path)]
-    assert train_command(argv) == 128 + signal.SIGTERM
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, monkeypatch, number):
+    iterate, out = Trainer.iterate, tmp_path / "my runs"
+    monkeypatch.setattr(Trainer, "iterate", lambda self: (iterate(self), signal.raise_signal(number)))
+    argv = [*WITHOUT_VIDEO, "--num-seeds", "2", "--eval-episodes", "0", "--run-dir", str(out)]
+    assert train_command(argv) == 128 + number
     said = capsys.readouterr().out
-    assert f"SIGTERM: saved 2 runs; continue with:\n  gpu-envs train --resume {tmp_path}\n" in said
+    assert f"{number.name}: saved 2 runs; continue with:\n  gpu-envs train --resume '{out}'\n" in said
+    assert f"\n  '{out}" not in said, "files are no words of a command"
 
 
 @pytest.mark.parametrize(("goal", "code"), [("-1e9", 0), ("1e9", 1)])

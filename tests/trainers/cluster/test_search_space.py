@@ -22,6 +22,8 @@ from trainers.storage import checkpoint
         ("loguniform(1e-4,1e-2)", "loguniform", (1e-4, 1e-2)),
         (" uniform( -1 , 2 ) ", "uniform", (-1.0, 2.0)),
         ("randint(1,8)", "randint", (1, 8)),
+        ("randint(1e2,1e3)", "randint", (100, 1000)),
+        ("choice(1_000,2e3)", "choice", (1000, 2000)),
         ("choice(0,0.01,0.02)", "choice", (0, 0.01, 0.02)),
         ("choice(relu,tanh)", "choice", ("relu", "tanh")),
         ('choice("a,b",c)', "choice", ("a,b", "c")),

@@ -38,7 +38,7 @@ def test_train_returns_policies_files_and_statistics(tmp_path):
     assert result.checkpoint == result.best_checkpoint == tmp_path / "run" / "checkpoints" / "000000002"
     assert result.members == {"adversary": ("adversary",), "agent": ("agent",)}
     assert set(result.policies) == {"adversary", "agent"}
-    assert (result.steps, result.stopped_by, result.stopped_early, result.reached_goal) == (480, None, False, True)
+    assert (result.steps, result.stopped_by, result.stopped_early, result.reached_goal) == (480, None, False, None)
     assert result.recent_returns == {}
     saved = trainers.load_checkpoint(result.checkpoint)
     assert saved.steps == 480

@@ -1,6 +1,7 @@
 """A training that gets a signal completes its iteration, saves a checkpoint and ends."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from checkpoints import iterations_of
 from toy_run import make_corridor, toy_config
 
+from trainers.runner.signals import interrupts
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
@@ -32,7 +34,7 @@ def wait_for_checkpoint(process: subprocess.Popen[str], out: Path, name: str) ->
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_save_and_end_the_run(tmp_path, number):
     before = signal.getsignal(number)
 
@@ -47,8 +49,31 @@ def test_signals_save_and_end_the_run(tmp_path, number):
     assert signal.getsignal(number) is before
 
 
+def test_ignored_sighup_stays_ignored_as_after_nohup(tmp_path):
+    def hang_up(steps, text):
+        if steps == 4 * 64:
+            signal.raise_signal(signal.SIGHUP)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        trainer = Trainer(toy_config(6), tmp_path, None, make_corridor, hang_up)
+        assert trainer.run().name == "000000006"
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert trainer.stopped_by is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_first_signal_interrupts_within_the_block_only(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), interrupts():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_from_other_processes_save_and_end_the_run(tmp_path, number):
     process = start(tmp_path, 100_000)
     wait_for_checkpoint(process, tmp_path, "000000003")
@@ -58,3 +83,20 @@ def test_signals_from_other_processes_save_and_end_the_run(tmp_path, number):
     last = checkpoint.load(tmp_path)
     assert f"stopped by {int(number)} at {last.iteration}," in output
     assert iterations_of(tmp_path)[-1] == last.iteration
+
+
+@pytest.mark.slow
+def test_closed_terminal_saves_and_ends_the_run(tmp_path):
+    """What the run prints after the end of its terminal is lost; what it has learned is not."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    process, terminal = pty.fork()
+    if not process:
+        os.execv(sys.executable, [sys.executable, str(HERE / "toy_run.py"), str(tmp_path), "100000", "--progress"])
+    deadline = time.monotonic() + 300
+    while not (tmp_path / "checkpoints" / "000000003").exists():
+        assert time.monotonic() < deadline
+        os.read(terminal, 4096)  # blocks until the run prints
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 128 + signal.SIGHUP
+    last = checkpoint.load(tmp_path)
+    assert last.iteration % 3, "no checkpoint was due"
