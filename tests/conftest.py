@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -43,6 +44,16 @@ def no_installers(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(folder), prepend=os.pathsep)
         yield
+
+
+@pytest.fixture
+def usual_signals():
+    """Handle signals as in a terminal; the process that started the tests may ignore SIGHUP (nohup) or SIGINT (&)."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def pytest_addoption(parser):

@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from pathlib import Path
 
 from gpu_envs import __version__
+from gpu_envs.cli.streams import discard_unwritable_output, prepare_streams
 from gpu_envs.errors import GpuEnvsError
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.terminal import wrap_lines
@@ -39,17 +40,25 @@ def main(argv: list[str] | None = None) -> int:
     GPU_ENVS_TRACEBACK=1 raises it instead, with its traceback.
     """
     atexit.register(gc.freeze)  # a final garbage collection would take a second
+    prepare_streams()
     try:
-        return _run(sys.argv[1:] if argv is None else argv)
+        os.getcwd()
+    except OSError as error:
+        return _fail(f"the working folder cannot be used ({error.strerror}); change to one that exists")
+    try:
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()  # a full disk is an error of the command; when Python exits, it would be a traceback
+        return code
     except GpuEnvsError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
         print("gpu-envs: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of the output has exited, as in `gpu-envs list | head -1`
-        sys.stderr.close()
+        discard_unwritable_output()
         return 0
     except OSError as error:
+        discard_unwritable_output()
         where = "" if error.filename is None else f": {error.filename}"
         return _fail(f"{error.strerror or str(error).partition(chr(10))[0]}{where}")
     except Exception as error:

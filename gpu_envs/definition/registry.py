@@ -12,14 +12,17 @@ from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
-import pettingzoo
 
 from gpu_envs.definition.id_modules import NAMESPACE, allow_import, import_module, is_imported, split_id
 from gpu_envs.definition.original_ids import find_original
 from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError, shown
+from gpu_envs.utils.paths import existing_folder
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.terminal import shell_command
+
+with existing_folder():
+    import pettingzoo
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import EnvDefinition

@@ -1,14 +1,50 @@
-"""Checks of output paths before long work."""
+"""Checks of output paths before long work, and the working folder."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from gpu_envs.errors import ConfigError
 
-__all__ = ["LONGEST", "check_file", "check_folder"]
+__all__ = ["LONGEST", "check_file", "check_folder", "existing_folder", "utf8_name"]
 
 LONGEST = 200
 """Maximum length of a file name [bytes]; file systems allow 255, and temporary names are longer."""
+
+
+@contextlib.contextmanager
+def existing_folder() -> Iterator[None]:
+    """Work in the root folder within the block if the working folder was deleted: PettingZoo's import asks for it."""
+    try:
+        os.getcwd()
+        deleted = None
+    except FileNotFoundError:
+        deleted = os.open(".", os.O_RDONLY)
+        os.chdir("/")
+    try:
+        yield
+    finally:
+        if deleted is not None:
+            os.fchdir(deleted)
+            os.close(deleted)
+
+
+@contextlib.contextmanager
+def utf8_name(path: Path) -> Iterator[str]:
+    """Return, within the block, a name of an existing path for libraries that refuse names which are no UTF-8."""
+    try:
+        name = str(path)
+        name.encode("utf-8")
+        descriptor = None
+    except UnicodeEncodeError:
+        descriptor = os.open(path, os.O_RDONLY)
+        name = f"/proc/self/fd/{descriptor}"
+    try:
+        yield name
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def check_folder(path: Path) -> None:

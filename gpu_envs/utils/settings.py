@@ -157,11 +157,12 @@ def exact_int(text: str) -> int:
     """
     try:
         return int(text)
-    except ValueError:
+    except ValueError as error:
         try:
+            float(text)  # refuses "1__0", which Decimal accepts
             number = Decimal(text)
-        except InvalidOperation:
-            number = Decimal("nan")
+        except (ValueError, InvalidOperation):
+            raise error from None
         if not number.is_finite() or number.adjusted() > _MAX_EXPONENT or number != number.to_integral_value():
             raise
         return int(number)

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.paths import utf8_name
 from gpu_envs.utils.settings import check_settings
 
 __all__ = [
@@ -225,7 +226,8 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Te
     """Return the tensors, of any shapes, of a safetensors file; raise CheckpointError if it is missing or damaged."""
     _check_regular(path)
     try:
-        return load_file(path, device=str(device))
+        with utf8_name(path) as name:
+            return load_file(name, device=str(device))
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
         raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
     except SafetensorError as error:

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_type_hints
 
 import torch
 
@@ -286,6 +286,8 @@ def changed(
             check_fields(where, lists, {key: hints[key] for key in given})
         except CheckpointError as error:
             raise ConfigError(str(error)) from None
+        floats = {key for key in given if float in (hints[key], *get_args(hints[key]))}
+        given.update({key: float(value) for key, value in given.items() if key in floats and type(value) is int})
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
     learner = registry.find(config.algorithm).settings(**{**vars(config.learner), **values})
     return dataclasses.replace(config, learner=learner, **own)

@@ -54,7 +54,13 @@ def signals(
 
 def interrupts() -> contextlib.AbstractContextManager[None]:
     """Let the first SIGTERM or SIGHUP within a block do what SIGINT does, such as raise KeyboardInterrupt."""
-    return signals(lambda number: signal.raise_signal(signal.SIGINT), (signal.SIGTERM, signal.SIGHUP))
+
+    def interrupt(number: int) -> None:
+        if not callable(signal.getsignal(signal.SIGINT)):  # ignored, as in the background of a script
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    return signals(interrupt, (signal.SIGTERM, signal.SIGHUP))
 
 
 def _discard_unread_output() -> None:

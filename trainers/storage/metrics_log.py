@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import MissingExtraError, packages
+from gpu_envs.utils.paths import utf8_name
 from trainers.storage.learning_curves import COUNTERS, read_rows
 
 __all__ = ["MetricsLog"]
@@ -33,7 +35,9 @@ class MetricsLog:
         self._rewrite(rows)
         last = int(rows[-1]["env_steps"]) if rows else 0
         self._summary: Any = summary_pb2.Summary  # type: ignore[attr-defined]
-        self.board = SummaryWriter(str(out), purge_step=last + 1 if rows else None)
+        self._name = contextlib.ExitStack()  # TensorBoard opens its file again for every write
+        name = self._name.enter_context(utf8_name(out))
+        self.board = SummaryWriter(name, purge_step=last + 1 if rows else None)
 
     def _rewrite(self, rows: list[dict[str, str]]) -> None:
         temporary = self.path.with_suffix(".tmp")
@@ -62,3 +66,4 @@ class MetricsLog:
     def close(self) -> None:
         """Flush and close the TensorBoard events."""
         self.board.close()
+        self._name.close()

@@ -29,7 +29,7 @@ def test_text_denotes_json_or_a_word_and_whole_numbers_are_ints(text, value):
     assert type(parse_value(text)) is type(value)
 
 
-@pytest.mark.parametrize("text", ["1.5", "1e-3", "nan", "inf", "1e999999999", "9" * 5_000, "one", ""])
+@pytest.mark.parametrize("text", ["1.5", "1e-3", "nan", "inf", "1__0", "1e999999999", "9" * 5_000, "one", ""])
 def test_text_that_is_no_exact_int_is_refused_as_by_int(text):
     with pytest.raises(ValueError, match=r"invalid literal for int\(\)|Exceeds the limit"):
         exact_int(text)

@@ -94,6 +94,7 @@ def test_live_table_shows_at_once_that_the_run_starts(monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("usual_signals")
 def test_interrupt_prints_the_finished_iterations(monkeypatch, capsys, number):
     monkeypatch.setenv("COLUMNS", "80")
     store = Store(league(4))

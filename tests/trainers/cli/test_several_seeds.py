@@ -42,7 +42,7 @@ def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
     assert iterations_of(tmp_path / "copy" / "seed-5") == [1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("no_curves")
+@pytest.mark.usefixtures("no_curves", "usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, monkeypatch, number):
     iterate, out = Trainer.iterate, tmp_path / "my runs"

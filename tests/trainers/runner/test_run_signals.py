@@ -16,6 +16,7 @@ from trainers.runner.signals import interrupts
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
+pytestmark = pytest.mark.usefixtures("usual_signals")
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[2]
 
@@ -54,22 +55,22 @@ def test_ignored_sighup_stays_ignored_as_after_nohup(tmp_path):
         if steps == 4 * 64:
             signal.raise_signal(signal.SIGHUP)
 
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        trainer = Trainer(toy_config(6), tmp_path, None, make_corridor, hang_up)
-        assert trainer.run().name == "000000006"
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    trainer = Trainer(toy_config(6), tmp_path, None, make_corridor, hang_up)
+    assert trainer.run().name == "000000006"
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     assert trainer.stopped_by is None
 
 
+@pytest.mark.parametrize("of_sigint", [signal.default_int_handler, signal.SIG_IGN])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_first_signal_interrupts_within_the_block_only(number):
+def test_first_signal_interrupts_within_the_block_only(number, of_sigint):
     before = signal.getsignal(number)
+    signal.signal(signal.SIGINT, of_sigint)
     with pytest.raises(KeyboardInterrupt), interrupts():
         signal.raise_signal(number)
     assert signal.getsignal(number) is before
+    assert signal.getsignal(signal.SIGINT) is of_sigint
 
 
 @pytest.mark.slow
