@@ -22,7 +22,7 @@ from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, exact_int, parse_value
 from gpu_envs.utils.suggestions import RENAMED, similar_names
-from gpu_envs.utils.terminal import wrap_lines
+from gpu_envs.utils.terminal import is_terminal, wrap_lines
 
 __all__ = [
     "CommandLine",
@@ -160,7 +160,7 @@ class _Help(io.StringIO):
 
     def __init__(self) -> None:
         super().__init__()
-        self._colored: bool = sys.stdout.isatty()
+        self._colored: bool = is_terminal(sys.stdout)
         self.encoding: str = sys.stdout.encoding or "ascii"
 
     def isatty(self) -> bool:

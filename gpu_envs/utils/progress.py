@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from gpu_envs.utils.terminal import MARGIN, short_number, shorten
+from gpu_envs.utils.terminal import MARGIN, is_terminal, short_number, shorten
 
 __all__ = ["Progress", "ProgressBar"]
 
@@ -36,14 +36,14 @@ class ProgressBar:
         self.total: int = total
         self.unit: str = unit
         self.every: float = every
-        self.file: TextIO = sys.stdout if file is None else file
+        self.file: TextIO | None = sys.stdout if file is None else file  # None in a process without output
         self._printed = -math.inf
         self._progress: Any = None
         self._live: Any = None
 
     def __enter__(self) -> Self:
         """Open the bar in a terminal."""
-        if self.file.isatty() and importlib.util.find_spec("rich"):
+        if is_terminal(self.file) and importlib.util.find_spec("rich"):
             self._open()
         return self
 
@@ -86,7 +86,7 @@ class ProgressBar:
         self._progress.add_task("", total=self.total, count=f"0/{short_number(self.total)} {self.unit}")
         self._live = Live(
             get_renderable=lambda: Constrain(
-                self._progress.make_tasks_table(self._progress.tasks), console.width - MARGIN
+                self._progress.make_tasks_table(self._progress.tasks), max(console.width - MARGIN, 1)
             ),
             console=console,
             refresh_per_second=10,

@@ -15,6 +15,7 @@ __all__ = [
     "align",
     "all_rows",
     "fit_table",
+    "is_terminal",
     "shell_command",
     "short_number",
     "shorten",
@@ -28,12 +29,17 @@ column it would start a new line, and the display would be drawn twice."""
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))  # above the last it is written with an exponent
 
 
-def terminal_width(file: TextIO) -> int | None:
+def is_terminal(file: TextIO | None) -> bool:
+    """Return whether a file is a terminal; a standard stream of a process without one is None."""
+    return file is not None and file.isatty()
+
+
+def terminal_width(file: TextIO | None) -> int | None:
     """Return the number of columns of the terminal that a file is; None for other files, which have no width.
 
     The environment variable COLUMNS sets the width of all files, as in other commands.
     """
-    return shutil.get_terminal_size().columns if file.isatty() or os.environ.get("COLUMNS") else None
+    return shutil.get_terminal_size().columns if is_terminal(file) or os.environ.get("COLUMNS") else None
 
 
 def shell_command(*words: str | Path) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from gpu_envs.utils.terminal import MARGIN, fit_table, shorten
+from gpu_envs.utils.terminal import MARGIN, fit_table, is_terminal, shorten
 from league.storage.run_store import RunStore
 
 __all__ = ["SHOWN", "LiveTable", "cells", "table"]
@@ -42,7 +42,7 @@ class LiveTable:
 
     def __enter__(self) -> Self:
         """Open the table if the output is a terminal."""
-        if self.file.isatty() and importlib.util.find_spec("rich"):
+        if is_terminal(self.file) and importlib.util.find_spec("rich"):
             from rich.console import Console
             from rich.live import Live
 
@@ -72,7 +72,7 @@ class LiveTable:
     def _rich(self, text: str) -> Any:
         from rich.text import Text
 
-        width = self.live.console.width - MARGIN
+        width = max(self.live.console.width - MARGIN, 1)
         rows = list(self.store.iterations().values())
         title = f"{self.store.game.env_id}: {max(0, len(rows) - 1)} of {self.iterations} iterations"
         lines = [title, *(table(rows, width, SHOWN).splitlines() if rows else []), text]

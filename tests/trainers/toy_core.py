@@ -39,6 +39,7 @@ class ToyCore:
         self.terminated, self.truncated = torch.zeros_like(self.alive), torch.zeros_like(self.alive)
         self.reward, self.episode_return = torch.zeros(shape), torch.zeros(shape)
         self.episode_length = torch.zeros(shape, dtype=torch.int32)
+        self.episode_results = torch.zeros((*shape, 0))
 
     def _finish_init(self, width: int, spaces_by_agent: dict[str, spaces.Space]) -> None:
         self.obs_width, self.action_spaces = width, spaces_by_agent

@@ -113,7 +113,7 @@ class Collector:
                 group.observe(core, self.info, self.action, restarted, valid)
             if opponents is not None:
                 opponents.observe(core, self.info, restarted)
-            self.episodes.store(t, restarted, self.info)
+            self.episodes.store(t, restarted, self.info, core.episode_results)
             timer.mark("storage")
 
     def _capture(self) -> Callable[[], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -12,14 +13,14 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 
-__all__ = ["RECENT", "EpisodeStatistics", "mean_returns"]
+__all__ = ["RECENT", "EpisodeStatistics", "mean_returns", "progress_text"]
 
 RECENT = 100
 """Number of last episodes in the mean return that `TrainConfig.until_return` is compared with."""
 
 
 class EpisodeStatistics:
-    """Returns and lengths of completed episodes, by group.
+    """Returns, lengths and declared results (`EnvDefinition.results`) of completed episodes, by group.
 
     An agent counts when the episode of its environment ends, not when it leaves. Otherwise agents that leave early
     would be over-represented.
@@ -28,6 +29,8 @@ class EpisodeStatistics:
     recent: Tensor
     """Mean return per agent of each group in the last N <= RECENT episodes, (N, G) float64 on the host, oldest first;
     episodes that end in the same step are in the order of their environments."""
+    latest: dict[str, float]
+    """Means of the latest rollout in which episodes ended, by column of metrics.csv."""
 
     def __init__(self, core: Core, length: int) -> None:
         """Create buffers for rollouts of `length` steps."""
@@ -36,39 +39,41 @@ class EpisodeStatistics:
         self.over: Tensor = torch.zeros(steps, dtype=torch.bool, device=device)
         self.returns: Tensor = torch.zeros((*steps, core.num_agents), device=device)
         self.lengths: Tensor = torch.zeros((*steps, core.num_agents), dtype=torch.int32, device=device)
+        self.names: tuple[str, ...] = tuple(core.definition.results)
+        self.results: Tensor = torch.zeros((*steps, core.num_agents, len(self.names)), device=device)
         self.recent = torch.zeros((0, len(self.rows)), dtype=torch.float64)
+        self.latest = {}
 
-    def store(self, t: int, over: Tensor, info: Mapping[str, Tensor]) -> None:
+    def store(self, t: int, over: Tensor, info: Mapping[str, Tensor], results: Tensor) -> None:
         """Store the episodes that a step ended, without host synchronization.
 
         Args:
             t: Step of the rollout.
             over: Environments whose episode ended, (E,) bool.
             info: Info of the step, with return and length of each agent's last episode, (E, A).
+            results: Declared results at the end of each agent's last episode, (E, A, R).
         """
         self.over[t].copy_(over)
         self.returns[t].copy_(info["episode_return"])
         self.lengths[t].copy_(info["episode_length"])
+        self.results[t].copy_(results)
 
     def read(self, reducer: GradientReducer = LOCAL_REDUCER) -> dict[str, float]:
-        """Return means over agents and episodes of the rollout on all ranks; NaN if no episode ended.
+        """Return means over agents and episodes of the rollout on all ranks by column; NaN if no episode ended.
 
         This synchronizes the host with the device.
         """
         ended = self.over.flatten().nonzero().squeeze(-1)  # in the order of steps
-        returns, lengths = (
-            torch.stack([all_agents[:, rows].double().mean(1) for rows in self.rows.values()], 1)
-            for all_agents in (buffer.flatten(0, 1)[ended] for buffer in (self.returns, self.lengths))
-        )
-        latest = reducer.gather_in_step_order(ended[-RECENT:], returns[-RECENT:])
+        parts = (self.returns.unsqueeze(-1), self.lengths.unsqueeze(-1), self.results)
+        agents = torch.cat([part.flatten(0, 1)[ended].double() for part in parts], -1)
+        episodes = torch.stack([agents[:, rows].mean(1) for rows in self.rows.values()], 1)  # (N, G, 2 + R)
+        latest = reducer.gather_in_step_order(ended[-RECENT:], episodes[-RECENT:, :, 0])
         self.recent = torch.cat([self.recent, latest.cpu()])[-RECENT:]
-        count = torch.full_like(returns[:1].sum(0), len(ended))
-        returns, lengths, count = reducer.sum(torch.stack([returns.sum(0), lengths.sum(0), count]))
-        means = torch.stack([returns / count, lengths / count], 1).tolist()
-        row = {}
-        for group, (mean_return, mean_length) in zip(self.rows, means, strict=True):
-            row[f"{group}/episode_return_mean"] = mean_return
-            row[f"{group}/episode_length_mean"] = mean_length
+        totals = reducer.sum(torch.cat([episodes.sum(0).flatten(), episodes.new_tensor([len(ended)])]))
+        means = (totals[:-1] / totals[-1]).tolist()
+        quantities = ("episode_return", "episode_length", *self.names)
+        row = dict(zip([f"{group}/{name}_mean" for group in self.rows for name in quantities], means, strict=True))
+        self.latest |= {column: value for column, value in row.items() if not math.isnan(value)}
         return row
 
     def load_recent(self, recent: object) -> None:
@@ -81,6 +86,23 @@ class EpisodeStatistics:
     def recent_returns(self) -> dict[str, float]:
         """Return the mean return per agent over the last RECENT episodes, by group; {} before RECENT episodes."""
         return mean_returns(self.recent, list(self.rows))
+
+
+def progress_text(statistics: Sequence[EpisodeStatistics], quantities: Sequence[str]) -> list[str]:
+    """Return the latest means of one training, or over trainings with several seeds, for the line of their progress.
+
+    Returns:
+        One text per quantity, such as "return ally 1.20  enemy -": no episode has ended for the enemies.
+    """
+    texts = []
+    for name in quantities:
+        means = []
+        for group in statistics[0].rows:
+            column = f"{group}/{name}_mean"
+            values = [each.latest[column] for each in statistics if column in each.latest]
+            means.append(f"{group} {sum(values) / len(values):.2f}" if values else f"{group} -")
+        texts.append(f"{name.removeprefix('episode_')} {'  '.join(means)}")
+    return texts
 
 
 def mean_returns(recent: Tensor, groups: Sequence[str]) -> dict[str, float]:

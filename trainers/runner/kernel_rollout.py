@@ -69,7 +69,7 @@ class KernelRollout:
     def share(self, episodes: EpisodeStatistics) -> None:
         """Let the statistics of episodes read the buffers of the rollouts."""
         episodes.over, episodes.returns = self.trace.restarted, self.trace.episode_return
-        episodes.lengths = self.trace.episode_length
+        episodes.lengths, episodes.results = self.trace.episode_length, self.trace.episode_results
 
     def prepare(self) -> bool:
         """Take over changed opponents and their matchups; return whether the next rollout can use kernels."""

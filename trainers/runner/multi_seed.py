@@ -18,6 +18,7 @@ from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import write_json
 from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.runner.early_stopping import DivergedError
+from trainers.runner.episode_statistics import progress_text
 from trainers.runner.signals import signals
 from trainers.runner.train_result import TrainResult, load_result
 from trainers.runner.trainer import Trainer
@@ -243,11 +244,10 @@ class MultiSeedTrainer(Summarized):
             complete = {seed for seed, each in self.results.items() if each.stopped_by is None} | self._diverged.keys()
             running = sum(trainer.steps for seed, trainer in self.trainers.items() if seed not in complete)
             text = "  ".join(f"{group} {value}" for group, value in self._recent_returns().items())
-            over = len(complete)
-            self.progress(
-                over * self._steps_per_run + running,
-                f"{over} of {self.num_seeds} runs complete  return {text}",
-            )
+            over, statistics = len(complete), [trainer.episodes for trainer in self.trainers.values()]
+            texts = [f"{over} of {self.num_seeds} runs complete", f"return {text}"]
+            texts += progress_text(statistics, statistics[0].names)
+            self.progress(over * self._steps_per_run + running, "  ".join(texts))
         finally:
             self._showing.release()
 

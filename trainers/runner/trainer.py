@@ -26,7 +26,7 @@ from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, 
 from trainers.runner.agent_assignment import PolicyAssignment
 from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
-from trainers.runner.episode_statistics import EpisodeStatistics
+from trainers.runner.episode_statistics import EpisodeStatistics, progress_text
 from trainers.runner.initial_weights import begin_all
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.signals import signals
@@ -113,7 +113,6 @@ class Trainer(Summarized):
         self.stopped_by: int | None = None
         self.archived: Path | None = None
         self._saved_iteration: int | None = None
-        self._shown_returns: dict[str, str] = {}
         self.evaluator: TrainingEvaluator = TrainingEvaluator(config, self.core, self.assignments, factory)
         self.early_stopping: EarlyStopping = EarlyStopping(config.patience)
         if resume is not None:
@@ -252,13 +251,9 @@ class Trainer(Summarized):
 
     def _show_progress(self, row: dict[str, float]) -> None:
         if self.progress is not None and self.stopped_by is None:  # the terminal may be gone
-            for group in self.core.groups:  # the last known value: not every rollout contains the end of an episode
-                value = row[f"{group}/episode_return_mean"]
-                self._shown_returns[group] = (
-                    self._shown_returns.get(group, "-") if math.isnan(value) else f"{value:.2f}"
-                )
-            text = "  ".join(f"{group} {value}" for group, value in self._shown_returns.items())
-            self.progress(self.steps, f"{short_number(row['env_steps_per_second'])} steps/s  return {text}")
+            texts = progress_text([self.episodes], ("episode_return", *self.episodes.names))
+            rate = f"{short_number(row['env_steps_per_second'])} steps/s"
+            self.progress(self.steps, "  ".join([rate, *texts]))
 
     def _last_saved(self) -> str:
         saved = checkpoint.every(self.run_dir / "checkpoints")

@@ -64,3 +64,10 @@ def test_terminal_without_rich_shows_lines(monkeypatch):
     with ProgressBar(1, file=file) as progress:
         progress(1)
     assert file.getvalue().split() == ["1", "/", "1", "steps"]
+
+
+def test_process_without_output_shows_no_progress(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    with ProgressBar(2) as progress:
+        progress(2)
+    assert progress.file is None

@@ -74,7 +74,7 @@ class RolloutActor:
                 for name, assignment in self.learners.assignments.items()
             }
             statistics = self.collector.episodes
-            episodes = {name: getattr(statistics, name).clone() for name in ("over", "returns", "lengths")}
+            episodes = {name: getattr(statistics, name).clone() for name in ("over", "returns", "lengths", "results")}
             written = None if self.stream is None else self.stream.record_event()
         seconds = time.perf_counter() - begun
         return Trajectory(number, version, self.config.rollout_steps, rollouts, episodes, seconds, written)

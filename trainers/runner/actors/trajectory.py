@@ -27,7 +27,7 @@ class Trajectory:
     rollouts: Mapping[str, Mapping[str, Tensor]]
     """Buffers by policy and name, see `ActorCriticAgent.export_rollout`."""
     episodes: Mapping[str, Tensor]
-    """Ends, returns and lengths of episodes, see `EpisodeStatistics`."""
+    """Ends, returns, lengths and results of episodes, see `EpisodeStatistics`."""
     seconds: float = 0.0
     """Duration of the rollout, without the time to send it [s]."""
     ready: Any = None
