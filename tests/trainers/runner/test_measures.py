@@ -1,0 +1,119 @@
+"""Results that an environment declares, averaged over the episodes that end in each iteration of a training."""
+
+import csv
+import io
+
+import climbers
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from toy import announce
+
+from gpu_envs.utils.progress import ProgressBar
+from trainers.algorithms.on_policy.appo import APPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig, make_train_core
+from trainers.runner.collector import Collector
+from trainers.runner.learner_group import LearnerGroup
+from trainers.runner.multi_seed import train_seeds
+from trainers.runner.trainer import Trainer
+from trainers.storage.learning_curves import plot_curves, read_rows
+
+COLUMNS = ("climber/episode_return_mean", "climber/height_mean", "climber/is_high_mean")
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    announce(monkeypatch, "Climbers-v0", climbers)
+
+
+def configured(**changes):
+    learner = PPOConfig(rollout_length=12, num_epochs=1, hidden_sizes=(8,))
+    fields = {"num_envs": 16, "total_steps": 3 * 16 * 12, "eval_episodes": 0, "num_threads": 1, "learner": learner}
+    return TrainConfig("Climbers-v0", **{**fields, **changes})
+
+
+def means_of_recorded_episodes(recorder):
+    """Return the number of recorded episodes, the mean return of their agents and the share of returns above 3."""
+    returns = torch.tensor([episode.reward.sum(0).tolist() for episode in recorder.take()])
+    return len(returns), float(returns.mean()), float((returns > 3).float().mean())
+
+
+def test_means_are_those_of_recorded_episodes():
+    config = configured()
+    core = make_train_core(config, config.num_envs, config.seed)
+    collector = Collector(config, core, LearnerGroup(config, core))
+    counts = []
+    with core.record_episodes(range(config.num_envs)) as recorder:
+        collector.kernels = None
+        for iteration in range(3):
+            collector.collect()
+            collector.learners.update(iteration, str)
+            row = collector.episodes.read()
+            count, mean, share = means_of_recorded_episodes(recorder)
+            counts.append(count)
+            assert row["climber/height_mean"] == pytest.approx(mean)  # the height of an end is the return
+            assert row["climber/is_high_mean"] == pytest.approx(share)
+    assert min(counts) > 0
+    assert 0 < share < 1
+
+
+@pytest.mark.parametrize("engine", ["torch", "kernel"])
+def test_rows_have_the_means_of_the_episodes_that_ended(engine, tmp_path):
+    trainer = Trainer(configured(engine=engine), tmp_path)
+    with_kernels = trainer.collector.kernels is not None
+    assert with_kernels == (engine == "kernel")
+    wanted, read = [], trainer.episodes.read
+
+    def read_and_check(reducer):
+        ended = trainer.episodes.returns.flatten(0, 1)[trainer.episodes.over.flatten()]
+        wanted.append([float(ended.double().mean()), float((ended > 3).double().mean())])
+        return read(reducer)
+
+    trainer.episodes.read = read_and_check
+    trainer.run()
+    rows = read_rows(tmp_path / "metrics.csv")
+    assert len(rows) == 3
+    for row, (mean, share) in zip(rows, wanted, strict=True):
+        values = [float(row[name]) for name in COLUMNS]
+        assert values == pytest.approx([mean, mean, share], rel=1e-6)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [event.value for event in events.Scalars("climber/is_high_mean")] == pytest.approx([w[1] for w in wanted])
+    assert plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png") is not None
+
+
+def test_actors_send_results_with_their_rollouts(tmp_path):
+    learner = APPOConfig(rollout_length=12, num_epochs=1, hidden_sizes=(8,))
+    Trainer(configured(num_actors=1, algorithm="appo", learner=learner), tmp_path).run()
+    rows = read_rows(tmp_path / "metrics.csv")
+    assert rows
+    for row in rows:
+        assert float(row["climber/height_mean"]) == pytest.approx(float(row["climber/episode_return_mean"]))
+
+
+def test_columns_exist_from_the_first_row_on_and_the_progress_has_the_latest_means(tmp_path):
+    file = io.StringIO()
+    learner = PPOConfig(rollout_length=3, num_epochs=1, hidden_sizes=(8,))  # episodes have five steps
+    config = configured(learner=learner, total_steps=3 * 16 * 3, env={"top": 1000})
+    Trainer(config, tmp_path, progress=ProgressBar(config.total_steps, every=0.0, file=file)).run()
+    with (tmp_path / "metrics.csv").open(encoding="utf-8") as rows:
+        first, second, third = csv.DictReader(rows)
+    assert first.keys() == third.keys()
+    assert [first[name] for name in COLUMNS] == ["", "", ""]
+    assert float(second["climber/height_mean"]) == float(second["climber/episode_return_mean"])
+    lines = file.getvalue().splitlines()
+    assert lines[0].endswith("return climber -  height climber -  is_high climber -")
+    mean, share = (float(second[name]) for name in COLUMNS[1:])
+    assert lines[1].endswith(f"return climber {mean:.2f}  height climber {mean:.2f}  is_high climber {share:.2f}")
+    assert lines[2].endswith(lines[1][lines[1].index("return") :]), "the latest means stay"
+
+
+def test_means_over_seeds_have_results(tmp_path):
+    file = io.StringIO()
+    config = configured(total_steps=2 * 16 * 12)
+    with ProgressBar(2 * config.total_steps, every=0.0, file=file) as progress:
+        train_seeds(config, 2, tmp_path, progress=progress)
+    runs = [read_rows(tmp_path / name / "metrics.csv")[-1] for name in ("seed-0", "seed-1")]
+    mean = sum(float(run["climber/is_high_mean"]) for run in runs) / 2
+    assert float(read_rows(tmp_path / "mean_metrics.csv")[-1]["climber/is_high_mean"]) == pytest.approx(mean)
+    assert f"is_high climber {mean:.2f}" in file.getvalue().splitlines()[-1]
