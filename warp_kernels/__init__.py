@@ -9,12 +9,21 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import RLock
 
 import warp as wp
 
-__all__ = ["HEADERS_VARIABLE", "OPTIMIZATION_VARIABLE", "building", "missing_gpu", "start", "unoptimized"]
+__all__ = [
+    "HEADERS_VARIABLE",
+    "OPTIMIZATION_VARIABLE",
+    "building",
+    "cache_errors",
+    "missing_gpu",
+    "start",
+    "unoptimized",
+]
 
 # Warp prints a banner when it starts. Print errors only, unless the user set another level before this import.
 if wp.config.log_level == wp.LOG_INFO:
@@ -80,6 +89,16 @@ def unoptimized() -> Iterator[None]:
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 
+@contextmanager
+def cache_errors(folder: str | None = None) -> Iterator[None]:
+    """Let errors of files in Warp's cache of kernels say which variable chooses its folder."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"Warp caches compiled kernels there ({error.strerror}); set WARP_CACHE_PATH to another folder"
+        raise OSError(error.errno, reason, error.filename or folder) from error
+
+
 def start() -> None:
     """Start Warp once, without its banner; problems with a present GPU are printed."""
     with building:
@@ -89,14 +108,16 @@ def start() -> None:
 @cache
 def _start() -> None:
     if wp.config.log_level < wp.LOG_ERROR:
-        wp.init()
+        with cache_errors():
+            wp.init()
         return
     # The native library writes "could not find the CUDA driver" straight to file descriptor 2, at any log level.
     with tempfile.TemporaryFile() as said:
         kept = os.dup(2)
         try:
             os.dup2(said.fileno(), 2)
-            wp.init()
+            with cache_errors():
+                wp.init()
         finally:
             os.dup2(kept, 2)
             os.close(kept)

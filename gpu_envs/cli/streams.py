@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import shutil
 import sys
@@ -31,7 +32,7 @@ def prepare_streams() -> None:
             mode = "w" if number else "r"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for the process
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # tests and notebooks replace streams
+        if isinstance(stream, io.TextIOWrapper):  # tests and notebooks replace streams
             stream.reconfigure(errors=READABLE)
     if shutil.get_terminal_size().columns < MIN_COLUMNS:
         os.environ["COLUMNS"] = str(MIN_COLUMNS)

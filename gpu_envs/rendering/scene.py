@@ -22,6 +22,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.devices import current_device_kept
 from warp_kernels import building, start
 from warp_kernels.drawing import rasterizer
+from warp_kernels.framework.recorded_launch import loading
 
 __all__ = [
     "BLUE",
@@ -223,7 +224,7 @@ def rasterize(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
     # On a GPU a thread paints one pixel. On a CPU it paints a whole frame and skips pixels far from each shape.
     block = (1, 1) if device.type == "cuda" else (height, width)
     with current_device_kept(device):
-        with building:  # the first launch compiles
+        with building, loading(rasterizer.paint, wp.device_from_torch(device)):  # the first launch compiles
             command: Any = wp.launch(
                 rasterizer.paint,
                 dim=(worlds, height // block[0], width // block[1]),

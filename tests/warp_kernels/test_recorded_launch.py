@@ -5,6 +5,7 @@ import itertools
 import sys
 import threading
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -101,3 +102,34 @@ def test_first_launch_of_a_module_is_announced(monkeypatch):
     for _ in range(2):
         record_launch(affine, 4, arguments(), "cpu")
     assert names == [__name__]
+
+
+@wp.kernel(module="unique")
+def double(x: wp.array(dtype=float)):
+    x[wp.tid()] *= 2.0
+
+
+def test_full_disk_under_the_cache_is_an_error_before_the_compiler_ends_the_process(monkeypatch, tmp_path):
+    x = wp.ones(4, dtype=float, device="cpu")
+    monkeypatch.setattr(recorded_launch, "_loaded", set())
+    usage = SimpleNamespace(free=3 * 2**20)
+    monkeypatch.setattr(recorded_launch.shutil, "disk_usage", lambda folder: usage)
+    with monkeypatch.context() as patch:
+        patch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))
+        with pytest.raises(OSError, match=r"3 MiB are free, and compiling needs 64 MiB.*set WARP_CACHE_PATH") as error:
+            record_launch(double, 4, [x], "cpu")
+        assert error.value.filename == str(tmp_path)
+        assert not list(tmp_path.iterdir())
+    usage.free = 10**12
+    record_launch(double, 4, [x], "cpu").launch()
+    recorded_launch._loaded.clear()
+    usage.free = 0
+    record_launch(double, 4, [x], "cpu").launch()  # the cache has it
+    assert x.numpy().tolist() == [4.0] * 4
+
+
+def test_cache_that_cannot_be_written_names_the_variable(monkeypatch):
+    monkeypatch.setattr(recorded_launch, "_loaded", set())
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", "/dev/null/cache")
+    with pytest.raises(OSError, match=r"Not a directory.*set WARP_CACHE_PATH to another folder"):
+        record_launch(double, 4, [wp.ones(4, dtype=float, device="cpu")], "cpu")

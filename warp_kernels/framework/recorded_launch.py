@@ -1,22 +1,29 @@
 """Launches that run many times with the same arguments."""
 
 import ctypes
+import errno
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import warp as wp
 
-__all__ = ["NOTICE_AFTER", "CPULaunch", "compilation_notice", "record_launch"]
+from warp_kernels import cache_errors
+
+__all__ = ["MIN_FREE_BYTES", "NOTICE_AFTER", "CPULaunch", "compilation_notice", "loading", "record_launch"]
 
 KNOWN_WARP = "1.19."
 """Versions of Warp whose compiled functions are called as :class:`CPULaunch` does: with bounds and packed arguments."""
 NOTICE_AFTER = 10.0
 """Time after which a compilation is reported [s]."""
+MIN_FREE_BYTES = 64 * 2**20
+"""Free space on the disk of Warp's cache without which nothing is compiled; precompiled headers take the most."""
 _loaded: set[tuple[str, str]] = set()  # module and device
 
 
@@ -50,6 +57,35 @@ def compilation_notice(name: str, after: float = NOTICE_AFTER) -> Iterator[None]
     finally:
         finished.set()
         thread.join()
+
+
+@contextmanager
+def loading(kernel: Any, device: Any, block_dim: int | None = None) -> Iterator[None]:
+    """Check, before the first launch of a kernel in the block, that it can be compiled, and say if that takes long.
+
+    Raises:
+        OSError: Warp's cache cannot be written or its disk is full. LLVM would end the process.
+    """
+    key = (kernel.module.name, str(device))
+    if key in _loaded:
+        yield
+        return
+    with compilation_notice(kernel.module.name), cache_errors(wp.config.kernel_cache_dir):
+        _check_cache(kernel.module, device, block_dim)
+        yield
+    _loaded.add(key)
+
+
+def _check_cache(module: Any, device: Any, block_dim: int | None) -> None:
+    """Raise OSError if a module is not in Warp's cache, and the disk has no space for it."""
+    folder = wp.config.kernel_cache_dir
+    free = shutil.disk_usage(folder).free
+    if free >= MIN_FREE_BYTES:
+        return
+    name = module.get_module_identifier(1 if wp.get_device(device).is_cpu else block_dim)
+    if not Path(folder, name).exists():
+        reason = f"{free / 2**20:.0f} MiB are free, and compiling needs {MIN_FREE_BYTES / 2**20:.0f} MiB"
+        raise OSError(errno.ENOSPC, reason, folder)
 
 
 class CPULaunch:
@@ -104,10 +140,8 @@ def record_launch(
         way, the ``wp.Launch``.
     """
     more = {} if block_dim is None else {"block_dim": block_dim}
-    key = (kernel.module.name, str(device))
-    with nullcontext() if key in _loaded else compilation_notice(kernel.module.name):
+    with loading(kernel, device, block_dim):
         command: Any = wp.launch(kernel, dim, inputs=inputs, device=device, record_cmd=True, **more)
-    _loaded.add(key)
     if not isinstance(command, wp.Launch) or not command.device.is_cpu or command.block_dim > 1:
         return command
     return CPULaunch(command) if wp.config.version.startswith(KNOWN_WARP) else command

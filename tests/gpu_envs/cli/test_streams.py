@@ -42,6 +42,15 @@ def test_closed_or_full_streams_are_no_defect(words, code, error):
 
 
 @pytest.mark.slow
+def test_cache_of_kernels_that_cannot_be_made_names_the_variable():
+    words = "bench CartPole-v1 --device cpu --num-envs 2 --seconds 0.1"
+    code, out, error = run_in_shell(words, before="export WARP_CACHE_PATH=/dev/null/cache; ")
+    assert (code, out) == (2, "")
+    reason = "Warp caches compiled kernels there (Not a directory); set WARP_CACHE_PATH to another folder"
+    assert error == f"gpu-envs: error: {reason}: /dev/null/cache\n"
+
+
+@pytest.mark.slow
 def test_deleted_working_folder_is_one_line(tmp_path):
     code, out, error = run_in_shell(
         "list --ids", before=f"mkdir '{tmp_path}/x'; cd '{tmp_path}/x'; rmdir '{tmp_path}/x'; "

@@ -55,7 +55,7 @@ def test_episodes_are_kept_in_the_order_of_time_and_by_group():
                 "episode_return": torch.tensor([[now, 10 * now, now + 2], [7.0, 7.0, 7.0]]),
                 "episode_length": torch.tensor([[3, 5, 9], [1, 1, 1]], dtype=torch.int32),
             }
-            episodes.store(t, torch.tensor([True, False]), info)  # world 1 continues
+            episodes.store(t, torch.tensor([True, False]), info, core.episode_results)  # world 1 continues
         assert len(episodes.recent_returns()) == (0 if rollout < 50 else 2)
         row = episodes.read()
         assert row["even/episode_return_mean"] == 2 * rollout + 1.5
