@@ -45,8 +45,14 @@ def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
 @pytest.mark.usefixtures("no_curves", "usual_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, monkeypatch, number):
-    iterate, out = Trainer.iterate, tmp_path / "my runs"
-    monkeypatch.setattr(Trainer, "iterate", lambda self: (iterate(self), signal.raise_signal(number)))
+    iterate, out, signals = Trainer.iterate, tmp_path / "my runs", [number]
+
+    def iterate_and_signal(trainer):
+        iterate(trainer)
+        if signals:  # a second one would end the process
+            signal.raise_signal(signals.pop())
+
+    monkeypatch.setattr(Trainer, "iterate", iterate_and_signal)
     argv = [*WITHOUT_VIDEO, "--num-seeds", "2", "--eval-episodes", "0", "--run-dir", str(out)]
     assert train_command(argv) == 128 + number
     said = capsys.readouterr().out
