@@ -9,7 +9,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from threading import RLock
 
@@ -89,7 +88,7 @@ def unoptimized() -> Iterator[None]:
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 
-@contextmanager
+@contextlib.contextmanager
 def cache_errors(folder: str | None = None) -> Iterator[None]:
     """Let errors of files in Warp's cache of kernels say which variable chooses its folder."""
     try:
@@ -107,17 +106,26 @@ def start() -> None:
 
 @cache
 def _start() -> None:
-    if wp.config.log_level < wp.LOG_ERROR:
-        with cache_errors():
+    try:
+        kept = os.dup(2) if wp.config.log_level >= wp.LOG_ERROR else None
+    except OSError:  # the standard error is closed
+        kept = None
+    with cache_errors():
+        if kept is None:
             wp.init()
-        return
-    # The native library writes "could not find the CUDA driver" straight to file descriptor 2, at any log level.
+        else:
+            _start_quietly(kept)
+
+
+def _start_quietly(kept: int) -> None:
+    """Start Warp, and print what it writes to the standard error except for a missing driver.
+
+    The native library writes "could not find the CUDA driver" straight to file descriptor 2, at any log level.
+    """
     with tempfile.TemporaryFile() as said:
-        kept = os.dup(2)
         try:
             os.dup2(said.fileno(), 2)
-            with cache_errors():
-                wp.init()
+            wp.init()
         finally:
             os.dup2(kept, 2)
             os.close(kept)
