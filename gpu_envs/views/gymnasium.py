@@ -11,7 +11,7 @@ from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, ResetNeededError, format_names, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import suggested_calls
-from gpu_envs.utils.settings import MAX_INT
+from gpu_envs.utils.settings import MAX_INT, check_value
 from gpu_envs.utils.summaries import Summary
 from gpu_envs.views.batched import RENDER_MODES
 from gpu_envs.views.notebook import NotebookView
@@ -37,6 +37,10 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         opponents: Policies of the other agents: "random" (legal actions from the world's own random streams), a
             callable ``policy(observation) -> action``, or a dict of these by agent or group. Agents that are not in
             the dict act at random. If actions can be illegal, the signature is ``policy(observation, action_mask)``.
+        skip_waiting: In games of turns, return only at the agent's own turns: a step also plays what the others do
+            until the agent is to move again, and its reward is the sum over these moves. A game that is over before
+            the agent's first turn is not returned. By default the agent is asked while it waits, too
+            (``info["to_move"]`` is False), and its action is ignored.
         render_mode: "rgb_array", "human" or None.
         device: Device of the world.
         **config: Settings, as for :func:`gpu_envs.make`.
@@ -50,11 +54,12 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         env_id: str,
         agent: str | None = None,
         opponents: Any = "random",
+        skip_waiting: bool = False,
         render_mode: str | None = None,
         device: Any = "cpu",
         **config: Any,
     ) -> None:
-        RebuildOnCopy.__init__(self, env_id, agent, opponents, render_mode, device, **config)
+        RebuildOnCopy.__init__(self, env_id, agent, opponents, skip_waiting, render_mode, device, **config)
         if find(env_id).max_episode_steps is not None:  # gymnasium.make truncates the episodes
             config.setdefault("max_episode_steps", MAX_INT)
         world = self._world = SingleEnv(env_id, device, render_mode, config, illegal_actions="saturate")
@@ -69,13 +74,11 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
                 f"{core.id}: agent: expected one of its agents, {format_names(names)}, got {shown(agent)}"
             )
         self.agent: str = agent or names[0]
-        members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
-        by_name = scripted_policies(core, opponents, [*members, *(name for name in names if name != self.agent)])
-        self._opponents = {agent: policy for name, policy in by_name.items() for agent in members.get(name, ())}
-        self._opponents |= {
-            name: policy for name, policy in by_name.items() if name in names
-        }  # an agent's own goes first
-        self._opponents.pop(self.agent, None)
+        self.skip_waiting: bool = check_value(core.id, "skip_waiting", skip_waiting, bool)
+        if skip_waiting and core.to_move is None:
+            raise ConfigError(f"{core.id}: skip_waiting has no effect, because agents act at once; leave it out")
+        policies, members = scripted_policies(core, opponents, [self.agent])
+        self._opponents = {other: policies[name] for name, others in members.items() for other in others}
         self.metadata = world.metadata
         self.render_mode = render_mode
         self.observation_space: spaces.Space[Any] = world.observation_spaces[self.agent]
@@ -95,6 +98,10 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         seed = single_seed(self.core, seed)
         super().reset(seed=seed)
         self._world.reset(seed, options)
+        self._skip_waiting()
+        while self.agent not in self._world.agents:  # the others have ended the game before the agent's first turn
+            self._world.reset(None, options)
+            self._skip_waiting()
         return self._world.observation(self.agent), self._info()
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -110,13 +117,12 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
             raise ResetNeededError(f"{self.core.id}: the episode is over, {self.agent} has left; call reset()")
         if self._opponents and world.moves(self.agent):  # before any policy is queried
             world.check(self.agent, action)
-        actions = {self.agent: action}
-        for agent in world.agents if self._opponents else ():
-            if agent in self._opponents and world.moves(agent):
-                masks = (world.action_mask(agent),) if world.masked else ()
-                actions[agent] = self._opponents[agent](world.observation(agent), *masks)
-        world.step(actions, opponents_random=True)
-        return world.observation(self.agent), *world.outcome(self.agent), self._info()
+        self._play({self.agent: action})
+        reward, terminated, truncated = world.outcome(self.agent)
+        if self.skip_waiting and not terminated and not truncated:
+            more, terminated, truncated = self._skip_waiting()
+            reward += more
+        return world.observation(self.agent), reward, terminated, truncated, self._info()
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
         """Return a frame (H, W, 3) uint8; None with ``render_mode="human"``, which shows it in a window."""
@@ -130,3 +136,21 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         world = self._world
         mask = {"action_mask": world.action_mask(self.agent)} if world.masked else {}
         return mask | world.info(self.agent)
+
+    def _play(self, actions: dict[str, Any]) -> None:
+        """Play a step with the actions of the other agents."""
+        world = self._world
+        for agent in world.agents if self._opponents else ():
+            if agent in self._opponents and world.moves(agent):
+                masks = (world.action_mask(agent),) if world.masked else ()
+                actions[agent] = self._opponents[agent](world.observation(agent), *masks)
+        world.step(actions, opponents_random=True)
+
+    def _skip_waiting(self) -> tuple[float, bool, bool]:
+        """Play steps until the agent is to move or has left, if so chosen; return its reward, terminated, truncated."""
+        world, total, terminated, truncated = self._world, 0.0, False, False
+        while self.skip_waiting and self.agent in world.agents and not world.moves(self.agent):
+            self._play({})
+            reward, terminated, truncated = world.outcome(self.agent)
+            total += reward
+        return total, terminated, truncated

@@ -93,7 +93,7 @@ def _frames(core: Core, steps: int, policies: Any, size: int) -> Iterator[Any]:
     if isinstance(policies, Mapping):
         given = policies.items()
         policies = {name: _Acting(core, name, each) if hasattr(each, "act") else each for name, each in given}
-    players = ScriptedAgents(core, policies, list(core.groups), argument="policies")
+    players = ScriptedAgents(core, policies, [], argument="policies")
     renderer = TrailRenderer(core, range(core.num_envs), size)
     nothing = core.action_buffer[:, :0]
     core.reset()

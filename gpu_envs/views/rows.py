@@ -59,9 +59,11 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         num_envs: Number of worlds.
         env_id: "SimpleTag-v0", ...
         group: Group whose agents get rows; None means all agents, which must have equal spaces.
-        opponents: Policies of other groups: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and
-            (E, n[, K]), or a dict of these by group. If actions can be illegal, the signature is
-            ``policy(obs, action_mask)``. Its inputs are copies unless ``reuse_buffers=True``.
+        agent: Agent that gets rows, one per world, in place of a group.
+        opponents: Policies of the other agents: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and
+            (E, n[, K]), or a dict of these by group or agent; n counts the agents of the group without rows. If actions
+            can be illegal, the signature is ``policy(obs, action_mask)``. Its inputs are copies unless
+            ``reuse_buffers=True``.
         autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, ``reset(options={"reset_mask": mask})`` resets
             worlds; the rows of a world must agree in the mask. A mask on a GPU is not checked, because that needs a
             host synchronization: there a world is reset if any of its rows is set.
@@ -81,6 +83,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         *,
         env_id: str,
         group: str | None = None,
+        agent: str | None = None,
         opponents: Any = "random",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         to_numpy: bool = False,
@@ -90,7 +93,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
     ) -> None:
         arguments = {"opponents": opponents, "autoreset_mode": autoreset_mode, "to_numpy": to_numpy, "device": device}
         RebuildOnCopy.__init__(
-            self, num_envs, env_id=env_id, group=group, render_mode=render_mode, **arguments, **config
+            self, num_envs, env_id=env_id, group=group, agent=agent, render_mode=render_mode, **arguments, **config
         )
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
@@ -105,7 +108,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         core: Core
         self.core: Core
         core = self.core = make_core(env_id, num_envs, device, **settings)
-        rows = _rows(core, group)
+        rows = _rows(core, group, agent)
         self.agents: list[str] = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
         self.num_envs: int = core.num_envs * len(rows)
@@ -132,7 +135,6 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         self._all_rows = self._row(~self._none)
         self._width: int = core.observation_spaces[self.agents[0]].shape[0]
         self._choices = int(core.num_choices[rows[0]].sum())  # n, width of the action masks of these agents
-        self._other_groups = [name for name in core.groups if group is not None and name != group]
         self.set_opponents(opponents)
         self._ends = WorldEnds(core, self._on_host)
         definition = core.definition
@@ -211,7 +213,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
 
     def set_opponents(self, opponents: Any) -> None:
         """Replace the policies of the agents without rows; ``opponents`` is as for the class."""
-        self._opponents = ScriptedAgents(self.core, opponents, self._other_groups, self._live)
+        self._opponents = ScriptedAgents(self.core, opponents, self.agents, self._live)
         self._ezpickle_kwargs["opponents"] = opponents  # for copies
 
     def action_mask(self) -> Any:
@@ -319,8 +321,15 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         )
 
 
-def _rows(core: Core, group: str | None) -> tuple[int, ...]:
-    """Return the core's rows of the agents of a group, or of all agents."""
+def _rows(core: Core, group: str | None, agent: str | None) -> tuple[int, ...]:
+    """Return the core's rows of an agent, of the agents of a group, or of all agents."""
+    if agent is not None:
+        names = core.possible_agents
+        if not isinstance(agent, str) or agent not in names:
+            raise ConfigError(f"{core.id}: agent: expected one of {format_names(names)}, got {shown(agent)}")
+        if group is not None:
+            raise ConfigError(f"{core.id}: expected one of group and agent, got both; leave group out for one agent")
+        return (names.index(agent),)
     if group is not None:
         if not isinstance(group, str) or group not in core.groups:
             raise ConfigError(f"{core.id}: group: expected one of {format_names(core.groups)}, got {shown(group)}")

@@ -59,8 +59,9 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         env_id: "SimpleTag-v0", ...
         num_envs: Number of worlds.
         group: Group whose agents get rows; None means all agents, which must have equal spaces.
-        opponents: Policies of other groups: "random", an SB3 model or policy, a callable ``policy(obs) -> action`` on
-            tensors (E, n, D) and (E, n[, K]), or a dict of these by group. An SB3 model is any object with
+        agent: Agent that gets rows, one per world, in place of a group.
+        opponents: Policies of the other agents: "random", an SB3 model or policy, a callable ``policy(obs) -> action``
+            on tensors (E, n, D) and (E, n[, K]), or a dict of these by group or agent. An SB3 model is any object with
             ``predict``; it samples actions as in training. :meth:`set_opponents` replaces the policies.
         device: Device of the worlds; None is cuda if available, else the CPU.
         render_mode: "rgb_array", "human" or None.
@@ -76,13 +77,14 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         num_envs: int = 1,
         *,
         group: str | None = None,
+        agent: str | None = None,
         opponents: Any = "random",
         device: Any = None,
         render_mode: str | None = None,
         **config: Any,
     ) -> None:
         arguments = {"opponents": opponents, "device": device, "render_mode": render_mode}
-        RebuildOnCopy.__init__(self, env_id, num_envs, group=group, **arguments, **config)
+        RebuildOnCopy.__init__(self, env_id, num_envs, group=group, agent=agent, **arguments, **config)
         for name in FIXED:
             if name in config:
                 raise ConfigError(f"{env_id}: {name} is fixed in the view for SB3; use gymnasium.make_vec to set it")
@@ -92,6 +94,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
             num_envs,
             env_id=env_id,
             group=group,
+            agent=agent,
             autoreset_mode=AutoresetMode.SAME_STEP,
             to_numpy=True,
             **{**arguments, "opponents": _callables(opponents)},
@@ -111,7 +114,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         return self.rows._summary()
 
     def set_opponents(self, opponents: Any) -> None:
-        """Replace the policies of other groups; ``opponents`` is as for the class."""
+        """Replace the policies of the other agents; ``opponents`` is as for the class."""
         self.rows.set_opponents(_callables(opponents))
         self._ezpickle_kwargs["opponents"] = opponents  # for copies
 

@@ -16,8 +16,8 @@ __all__ = ["ScriptedAgents", "scripted_policies"]
 
 
 @dataclass(frozen=True)
-class _ScriptedGroup:
-    """Policy of a group, with the part of observations and actions it reads and writes."""
+class _ScriptedRows:
+    """Policy of a group or agent, with the part of observations and actions it reads and writes."""
 
     name: str
     policy: Callable[..., Any]
@@ -28,13 +28,14 @@ class _ScriptedGroup:
 
 
 class ScriptedAgents:
-    """Policies of the groups that have no rows in a view.
+    """Policies of the agents that have no rows in a view.
 
     Args:
         core: Core of the view.
         opponents: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a dict of
-            these by group. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
-        groups: Names of the groups; groups that are missing in a dict act at random.
+            these by group or agent; n counts the agents of the group without rows in the view. Agents that are missing
+            in the dict act at random. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
+        controlled: Agents that have rows in the view.
         live: Pass the core's own buffers to the policies, which the next step overwrites, instead of copies.
         argument: Name of the user's argument, for messages.
 
@@ -44,21 +45,22 @@ class ScriptedAgents:
 
     @torch.inference_mode(False)  # the joint actions are written to in place
     def __init__(
-        self, core: Core, opponents: Any, groups: list[str], live: bool = False, argument: str = "opponents"
+        self, core: Core, opponents: Any, controlled: list[str], live: bool = False, argument: str = "opponents"
     ) -> None:
         self.core: Core = core
         self.live: bool = live
-        given = scripted_policies(core, opponents, groups, argument)
-        self._groups = [_group(core, group, policy) for group, policy in given.items()]
-        self._some_random = len(self._groups) < len(groups)
+        policies, members = scripted_policies(core, opponents, controlled, argument)
+        self._parts = [_scripted_rows(core, name, policies[name], agents) for name, agents in members.items()]
+        others = core.num_agents - len(controlled)
+        self._some_random = sum(map(len, members.values())) < others
         # Not the core's own buffer, so that an error can show the action as it was.
-        self._joint = torch.zeros_like(core.action_buffer) if groups else None
+        self._joint = torch.zeros_like(core.action_buffer) if others else None
 
     def join(self, rows: slice | torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return the joint action for the core from the actions of the view's rows, (E, n) or (E, n, K).
 
         Raises:
-            ActionError: The action of a policy has the wrong shape, dtype or device; the message names the group.
+            ActionError: The action of a policy has the wrong shape, dtype or device; the message names whom it plays.
         """
         core, joint = self.core, self._joint
         if joint is None:
@@ -67,36 +69,58 @@ class ScriptedAgents:
             if core.reuse_buffers:  # the actions may be a view of the buffer that sample_actions overwrites
                 actions = actions.clone()
             joint.copy_(core.sample_actions())
-        for group in self._groups:
-            inputs = [core.obs[:, group.rows, : group.width]]
+        for part in self._parts:
+            inputs = [core.obs[:, part.rows, : part.width]]
             if core.action_mask is not None:
-                inputs.append(core.action_mask[:, group.rows, : group.choices])
-            action = group.policy(*(inputs if self.live else [tensor.clone() for tensor in inputs]))
-            check_tensor(core.id, f"action of group {group.name!r}", action, group.shape, joint.dtype, core.device)
-            scatter_actions(joint, group.rows, action.detach())
+                inputs.append(core.action_mask[:, part.rows, : part.choices])
+            action = part.policy(*(inputs if self.live else [tensor.clone() for tensor in inputs]))
+            subject = f"action of {'group' if part.name in core.groups else 'agent'} {part.name!r}"
+            check_tensor(core.id, subject, action, part.shape, joint.dtype, core.device)
+            scatter_actions(joint, part.rows, action.detach())
         scatter_actions(joint, rows, actions.detach())
         return joint
 
 
 def scripted_policies(
-    core: Core, opponents: Any, names: list[str], argument: str = "opponents"
-) -> dict[str, Callable[..., Any]]:
-    """Return the callable policies by name of agent or group; names without a policy act at random.
+    core: Core, opponents: Any, controlled: list[str], argument: str = "opponents"
+) -> tuple[dict[str, Callable[..., Any]], dict[str, list[str]]]:
+    """Return the callable policies by name of agent or group, and the agents that each of them plays by its name.
+
+    An agent's own policy goes before that of its group. Agents without a policy act at random.
+
+    Args:
+        core: Core of the view.
+        opponents: As for :class:`ScriptedAgents`.
+        controlled: Agents that the user of the view controls.
+        argument: Name of the user's argument, for messages.
 
     Raises:
         ConfigError: A policy is not callable, or its name is unknown.
     """
-    given = dict.fromkeys(names, opponents) if callable(opponents) or _random(opponents) else opponents
+    names = [agent for agent in core.possible_agents if agent not in controlled]
+    groups = {
+        group: [agent for agent in (core.possible_agents[row] for row in rows) if agent in names]
+        for group, rows in core.groups.items()
+    }
+    played = {group: agents for group, agents in groups.items() if agents} | {name: [name] for name in names}
+    if callable(opponents) or _random(opponents):
+        given = dict.fromkeys((group for group, agents in groups.items() if agents), opponents)
+    else:
+        given = opponents
     if not isinstance(given, dict):
         raise ConfigError(
             f"{core.id}: {argument}: expected 'random', a policy or a dict of these by name, got {_shown(opponents)}"
         )
     for name, policy in given.items():
-        if name not in names:
-            raise ConfigError(f"{core.id}: {argument} has no {name!r} to play; it has {format_names(names) or 'none'}")
+        if name not in played:
+            has = format_names(played) or "none"
+            raise ConfigError(f"{core.id}: {argument} has no {name!r} to play; it has {has}")
         if not _random(policy) and not callable(policy):
             raise ConfigError(f"{core.id}: {argument}[{name!r}]: expected 'random' or a policy, got {_shown(policy)}")
-    return {name: policy for name, policy in given.items() if callable(policy)}
+    apart = [name for name in given if name not in groups]  # also those at random
+    policies = {name: policy for name, policy in given.items() if callable(policy)}
+    members = {name: [agent for agent in played[name] if name in apart or agent not in apart] for name in policies}
+    return policies, {name: agents for name, agents in members.items() if agents}
 
 
 def _random(policy: Any) -> bool:
@@ -109,14 +133,13 @@ def _shown(value: Any) -> str:
     return shown(value) + ("; JSON keeps only the name of a policy, give opponents= again" if recorded else "")
 
 
-def _group(core: Core, group: str, policy: Callable[..., Any]) -> _ScriptedGroup:
-    rows = core.groups[group]
-    first = core.possible_agents[rows[0]]
-    return _ScriptedGroup(
-        group,
+def _scripted_rows(core: Core, name: str, policy: Callable[..., Any], agents: list[str]) -> _ScriptedRows:
+    rows = [core.possible_agents.index(agent) for agent in agents]
+    return _ScriptedRows(
+        name,
         policy,
         rows_index(rows, core.device),
-        core.observation_spaces[first].shape[0],
+        core.observation_spaces[agents[0]].shape[0],
         int(core.num_choices[rows[0]].sum()),
-        (core.num_envs, len(rows), *(core.action_spaces[first].shape or ())),
+        (core.num_envs, len(rows), *(core.action_spaces[agents[0]].shape or ())),
     )

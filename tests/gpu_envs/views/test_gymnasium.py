@@ -192,8 +192,6 @@ def test_suggested_calls_work(env_id):
     full, group = f"gpu_envs/{env_id}", GROUP[env_id]
     wrong = [
         lambda: gymnasium.make(full, agent=f"{group}_0", group=group),
-        lambda: gymnasium.make_vec(full, agent=f"{group}_0"),
-        lambda: gymnasium.make_vec(full, agent="fox", group=group),
         lambda: gpu_envs.make(env_id, group=group),
         lambda: gpu_envs.make(env_id, opponents="random"),
         lambda: gpu_envs.parallel_env(env_id, agent=f"{group}_0"),
@@ -222,7 +220,7 @@ def test_invalid_arguments_of_make_raise():
     for settings, words in (
         ({"agent": "prey"}, "agent: expected one of its agents, adversary_0, .*got 'prey'"),
         ({"opponents": 3}, "opponents: expected 'random', a policy or a dict"),
-        ({"opponents": {"fox": "random"}}, "opponents has no 'fox' to play; it has adversary, agent, adversary_0"),
+        ({"opponents": {"fox": "random"}}, "opponents has no 'fox' to play; it has adversary, adversary_0"),
         ({"opponents": {"agent_0": "random"}}, "opponents has no 'agent_0' to play"),
         ({"opponents": {"adversary": "clever"}}, r"opponents\['adversary'\]: expected 'random' or a policy"),
         ({"num_goods": 2}, "unexpected keyword argument 'num_goods'; did you mean num_good"),
@@ -256,6 +254,68 @@ def test_gymnasium_time_limit_and_vectorizer_work(one, env_id):
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())
+
+
+@pytest.mark.parametrize(
+    ("game", "agent"),
+    [("TicTacToe-v0", "player_1"), ("PhantomTicTacToe-v0", "cross_0"), ("KuhnPoker-v0", "player_1")],
+)
+def test_waiting_can_be_skipped(game, agent):
+    """Steps are the agent's own turns, of the same games as with the steps in which it waits."""
+
+    def first_legal(obs, mask):
+        return int(mask.argmax())
+
+    make = partial(gymnasium.make, f"gpu_envs/{game}", agent=agent, opponents=first_legal)
+    env, every = make(skip_waiting=True), make()
+    rng, ends = np.random.default_rng(0), []
+    for seed in range(8):
+        obs, info = env.reset(seed=seed)
+        all_obs, all_info = every.reset(seed=seed)
+        over, waits = False, 0
+        while not over:
+            total = 0.0
+            while not over and not all_info["to_move"]:
+                all_obs, reward, terminated, truncated, all_info = every.step(0)
+                total, over, waits = total + reward, terminated or truncated, waits + 1
+            assert info["to_move"]
+            np.testing.assert_array_equal(obs, all_obs)
+            assert not over
+            action = rng.choice(np.flatnonzero(info["action_mask"]))
+            obs, reward, terminated, truncated, info = env.step(action)
+            all_obs, total, over, _, all_info = every.step(action)
+            while not over and not all_info["to_move"]:
+                all_obs, more, over, _, all_info = every.step(0)
+                total, waits = total + more, waits + 1
+            assert (reward, terminated, truncated) == (total, over, False)
+        np.testing.assert_array_equal(obs, all_obs)
+        assert waits > 0
+        ends.append(total)
+    assert any(ends)
+
+
+def test_game_without_a_turn_of_the_agent_is_not_returned(monkeypatch):
+    """No game here ends before a player's first turn, so that the first step ends the first game in this test."""
+    env = gymnasium.make("gpu_envs/TicTacToe-v0", agent="player_1", skip_waiting=True).unwrapped
+    world, played = env._world, []
+    play = env._play
+
+    def lose_once(actions):
+        if played:
+            return play(actions)
+        played.append(1)
+        world.agents = []  # the game is over
+
+    monkeypatch.setattr(env, "_play", lose_once)
+    _, info = env.reset(seed=0)
+    assert info["to_move"]
+    assert world.core.elapsed_steps.item() == 1
+    assert world.core.episode_index.item() == 1  # the second game of the seed
+
+
+def test_skipped_waiting_of_agents_that_act_at_once_raises():
+    with pytest.raises(ConfigError, match="skip_waiting has no effect, because agents act at once"):
+        gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", skip_waiting=True)
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ def test_numpy_rows_suit_gymnasiums_wrappers(many, mode):
             assert ("final_obs" in info) == (done and mode is SAME_STEP)
             if "final_obs" in info:
                 assert info["final_obs"].shape == env.single_observation_space.shape
-                assert set(info["final_info"]) == {"episode_return", "episode_length"}
+                assert set(info["final_info"]) == {"episode_return", "episode_length", *plain.core.definition.info}
             elif done:
                 assert info["episode"]["r"] == pytest.approx(info["episode_return"], abs=1e-4)
     assert ended > env.num_envs

@@ -209,3 +209,77 @@ def test_invalid_arguments_of_make_vec_raise():
             make(**settings)
     with pytest.raises(ResetNeededError, match="before the first reset"):
         make().step(torch.zeros(2, dtype=torch.int64))
+
+
+def test_rows_of_one_agent_of_a_group():
+    """Its group's policy plays the others of the group, and a policy by agent goes before it."""
+    shapes, core = [], make_core("SimpleTag-v0", 3, "cpu", seed=2)
+
+    def policy(choice):
+        def act(obs):
+            shapes.append(tuple(obs.shape))
+            return torch.full(obs.shape[:2], choice)
+
+        return act
+
+    settings = {"agent": "adversary_1", "device": "cpu", "seed": 2}
+    for opponents, actions, seen in (
+        ({"adversary": policy(4), "agent": policy(2)}, [4, 1, 4, 2], [(3, 2, 16), (3, 1, 14)]),
+        ({"adversary": policy(4), "adversary_0": policy(3), "agent": policy(2)}, [3, 1, 4, 2],
+         [(3, 1, 16), (3, 1, 16), (3, 1, 14)]),
+    ):  # fmt: skip
+        env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, opponents=opponents, **settings)
+        assert env.agents == ["adversary_1"]
+        assert env.num_envs == 3
+        env.reset(seed=5)
+        core.reset(seed=5)
+        shapes.clear()
+        obs, reward, *_ = env.step(torch.ones(3, dtype=torch.int64))
+        expected = core.step(torch.tensor([actions] * 3))
+        assert shapes == seen
+        assert torch.equal(obs, expected[0][:, 1, :16])
+        assert torch.equal(reward, expected[1][:, 1])
+    rest = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, opponents={"adversary_0": policy(3)}, **settings)
+    rest.reset(seed=5)
+    core.reset(seed=5)
+    joint = core.sample_actions()
+    joint[:, 0], joint[:, 1] = 3, 1
+    assert torch.equal(rest.step(torch.ones(3, dtype=torch.int64))[0], core.step(joint)[0][:, 1, :16])
+
+
+@pytest.mark.parametrize(("game", "agent"), [("TicTacToe-v0", "player_1"), ("KuhnPoker-v0", "player_0")])
+def test_rows_of_a_player_equal_the_single_environment(game, agent):
+    """Against the same opponents, world 0 of the rows plays the games of ``gymnasium.make``."""
+    rows = gymnasium.make_vec(
+        f"gpu_envs/{game}",
+        num_envs=2,
+        agent=agent,
+        opponents=lambda obs, mask: mask.int().argmax(-1),
+        autoreset_mode="disabled",
+        device="cpu",
+    )
+    one = gymnasium.make(f"gpu_envs/{game}", agent=agent, opponents=lambda obs, mask: int(mask.argmax()))
+    results = []
+    for seed in range(6):
+        obs, info = rows.reset(seed=seed)
+        single, _ = one.reset(seed=seed)
+        over = False
+        while not over:
+            assert torch.equal(obs[0], torch.from_numpy(single))
+            choices = info["action_mask"].int()
+            actions = choices.shape[1] - 1 - choices.flip(1).argmax(1)  # the last legal ones
+            obs, reward, terminated, _, info = rows.step(actions)
+            single, value, over, _, _ = one.step(int(actions[0]))
+            assert (reward[0].item(), terminated[0].item()) == (value, over)
+        results.append(value)
+    assert any(results)
+
+
+def test_wrong_agents_of_rows_raise():
+    for settings, words in (
+        ({"agent": "fox"}, "agent: expected one of adversary_0, .*got 'fox'"),
+        ({"agent": "agent_0", "group": "agent"}, "expected one of group and agent, got both"),
+        ({"agent": "agent_0", "opponents": {"agent": "random"}}, "opponents has no 'agent' to play; it has adversary,"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            gymnasium.make_vec("gpu_envs/SimpleTag-v0", device="cpu", **settings)
