@@ -1,14 +1,18 @@
 """Faults that authors make, planted into an environment: what each check finds and says, and what none can find."""
 
 import re
+import subprocess
+import sys
+import time
 from functools import cache
 
 import pytest
 import toy
 from planted import ENV_ID, planted_module, planted_source
 
+from gpu_envs.cli import main
 from gpu_envs.errors import ConformanceError, GpuEnvsError
-from gpu_envs.testing import conformance, env_checker
+from gpu_envs.testing import conformance, env_checker, memory_check
 from gpu_envs.testing.memory_check import check_memory
 from gpu_envs.testing.reference_checks import Subject
 
@@ -203,6 +207,8 @@ def test_fault_of_a_game_or_a_definition_is_named(tmp_path, monkeypatch, base, o
 
 # ---------------------------------------------------------------- faults that end a process
 
+CELL = "        cell = state.cell[env, agent]\n"
+ALIAS = "cells = state.cell\n        cell = cells[env, agent + 3]"
 LOOP = "            while state.cell[env, agent] >= 0:\n                reward += 0.0\n"
 
 
@@ -217,6 +223,8 @@ LOOP = "            while state.cell[env, agent] >= 0:\n                reward +
         ("global_state_size=count", "global_state_size=count - 1", r"central: .*index 2 of axis 1, which has size 2"),
         ("io.step[env] % 3", "io.step[env] % (27 - io.step[env])",
          r"integers are not divided by zero; .*rules\.py:\d+, grow: .*its divisor is 0; phase grow, world 0, step 27"),
+        (CELL, CELL.replace("cell = state.cell[env, agent]", ALIAS),
+         r"the kernels end; phase observe \(at the start\), world 0, step 0: SIG\w+ has ended the process"),
         (EATEN, EATEN + LOOP, r"loops end; .*rules\.py:\d+, eat: .*`while` has run [\d,]+ times; phase eat, world 0"),
     ],
 )  # fmt: skip
@@ -228,3 +236,27 @@ def test_fault_that_ends_a_process_is_named(tmp_path, monkeypatch, old, new, wor
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(GpuEnvsError, match=words.replace("rules", name)):
         check_memory(f"{name}:{ENV_ID}", num_steps=STEPS, num_envs=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", ["TicTacToe-v0", "Simple-v0"])
+def test_environment_without_a_fault_passes_in_debug_mode(env_id, capsys):
+    assert main(["check", env_id, "--debug", "--steps", "12", "--worlds", "2"]) == 0
+    words = r"indices, divisions and loops hold \(12 steps of 2 worlds; \d\d+ places of the rules\)\n"
+    assert re.match(f"{env_id}: {words}{env_id} passed all", capsys.readouterr().out)
+
+
+def test_phase_that_takes_too_long_is_named(tmp_path):
+    progress = tmp_path / "progress"
+    start = time.monotonic() - 2.0 * memory_check.LONGEST_PHASE
+    progress.write_bytes(memory_check._PROGRESS.pack(7, 1, 3, start))
+    (tmp_path / "phases").write_text('["move", "eat"]')
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        code = memory_check._wait(child, progress)
+    finally:
+        child.kill()
+        child.wait()
+    assert code is None
+    words = "every phase ends; phase eat, world 3, step 7: it runs for more than 60 s; look for an endless loop"
+    assert memory_check._explain_end(code, progress, str(tmp_path), "") == words
