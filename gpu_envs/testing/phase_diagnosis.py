@@ -19,11 +19,16 @@ __all__ = ["AUTHORS", "SHARED", "PhasePlayer", "find_env_dependence"]
 
 SHARED = ("params",)
 """Entries of a state that are shared by all worlds."""
-AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observe (at the start)"}
+AUTHORS = {
+    "begin_world": "reset",
+    "rejoin": "reset_agent",
+    "reobserve": "observe (at the start)",
+    "keep_state": "global_state (at the end)",
+}
 """Names of the environment's functions that phases of the framework run."""
 Bytes = dict[str, bytes]
 """Type of saved arrays by name."""
-FRAMEWORK = ("begin", "advance_clock", "leave", "turn")
+FRAMEWORK = ("begin", "advance_clock", "leave", "find_ends", "leave_at_last", "turn", "show_start")
 """Phases that run no function of the environment."""
 
 

@@ -12,8 +12,9 @@ import gpu_envs
 from gpu_envs.definition.environment import box
 from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
 from gpu_envs.runtime.core import Core
-from gpu_envs.runtime.factory import make_core
-from gpu_envs.testing import env_checker
+from gpu_envs.runtime.factory import configured_definition, make_core
+from gpu_envs.testing import env_checker, phase_diagnosis
+from warp_kernels.framework.step import step_phases
 
 
 @pytest.fixture
@@ -35,8 +36,9 @@ def test_report_prints_every_check_and_is_escaped_in_html(toys):
     assert re.fullmatch(r"Toy-v0 \(limit_terminates=True\) passed all 12 checks in \d+\.\d s", lines[0])
     assert lines[8] == "  seeds        Equal seeds give equal trajectories, in a new core and in a used one"
     assert re.search(
-        r" \(32 steps of 12 worlds: \d+ episodes ended; \d+ agents terminated, \d+ agents truncated\)$", lines[4]
+        r" \(32 steps of 12 worlds: \d+ episodes ended; \d+ agents terminated, \d+ agents truncated\)$", lines[5]
     )
+    assert lines[4].endswith("siblings in every order (every phase changed something)")
     assert [line.split()[0] for line in lines[1:]] == [check.name for check in report.checks]
     assert 0 < report.checks[1].seconds < report.seconds
     check = replace(report.checks[0], description="a < b & c")
@@ -106,6 +108,15 @@ def test_inconsistent_definitions_raise(change, words):
     definition = toy.build(config)
     with pytest.raises(ConformanceError, match=words):
         env_checker.check_definition(env_checker.Subject("Toy-v0", config, replace(definition, **change(definition))))
+
+
+def test_every_phase_of_a_step_is_told_apart_by_its_author():
+    """A phase of the framework that the checks do not know would be reported as one of the environment."""
+    rules = configured_definition("SimpleTag-v0", None, {})[2].rules
+    parts = step_phases(replace(rules, keeps_final_state=rules.global_state is not None), in_slots=True)
+    names = {phase.called for phase in (*parts.play, *parts.start)}
+    known = {phase.called for phase in (*rules.phases, *rules.build_grid)} | {"observe"}
+    assert names - known <= {*phase_diagnosis.FRAMEWORK, *phase_diagnosis.AUTHORS}
 
 
 def test_wrong_reset_by_mask_is_found(toys, monkeypatch):
