@@ -319,6 +319,8 @@ def parse_pairs(
 ) -> dict[str, Any]:
     """Parse NAME=VALUE strings into settings; values are JSON, or plain strings otherwise.
 
+    With "--env-arg", NAME.KEY=VALUE is an entry of a dictionary: domain_randomization.gravity=[5,15].
+
     Args:
         pairs: NAME=VALUE strings.
         option: Option that the strings come from. With "--env-arg", arguments of `make_core` that the command itself
@@ -328,15 +330,22 @@ def parse_pairs(
     Raises:
         ConfigError: A string without "=", or an argument that the command itself sets.
     """
-    values = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
+        key = ""
+        if option == "--env-arg":
+            name, _, key = name.partition(".")
         if option == "--env-arg":
             from gpu_envs.runtime.factory import check_played
 
             hint = f"use {options[name]}" if options and name in options else "--help lists the options of the command"
             check_played(f"{option} {pair}", [name], hint)
-        values[name] = parse_value(text)
+        if key:
+            entries = values.get(name)
+            values[name] = (entries if isinstance(entries, dict) else {}) | {key: parse_value(text)}
+        else:
+            values[name] = parse_value(text)
     return values

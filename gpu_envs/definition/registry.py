@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
@@ -27,7 +29,7 @@ with existing_folder():
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import EnvDefinition
 
-__all__ = ["EnvSpec", "canonical_id", "find", "list_envs", "recorded_id", "register"]
+__all__ = ["PLUGINS", "EnvSpec", "canonical_id", "find", "list_envs", "load_plugins", "recorded_id", "register"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,10 @@ def _check_host(who: str, config: Any, build: Any) -> None:
         raise ConfigError(f"{who} needs build(config) -> EnvDefinition, got {shown(build)}")
 
 
+PLUGINS = "gpu_envs.environments"
+"""Group of entry points by which installed packages declare modules that register environments."""
 _entries: dict[str, EnvSpec] = {}
+_plugins: set[str] = set()  # modules of entry points that were imported
 
 
 def register(
@@ -106,11 +111,12 @@ def register(
             ``gpu_envs.descriptions``) for the viewer; ``__name__`` if the host file describes them itself.
 
     Raises:
-        ConfigError: The id is malformed or taken, or neither a module nor config and build are given.
+        ConfigError: The id is malformed or taken by another module, or neither a module nor config and build are given.
     """
     if not isinstance(id, str) or not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
         raise ConfigError(f"register: id must look like 'Name-v0', got {shown(id)}")
-    if id in _entries:
+    entry_module = module or getattr(config, "__module__", None)
+    if id in _entries and (entry_module is None or entry_module != _module_of(_entries[id])):
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
@@ -121,8 +127,22 @@ def register(
         _check_host(f"register: {id}", config, build)
     max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, ge=1)
     reward_threshold = check_value("register", "reward_threshold", reward_threshold, float | None)
+    _withdraw(id)  # a module that is reloaded registers its environment again
     _entries[id] = EnvSpec(id, module, config, build, max_episode_steps, reward_threshold, description)
     _announce(id)
+
+
+def _module_of(entry: EnvSpec) -> str | None:
+    """Return the module that an environment is defined in."""
+    return entry.module or getattr(entry.config, "__module__", None)
+
+
+def _withdraw(id: str) -> None:
+    """Remove an environment from this registry and those of Gymnasium and PettingZoo, if it is registered."""
+    if _entries.pop(id, None) is not None:
+        gymnasium.registry.pop(NAMESPACE + id, None)
+        getattr(pettingzoo, "parallel_registry", {}).pop(NAMESPACE + id, None)
+        getattr(pettingzoo, "aec_registry", {}).pop(NAMESPACE + id, None)
 
 
 def _announce(id: str) -> None:
@@ -141,8 +161,37 @@ def _announce(id: str) -> None:
             pettingzoo.register(kind, NAMESPACE + id, entry_point=entry_point, kwargs={"id": id})
 
 
+def load_plugins() -> None:
+    """Import the modules of installed packages that declare environments, once.
+
+    A package declares a module that registers its environments in its ``pyproject.toml``::
+
+        [project.entry-points."gpu_envs.environments"]
+        meet = "meet"
+
+    The ids then need no ``module:`` and no ``--allow-import``: who installs a package trusts it. A module that fails is
+    reported by a warning, so that it does not hide the other environments.
+    """
+    for point in entry_points(group=PLUGINS):
+        if point.value in _plugins:
+            continue
+        _plugins.add(point.value)
+        try:
+            loaded = point.load()
+            if callable(loaded):  # "meet:register_environments"
+                loaded()
+        except Exception as error:  # noqa: BLE001 - the code of another package
+            package = point.dist.name if point.dist is not None else "a package"
+            warnings.warn(
+                f"{package} declares environments in {point.value}, which fails: {type(error).__name__}: {error}; "
+                "update or uninstall it",
+                stacklevel=2,
+            )
+
+
 def list_envs() -> list[str]:
-    """Return the ids of all environments, sorted."""
+    """Return the ids of all environments, sorted; those of installed packages too, see :func:`load_plugins`."""
+    load_plugins()
     return sorted(_entries)
 
 
@@ -159,6 +208,8 @@ def find(id: str) -> EnvSpec:
     module, name = split_id(id)
     if module:
         import_module(module)
+    if name not in _entries:
+        load_plugins()
     if name not in _entries:
         raise UnknownEnvironmentError(_unknown_id(id, name))
     return _entries[name]
@@ -184,9 +235,10 @@ def canonical_id(id: str) -> str:
 
 
 def recorded_id(env_id: Any, where: str) -> str:
-    """Return an id that was read from a file, after checks. Nothing is imported: a file must not choose code to run.
+    """Return an id that was read from a file, after checks. A file must not choose code to run.
 
-    A module that the id names must be imported already. A program imports it before it loads the file
+    A module that the id names must be imported already, or declared by an installed package, see
+    :func:`load_plugins`. A program imports it before it loads the file
     (``import meet``). A command line names the id, or ``--allow-import meet``.
 
     Raises:
@@ -196,6 +248,8 @@ def recorded_id(env_id: Any, where: str) -> str:
     module, name = split_id(env_id)
     if not isinstance(env_id, str) or not re.fullmatch(r"[\w.]*", module):
         raise CheckpointError(f"{where}: expected the id of an environment, got {env_id!r:.80}")
+    if module:
+        load_plugins()  # whatever the file names
     if module and not is_imported(module):
         raise CheckpointError(
             f"{where}: environment {env_id!r} is in the module {module!r}, which is not imported for a recorded run; "

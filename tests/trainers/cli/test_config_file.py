@@ -39,6 +39,16 @@ def test_values_of_a_file_are_parsed_by_the_types_of_the_options(file):
     assert learner.clip_range_vf is None
 
 
+def test_ranges_of_domain_randomization_come_from_options_and_files(tmp_path, capsys):
+    ranges = {"good_max_speed": (1.0, 1.6), "tag_reward": (5.0, 10.0)}
+    words = [f"domain_randomization.{name}=[{low}, {high}]" for name, (low, high) in ranges.items()]
+    assert parse_pairs(words) == {"domain_randomization": ranges}
+    options = ["SimpleTag-v0", "--device", "cpu", *(word for pair in words for word in ("--env-arg", pair))]
+    (tmp_path / "a.yaml").write_text(printed(capsys, "train", *options))
+    env = parse_pairs(options_of(tmp_path / "a.yaml").env_arg)
+    assert env["domain_randomization"] == ranges
+
+
 def test_quoted_number_is_parsed_by_the_type_of_its_option(tmp_path):
     (tmp_path / "a.yaml").write_text("env_id: CartPole-v1\ndevice: cpu\nseed: '3'\nlearner: {gamma: '9e-1'}\n")
     options = options_of(tmp_path / "a.yaml")
