@@ -3,12 +3,14 @@
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.observation_shapes import flat_space
 from gpu_envs.definition.rules_errors import check_functions
 from gpu_envs.definition.struct_buffers import array_axes, array_fields, check_stride, param_fields
 from gpu_envs.errors import ConfigError, shown
@@ -136,7 +138,10 @@ class EnvDefinition:
             Integer fields also have a range, see :func:`integers`, :func:`index` and :func:`any_bits`.
         agents: Names of the agents, in row order.
         groups: Rows of the agents that share spaces and, by default, a policy, by group.
-        observation_spaces: Unpadded observation space by agent.
+        observation_spaces: Unpadded observation space by agent: a Box of any shape, of float32, uint8 or bool. Rules
+            write a flat row of float32, in the order of C; views show the shape and the dtype of the space.
+        channels_first: Images, which are observation spaces of three axes, are (channels, height, width) instead of
+            (height, width, channels).
         action_spaces: Discrete, MultiDiscrete or Box by agent; one kind per environment.
         max_episode_steps: Time limit [steps]; 0 for none.
         time_limit_terminates: True if the time limit is part of the rules and terminates; False if it truncates.
@@ -190,6 +195,7 @@ class EnvDefinition:
     reset_option_names: tuple[str, ...] = ()
     saturates: bool = False
     global_state_size: int = 0
+    channels_first: bool = False
 
     def __post_init__(self) -> None:
         """Check functions of the rules, fields of Params and State, ranges of integers, and names of results.
@@ -271,6 +277,15 @@ class EnvDefinition:
         entries = tuple((state_field, shapes[state_field][1:]) for state_field in self.info.values())
         results = tuple(self.info[name] for name in self.results)
         object.__setattr__(self, "rules", replace(self.rules, info=entries, results=results))
+
+    @cached_property
+    def flat_spaces(self) -> dict[str, spaces.Box]:
+        """Flat float32 Box by agent, of the numbers that rules write; the declared space itself if it is flat."""
+        flat: dict[int, spaces.Box] = {}  # agents that share a space share its flat one
+        for agent, space in self.observation_spaces.items():
+            if id(space) not in flat:
+                flat[id(space)] = flat_space(space, f"{self.rules.key}: observation space of {agent}")
+        return {agent: flat[id(space)] for agent, space in self.observation_spaces.items()}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -83,7 +83,7 @@ class EnvBuffers:
         d, rules = definition, definition.rules
         e, a, k = num_envs, rules.num_agents, rules.action_size
         self.definition = d
-        self.width: int = max(space.shape[0] for space in d.observation_spaces.values())
+        self.width: int = max(space.shape[0] for space in d.flat_spaces.values())
         self.action_kind: str = _KINDS[type(next(iter(d.action_spaces.values())))]
         counts, low, high = _bounds(d, a, k)
         if rules.num_choices and (counts != rules.num_choices).any():
@@ -175,7 +175,7 @@ class EnvBuffers:
             io["truncated"],
             *self.info.values(),
         ]
-        widths = [d.observation_spaces[agent].shape[0] for agent in d.agents]
+        widths = [d.flat_spaces[agent].shape[0] for agent in d.agents]
         self.obs_columns: torch.Tensor | None = None
         if min(widths) < self.width:
             columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]

@@ -84,7 +84,7 @@ class EnvBatch(Summarized):
         self.illegal_actions = illegal_actions
         self.possible_agents: tuple[str, ...] = definition.agents
         self.groups: dict[str, tuple[int, ...]] = definition.groups
-        self.observation_spaces: dict[str, spaces.Box] = definition.observation_spaces
+        self.observation_spaces: dict[str, spaces.Box] = definition.flat_spaces
         self.action_spaces: dict[str, spaces.Space[Any]] = definition.action_spaces
         self.render_fps: int = definition.render_fps
         self.schedule: str = schedule or choose_schedule(self.num_agents, device)

@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.env_summary import changed_settings
+from gpu_envs.definition.observation_shapes import DTYPES
 from gpu_envs.definition.registry import find
 from gpu_envs.descriptions.base import describe_observations
 from gpu_envs.errors import ActionError, ConfigError
@@ -154,8 +155,8 @@ def check_definition(subject: Subject) -> None:
     demand((names == "Box") == rules.continuous, "action spaces and rules.continuous agree", f"the spaces are {names}")
     for agent in d.agents:
         seen, done = d.observation_spaces[agent], d.action_spaces[agent]
-        flat = isinstance(seen, spaces.Box) and seen.dtype == np.float32 and len(seen.shape) == 1
-        demand(flat, "observation spaces are flat float32 Boxes", f"{agent} has {seen}")
+        fits = isinstance(seen, spaces.Box) and seen.dtype in DTYPES and len(seen.shape) > 0
+        demand(fits, "observation spaces are Boxes of float32, uint8 or bool", f"{agent} has {seen}")
         fits = len(done.shape or ()) <= 1 and sum(done.shape or ()) <= rules.action_size
         demand(fits, "an action fits rules.action_size", f"{agent} has {done}")
         zero = not isinstance(done, spaces.Discrete) or done.start == 0
@@ -236,12 +237,12 @@ def _check_observations(
     """Check that present agents observe finite numbers inside their Box, and zeros beyond their width."""
     low, high = torch.zeros(2, *obs.shape[1:])
     for row, agent in enumerate(core.possible_agents):
-        box = core.definition.observation_spaces[agent]
+        box = core.observation_spaces[agent]
         low[row, : box.shape[0]], high[row, : box.shape[0]] = torch.from_numpy(box.low), torch.from_numpy(box.high)
 
     def describe(place: tuple[int, ...]) -> str:
         row, column = place[1:]
-        width = core.definition.observation_spaces[core.possible_agents[row]].shape[0]
+        width = core.observation_spaces[core.possible_agents[row]].shape[0]
         limits = f"[{low[row, column]:g}, {high[row, column]:g}]"
         wanted = limits if column < width else f"0, as the observation has {width} entries"
         return f"{_entry_name(core, row, column)}is {obs[place]:g}, expected {wanted}"
@@ -251,6 +252,9 @@ def _check_observations(
     outside = (obs < low) | (obs > high)
     promise = "observations lie in the observation space, padded by zeros"
     subject.nowhere(present & outside, promise, t, name, describe)
+    whole = torch.tensor([space.dtype != np.float32 for space in core.definition.observation_spaces.values()])
+    fraction = (obs != obs.round()) & whole.to(obs.device)[:, None]
+    subject.nowhere(present & fraction, "observations of uint8 and bool are whole numbers", t, name, describe)
 
 
 def _entry_name(core: Core, row: int, column: int) -> str:

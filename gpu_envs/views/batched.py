@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.observation_shapes import shape_observation
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
 from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.utils.agent_rows import of_agent
@@ -41,6 +42,9 @@ class BatchedEnv(NotebookView):
         again: Function that builds an equal environment, for copies.
     """
 
+    shapes_observations = True
+    """Observations have the shape and dtype of the declared space; False: all are flat, of float32."""
+
     def __init__(
         self, core: Core, render_mode: str | None = None, again: "Callable[[], BatchedEnv] | None" = None
     ) -> None:
@@ -50,7 +54,9 @@ class BatchedEnv(NotebookView):
         self.num_envs: int = core.num_envs
         self.device: torch.device = core.device
         self.possible_agents: list[str] = list(core.possible_agents)
-        self.observation_spaces: dict[str, spaces.Box] = core.observation_spaces
+        self.observation_spaces: dict[str, spaces.Box] = (
+            core.definition.observation_spaces if self.shapes_observations else core.observation_spaces
+        )
         self.action_spaces: dict[str, spaces.Space[Any]] = core.action_spaces
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {
@@ -60,9 +66,9 @@ class BatchedEnv(NotebookView):
             "autoreset_mode": core.autoreset,
         }
         self._window: Any = None
-        widths = [space.shape[0] for space in core.observation_spaces.values()]
         choices = core.num_choices.sum(1).tolist()
-        self._split_obs = _splitter(self.possible_agents, widths, core.obs_width)
+        self._split_obs = _observation_splitter(core, self.observation_spaces)
+        self._converts = any(space.dtype != np.float32 for space in self.observation_spaces.values())
         self._split = _splitter(self.possible_agents, None, 0)
         self._split_action = self._split
         if core.action_kind != "discrete":
@@ -176,7 +182,7 @@ class BatchedEnv(NotebookView):
 
     def _cached(self, tensor: torch.Tensor, split: Callable) -> Any:
         """Split a stacked tensor by agent; views of reused buffers are created once."""
-        if not self.core.reuse_buffers:
+        if not self.core.reuse_buffers or (split is self._split_obs and self._converts):
             return split(tensor)
         views = self._kept.get(tensor.data_ptr())
         if views is None:
@@ -269,6 +275,21 @@ class RenderOutput:
 def check_render_mode(env_id: str, render_mode: str | None) -> None:
     """Raise a ConfigError if the render mode is unknown."""
     check_value(env_id, "render_mode", render_mode, str | None, choices=tuple(RENDER_MODES))
+
+
+def _observation_splitter(core: Core, declared: dict[str, spaces.Box]) -> Callable[[torch.Tensor], TensorDict]:
+    """Return a function that splits observations (E, A, D) by agent, into the shapes of their spaces."""
+    agents = list(core.possible_agents)
+    if declared is core.observation_spaces or all(
+        declared[agent] is core.observation_spaces[agent] for agent in agents
+    ):
+        return _splitter(agents, [core.observation_spaces[agent].shape[0] for agent in agents], core.obs_width)
+
+    def split(tensor: torch.Tensor) -> TensorDict:
+        rows = zip(agents, tensor.unbind(1), strict=True)
+        return {agent: shape_observation(row, declared[agent]) for agent, row in rows}
+
+    return split
 
 
 def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Callable[[torch.Tensor], TensorDict]:

@@ -82,7 +82,7 @@ class PettingZooView(NotebookView, RebuildOnCopy):
                     {"observation": world.observation_spaces[agent], "action_mask": world.mask_space(agent)}
                 )
         size = world.core.definition.global_state_size or sum(
-            space.shape[0] for space in world.observation_spaces.values()
+            space.shape[0] for space in world.core.observation_spaces.values()
         )
         self.state_space: spaces.Box = spaces.Box(-np.inf, np.inf, (size,), np.float32)
 

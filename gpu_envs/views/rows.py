@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_envs.definition.env_summary import env_summary
+from gpu_envs.definition.observation_shapes import shape_observation
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
@@ -112,7 +113,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         self.agents: list[str] = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
         self.num_envs: int = core.num_envs * len(rows)
-        self.single_observation_space: spaces.Space[Any] = core.observation_spaces[self.agents[0]]
+        self.single_observation_space: spaces.Space[Any] = core.definition.observation_spaces[self.agents[0]]
         self.single_action_space: spaces.Space[Any] = core.action_spaces[self.agents[0]]
         self.to_numpy: bool = check_value(core.id, "to_numpy", to_numpy, bool)
         self.render_mode = render_mode
@@ -134,6 +135,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         self._none = self._view(torch.zeros((core.num_envs, len(rows)), dtype=torch.bool, device=core.device))
         self._all_rows = self._row(~self._none)
         self._width: int = core.observation_spaces[self.agents[0]].shape[0]
+        self._is_shaped: bool = self.single_observation_space is not core.observation_spaces[self.agents[0]]
         self._choices = int(core.num_choices[rows[0]].sum())  # n, width of the action masks of these agents
         self.set_opponents(opponents)
         self._ends = WorldEnds(core, self._on_host)
@@ -175,7 +177,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         super().reset(seed=seeds if isinstance(seeds, int) else None)
         obs, info = options_of.reset(self.core, seeds, worlds, own)
         self._ends.restart(None if worlds is None else self._view(worlds))
-        return self._to_rows("_obs", obs, self._width), self._present(info)
+        return self._observed("_obs", obs), self._present(info)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step.
@@ -201,7 +203,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             episode = {name: self._to_rows(name, info[name]) for name in ("episode_return", "episode_length")}
             episode |= {f"_{name}": mask for name in episode}
             if same_step:
-                last = self._to_rows("final_obs", info["final_obs"], self._width)
+                last = self._observed("final_obs", info["final_obs"])
                 episode |= {name: out[name] for label in core.definition.info for name in (label, f"_{label}")}
                 out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
             else:
@@ -209,7 +211,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         rewards, ended, cut = self._to_rows("_reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
-        return self._to_rows("_obs", obs, self._width), rewards, ended, cut, out
+        return self._observed("_obs", obs), rewards, ended, cut, out
 
     def set_opponents(self, opponents: Any) -> None:
         """Replace the policies of the agents without rows; ``opponents`` is as for the class."""
@@ -245,6 +247,11 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         if self._screen is not None:
             self._screen.close()
         self.core.close()
+
+    def _observed(self, name: str, obs: torch.Tensor) -> Any:
+        """Return observations of the core as rows, in the shape and dtype of their space."""
+        rows = self._to_rows(name, obs, self._width)
+        return shape_observation(rows, self.single_observation_space) if self._is_shaped else rows
 
     def _to_rows(self, name: str, tensor: torch.Tensor, width: int | None = None) -> Any:
         """Return a result of the core as rows, cut to a width if one is given.
@@ -334,7 +341,7 @@ def _rows(core: Core, group: str | None, agent: str | None) -> tuple[int, ...]:
         if not isinstance(group, str) or group not in core.groups:
             raise ConfigError(f"{core.id}: group: expected one of {format_names(core.groups)}, got {shown(group)}")
         return core.groups[group]
-    pairs = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
+    pairs = [(core.definition.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
     if any(pair != pairs[0] for pair in pairs):
         choices = " or ".join(f"group={name!r}" for name in core.groups)
         raise ConfigError(f"{core.id}: the spaces of its groups differ, but rows: expected equal; choose {choices}")

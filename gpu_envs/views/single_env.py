@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.observation_shapes import shape_row
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, format_names
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core, takes_turns
@@ -60,7 +61,7 @@ class SingleEnv:
         self.agents: list[str] = []
         """Agents that act in the next step."""
         self.observation_spaces: dict[str, spaces.Box] = {
-            agent: copy.deepcopy(core.observation_spaces[agent]) for agent in core.possible_agents
+            agent: copy.deepcopy(core.definition.observation_spaces[agent]) for agent in core.possible_agents
         }
         self.action_spaces: dict[str, spaces.Space[Any]] = {
             agent: copy.deepcopy(core.action_spaces[agent]) for agent in core.possible_agents
@@ -106,7 +107,7 @@ class SingleEnv:
         self._masks: dict[str, list[np.ndarray]] = {}  # one per action component
         self._infos: dict[str, dict[str, np.ndarray]] = {}
         for agent, row in self._rows.items():
-            self._obs[agent] = arrays["obs"][row, : self.observation_spaces[agent].shape[0]]
+            self._obs[agent] = shape_row(arrays["obs"][row], self.observation_spaces[agent])
             self._infos[agent] = {name: arrays[name][row, ...] for name in core.definition.info}
             if self.masked:
                 sizes = [size for size in core.num_choices[row].tolist() if size]
@@ -208,8 +209,8 @@ class SingleEnv:
             raise ActionError(f"{subject} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:
-        """Return the observation (D,) float32 of an agent."""
-        return self._obs[agent].copy()
+        """Return a copy of the observation of an agent, in the shape and dtype of its space."""
+        return self._obs[agent].astype(self.observation_spaces[agent].dtype)
 
     def outcome(self, agent: str) -> tuple[float, bool, bool]:
         """Return the reward, terminated and truncated of the last step."""

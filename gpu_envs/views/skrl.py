@@ -90,6 +90,8 @@ class SkrlEnv(BatchedEnv):
             mode, or has illegal actions that raise an error (skrl's policies do not use masks).
     """
 
+    shapes_observations = False  # skrl's models take flat observations
+
     def __init__(self, core: Core, render_mode: str | None = None) -> None:
         if core.reuse_buffers:
             raise ConfigError(f"{core.id}: skrl keeps observations over a step; leave reuse_buffers=False")

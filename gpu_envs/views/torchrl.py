@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpu_envs.definition.observation_shapes import shape_observation
 from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing_extra, packages
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import scatter_actions
@@ -32,7 +33,7 @@ class TorchRLEnv(EnvBase):
 
     With E worlds and n agents in a group, these entries are under the group's name:
 
-    - "observation" (E, n, D), with the width of these agents; "reward" (E, n, 1) float32;
+    - "observation" (E, n, D), with the width or shape of these agents' space; "reward" (E, n, 1) float32;
     - "action": (E, n) int64 (categorical), (E, n, K) int64 (multi-categorical) or (E, n, K) float32 (continuous). A
       vector that is not one-hot is an error, reported as action -1;
     - "done", "terminated", "truncated" (E, n, 1): the agent has left; they stay True until its world is reset;
@@ -159,7 +160,7 @@ class TorchRLEnv(EnvBase):
         for name, group in self._groups.items():
             rows = group.rows
             part: dict[str, Any] = {label: flag[:, rows, None] for label, flag in flags.items()}
-            part["observation"] = obs[:, rows, : group.width]
+            part["observation"] = shape_observation(obs[:, rows], group.space)
             part["alive"] = alive[:, rows]
             if group.choices:
                 mask = part["action_mask"] = info["action_mask"][:, rows, : group.choices]

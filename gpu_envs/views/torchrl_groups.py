@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.observation_shapes import DTYPES
 from gpu_envs.errors import ConfigError, format_names, missing_extra, packages
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
@@ -37,7 +38,7 @@ class Group:
     """Names, in the order of rows."""
     rows: slice | torch.Tensor
     """Rows among the agents of a core; a tensor is (agents,) int64."""
-    width: int  # of the observation
+    space: spaces.Box  # of the observation
     choices: int  # width of the action mask; 0 if all actions are always legal
 
 
@@ -75,7 +76,7 @@ def group_of(core: Core, name: str, agents: list[str]) -> Group:
     Raises:
         ConfigError: The agents have different spaces.
     """
-    pairs = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in agents]
+    pairs = [(core.definition.observation_spaces[agent], core.action_spaces[agent]) for agent in agents]
     for agent, pair in zip(agents, pairs, strict=True):
         if pair is not pairs[0] and pair != pairs[0]:
             raise ConfigError(
@@ -85,7 +86,7 @@ def group_of(core: Core, name: str, agents: list[str]) -> Group:
     order = {agent: row for row, agent in enumerate(core.possible_agents)}
     rows = [order[agent] for agent in agents]
     choices = 0 if core.action_mask is None else int(core.num_choices[rows[0]].sum())
-    return Group(agents, rows_index(rows, core.device), pairs[0][0].shape[0], choices)
+    return Group(agents, rows_index(rows, core.device), pairs[0][0], choices)
 
 
 def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: bool) -> tuple[Composite, ...]:
@@ -101,7 +102,7 @@ def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: boo
     seen, acts, earns, ends = {}, {}, {}, {}
     for name, group in groups.items():
         n, first = len(group.agents), group.agents[0]
-        part = {"observation": _box(core.observation_spaces[first], n, device), "alive": _flag((n,), device)}
+        part = {"observation": _box(group.space, n, device), "alive": _flag((n,), device)}
         if group.choices:
             part["action_mask"] = _flag((n, group.choices), device)
         if core.to_move is not None:
@@ -139,11 +140,13 @@ def _free(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> A
 
 def _box(space: spaces.Box, n: int, device: torch.device) -> Any:
     """Return the spec (n, D) of a group's continuous space, unbounded if a limit is infinite."""
-    shape = (n, *space.shape)
+    shape, dtype = (n, *space.shape), DTYPES[np.dtype(space.dtype)]
+    if dtype == torch.bool:
+        return _flag(shape, device)
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-        return _free(shape, torch.float32, device)
+        return _free(shape, dtype, device)
     low, high = (torch.as_tensor(bound, device=device).expand(shape) for bound in (space.low, space.high))
-    return Bounded(low, high, shape=shape, dtype=torch.float32, device=device)
+    return Bounded(low, high, shape=shape, dtype=dtype, device=device)
 
 
 def _action(space: spaces.Space[Any], n: int, categorical: bool, device: torch.device) -> Any:

@@ -46,6 +46,7 @@ class ToyCore:
         self.observation_spaces = {
             agent: spaces.Box(-np.inf, np.inf, (width,), np.float32) for agent in self.possible_agents
         }
+        self.definition.observation_spaces, self.definition.channels_first = self.observation_spaces, False
         self.obs = torch.zeros((self.num_envs, self.num_agents, width))
         self.final_obs = torch.full_like(self.obs, torch.nan)
         self.info = {name: getattr(self, name) for name in INFO}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gymnasium import spaces
 from torch import Tensor
@@ -26,6 +27,10 @@ class AgentGroup:
     """Largest observation width of the agents."""
     space: spaces.Space
     """Action space of one agent."""
+    image: tuple[int, ...] = ()
+    """Channels, height and width of the image that every agent observes; () for other observations."""
+    channels_last: bool = False
+    """Whether observations contain the image by height, width and channels."""
 
     @property
     def choices(self) -> int | None:
@@ -33,6 +38,12 @@ class AgentGroup:
         if isinstance(self.space, spaces.MultiDiscrete):
             return int(self.space.nvec.sum())
         return int(self.space.n) if isinstance(self.space, spaces.Discrete) else None
+
+    def with_image(self, settings: Any) -> Any:
+        """Return settings of networks with the image of these agents, where a CNN has none (`NetworkConfig.image`)."""
+        if getattr(settings, "network", "") != "cnn" or getattr(settings, "image", ()) or not self.image:
+            return settings
+        return replace(settings, image=self.image, channels_last=self.channels_last)
 
     def mask(self, mask: Tensor | None) -> Tensor | None:
         """Return the group's part (E, n, choices) of all agents' action masks (E, A, widest); None for None."""
@@ -66,10 +77,15 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
         raise ConfigError(
             f"policies: {', '.join(members)}: expected one action space per policy, got several; split the policy"
         )
+    shapes = {core.definition.observation_spaces[name].shape for name in names}
+    shape: tuple[int, ...] = next(iter(shapes)) if len(shapes) == 1 else ()
+    channels_last = len(shape) == 3 and not core.definition.channels_first
     return AgentGroup(
         rows=rows_index(rows, core.device),
         obs_width=max(core.observation_spaces[name].shape[0] for name in names),
         space=space,
+        image=(shape[2], *shape[:2]) if channels_last else shape if len(shape) == 3 else (),
+        channels_last=channels_last,
     )
 
 

@@ -35,14 +35,21 @@ class NetworkConfig:
     activation: str = setting("tanh", choices=tuple(ACTIVATIONS))
     """Activation function of the hidden layers: "tanh" or "relu"."""
     image: tuple[int, ...] = setting((), ge=1, requires={"network": "cnn"})
-    """CNN only: channels, height and width of the image at the start of every observation.
-    The other entries go directly to the MLP."""
+    """CNN only: channels, height and width of the image at the start of every observation. The other entries go
+    directly to the MLP. Left out, it is the image space of the environment."""
+    channels_last: bool = setting(False, requires={"network": "cnn"})
+    """CNN only: observations contain the image by height, width and channels, instead of channels, height and width.
+    An image space of the environment has an order of its own."""
     conv_filters: tuple[int, ...] = setting((16, 32), ge=1, requires={"network": "cnn"})
-    """CNN only: number of filters of each 3 x 3 convolution. Convolutions keep height and width."""
+    """CNN only: number of filters of each 3 x 3 convolution, padded by 1."""
+    conv_strides: tuple[int, ...] = setting((1,), ge=1, requires={"network": "cnn"})
+    """CNN only: stride of each convolution, or one for all. A stride of 2 halves height and width."""
+    conv_pools: tuple[int, ...] = setting((1,), ge=1, requires={"network": "cnn"})
+    """CNN only: side of the windows of max pooling after each convolution, or one for all; 1 does not pool."""
 
     def spec(self, obs_width: int) -> dict[str, Any]:
         """Return the arguments of `Network` as JSON data, for inputs of width D."""
-        return {
+        spec: dict[str, Any] = {
             "obs_width": obs_width,
             "network": self.network,
             "hidden_sizes": list(self.hidden_sizes),
@@ -50,6 +57,10 @@ class NetworkConfig:
             "image": list(self.image),
             "conv_filters": list(self.conv_filters),
         }
+        if self.network == "cnn":
+            spec["channels_last"] = self.channels_last
+            spec |= {"conv_strides": list(self.conv_strides), "conv_pools": list(self.conv_pools)}
+        return spec
 
 
 class Network(nn.Module):
@@ -70,16 +81,18 @@ class Network(nn.Module):
             generator: CPU generator of the weights.
 
         Raises:
-            ConfigError: The image of a CNN is larger than D, or a GRU has no hidden layer.
+            ConfigError: The image of a CNN is larger than D or smaller than its strides and pools, or a GRU has no
+                hidden layer.
         """
         super().__init__()
         hidden, activation, width = list(spec["hidden_sizes"]), spec["activation"], int(spec["obs_width"])
         self.picture: list[int] = []
+        self.channels_last: bool = spec.get("channels_last", False)
         self.convolutions: nn.Module | None = None
         self.cell: nn.GRUCell | None = None
         self.hidden_width = 0
         if spec["network"] == "cnn":
-            width = self._see(list(spec["image"]), list(spec["conv_filters"]), activation, width, generator)
+            width = self._see(spec, width, generator)
         if spec["network"] == "gru":
             if not hidden:
                 raise ConfigError("learner.hidden_sizes: expected at least the width of the GRU, got ()")
@@ -98,25 +111,30 @@ class Network(nn.Module):
             self.body: torch.nn.Sequential = mlp([width, *hidden, outputs], activation, out_gain, generator)
             self.out = nn.Identity()
 
-    def _see(
-        self, picture: list[int], filters: list[int], activation: str, width: int, generator: torch.Generator | None
-    ) -> int:
+    def _see(self, spec: Mapping[str, Any], width: int, generator: torch.Generator | None) -> int:
         """Build the convolutions and return the input width of the MLP."""
+        picture, filters = list(spec["image"]), list(spec["conv_filters"])
+        strides, pools = (_per_convolution(spec, name, len(filters)) for name in ("conv_strides", "conv_pools"))
         if len(picture) != 3 or math.prod(picture) > width:
             raise ConfigError(
                 f"learner.image: expected channels, height and width of at most the {width} numbers "
                 f"of an observation, got {tuple(picture)}"
             )
         layers: list[nn.Module] = []
-        channels = picture[0]
-        for count in filters:
-            layer = nn.Conv2d(channels, count, 3, padding=1)
+        channels, *sides = picture
+        for count, stride, pool in zip(filters, strides, pools, strict=True):
+            layer = nn.Conv2d(channels, count, 3, stride, padding=1)
             _draw_orthogonal(layer.weight, math.sqrt(2.0), generator)
             nn.init.zeros_(layer.get_parameter("bias"))
-            layers += [layer, ACTIVATIONS[activation]()]
-            channels = count
+            layers += [layer, ACTIVATIONS[spec["activation"]](), *([nn.MaxPool2d(pool)] if pool > 1 else [])]
+            channels, sides = count, [((side - 1) // stride + 1) // pool for side in sides]
+        if min(sides) < 1:
+            raise ConfigError(
+                f"learner.conv_pools: expected windows that leave at least one cell of an image of {picture[1]} x "
+                f"{picture[2]}, got strides {tuple(strides)} and pools {tuple(pools)}"
+            )
         self.picture, self.convolutions = picture, nn.Sequential(*layers, nn.Flatten())
-        return channels * picture[1] * picture[2] + width - math.prod(picture)
+        return channels * math.prod(sides) + width - math.prod(picture)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., D) to (..., outputs); feedforward networks only."""
@@ -168,8 +186,21 @@ class Network(nn.Module):
         if self.convolutions is None:
             return x
         size = math.prod(self.picture)
-        seen = self.convolutions(x[..., :size].reshape(-1, *self.picture)).to(x.dtype)
+        channels, height, width = self.picture
+        if self.channels_last:
+            pictures = x[..., :size].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
+        else:
+            pictures = x[..., :size].reshape(-1, channels, height, width)
+        seen = self.convolutions(pictures).to(x.dtype)
         return torch.cat([seen.view(*x.shape[:-1], seen.shape[-1]), x[..., size:]], -1)
+
+
+def _per_convolution(spec: Mapping[str, Any], name: str, count: int) -> list[int]:
+    """Return a setting of every convolution; specifications of earlier versions have none, which is 1."""
+    values = list(spec.get(name, [1]))
+    if len(values) not in (1, count):
+        raise ConfigError(f"learner.{name}: expected one number, or one for each of {count} convolutions, got {values}")
+    return values * count if len(values) == 1 else values
 
 
 def with_ids(x: Tensor, agents: int) -> Tensor:

@@ -74,7 +74,10 @@ def changed_network(name: str, network: nn.Module, spec: dict[str, Any], outputs
     return ""
 
 
-_FIELDS = ("obs_width", "network", "hidden_sizes", "activation", "image", "conv_filters")
+_FIELDS = (
+    *("obs_width", "network", "hidden_sizes", "activation"),
+    *("image", "channels_last", "conv_filters", "conv_strides", "conv_pools"),
+)
 
 
 @cache

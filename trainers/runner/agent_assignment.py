@@ -223,7 +223,7 @@ def assign_policies(
             shard=shard,
         )
         clock = DecisionClock(every, agents, core) if every > 1 else None
-        learner = make(config.learner, problem)
+        learner = make(agents.with_image(config.learner), problem)
         getattr(learner, "reason_for_torch", "")  # raises an error if kernels are required and do not support it
         assignments[name] = PolicyAssignment(tuple(members), agents, learner, whole, clock)
     if central_input == "joint":

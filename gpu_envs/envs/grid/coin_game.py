@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -31,7 +32,7 @@ class Config:
     num_outer_steps: int = setting(10, ge=1, le=MAX_SIZE)
     """Number of inner episodes in an episode."""
     cnn: bool = setting(False)
-    """Order observations as an image of 4 channels, 3 rows and 3 columns, for `--learner.image 4 3 3`."""
+    """Observe an image of 4 channels, 3 rows and 3 columns, for `--learner.network cnn`."""
     egocentric: bool = setting(False)
     """Observe cells relative to the own one, which is in the middle, instead of absolute cells."""
     shared_rewards: bool = setting(False)
@@ -63,6 +64,7 @@ def build(config: Config) -> EnvDefinition:
     red, blue = config.payoff_matrix
     inner = config.num_outer_steps
     steps = config.num_inner_steps * inner
+    space = spaces.Box(0.0, 1.0, (4, 3, 3), np.float32) if config.cnn else box(coin_game.OBSERVATION, 0.0, 1.0)
     return EnvDefinition(
         rules=coin_game.rules(inner, config.egocentric, config.cnn),
         params={
@@ -90,7 +92,8 @@ def build(config: Config) -> EnvDefinition:
         groups={"player": (0, 1)},
         roles={} if config.shared_rewards else {agent: (agent,) for agent in AGENTS},
         symmetric=(red[0], red[1], red[2]) == (blue[1], blue[0], blue[2]),
-        observation_spaces={agent: box(coin_game.OBSERVATION, 0.0, 1.0) for agent in AGENTS},
+        observation_spaces=dict.fromkeys(AGENTS, space),
+        channels_first=True,
         action_spaces={agent: spaces.Discrete(coin_game.NUM_ACTIONS) for agent in AGENTS},
         max_episode_steps=steps,
         time_limit_terminates=True,

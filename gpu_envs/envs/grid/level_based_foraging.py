@@ -209,19 +209,20 @@ def build(config: Config) -> EnvDefinition:
         time_limit_terminates=config.time_limit == "termination",
         bounds={"force_coop": (0, 1), "normalize_reward": (0, 1)},
         fixed_params=("rows", "columns", "sight", "levels_of_players"),
+        channels_first=True,
         draw=draw,
         render_fps=5,
     )
 
 
 def observation_space(config: Config) -> spaces.Box:
-    """Return the observation space of a player."""
+    """Return the observation space of a player; a grid is an image (3, height, width)."""
     rows, columns = config.field_size
     food, player = float(config.highest_food_level), float(config.ranges("player", config.players)[:, 1].max())
     player = player if config.observe_agent_levels else 1.0
     if config.grid_observation:
-        layer = (2 * config.reach + 1) ** 2
-        high = np.repeat(np.array([player, food, 1.0], np.float32), layer)
+        side = 2 * config.reach + 1
+        high = np.tile(np.array([player, food, 1.0], np.float32)[:, None, None], (1, side, side))
         return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
     each = 3 if config.observe_agent_levels else 2
     low = [-1.0, -1.0, 0.0] * config.max_num_food + [-1.0, -1.0, 0.0][:each] * config.players

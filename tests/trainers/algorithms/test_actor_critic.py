@@ -1,9 +1,11 @@
 """Actor-critic learners of all kinds: invalid rows, resumed runs, images."""
 
+import pictures
 import pytest
 import torch
 from actor_critics import KINDS, learner_for, one_thread, trainer_of  # noqa: F401
 from checkpoints import assert_equal_checkpoints
+from toy import announce
 from toy_core import Corridor
 from toy_run import make_corridor
 
@@ -130,3 +132,16 @@ def test_cnn_policy_plays_connect_four(tmp_path):
     again = checkpoint.load(tmp_path).policy("player")
     obs = trainer.core.obs
     assert torch.equal(again.act(obs, greedy=True), learner.policy().act(obs, greedy=True))
+
+
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_cnn_takes_the_image_space_of_the_environment(monkeypatch, tmp_path, channels_first):
+    announce(monkeypatch, "Pictures-v0", pictures)
+    config = PPOConfig(rollout_length=8, network="cnn", conv_filters=(4,), conv_strides=(2,), hidden_sizes=(8,))
+    env = {"channels_first": channels_first, "dtype": "uint8"}
+    trainer = trainer_of("Pictures-v0", config, tmp_path, num_envs=4, total_steps=32, env=env)
+    actor = trainer.assignments["viewer"].learner.actor
+    assert actor.picture == ([3, 2, 4] if channels_first else [4, 3, 2])
+    assert actor.channels_last == (not channels_first)
+    trainer.run()
+    assert checkpoint.load(tmp_path).policy("viewer").act(trainer.core.obs, greedy=True).shape == (4, 2)

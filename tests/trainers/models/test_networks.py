@@ -45,6 +45,45 @@ def test_cnn_uses_adjacent_pixels_and_entries_after_the_image():
     torch.testing.assert_close(net(x)[2, 3], rows)
 
 
+@pytest.mark.parametrize(
+    ("settings", "features"),
+    [
+        ({}, 32 * 11 * 11),
+        ({"conv_strides": (2,)}, 32 * 3 * 3),
+        ({"conv_strides": (2, 1)}, 32 * 6 * 6),
+        ({"conv_pools": (2,)}, 32 * 2 * 2),
+        ({"conv_strides": (2, 1), "conv_pools": (1, 3)}, 32 * 2 * 2),
+    ],
+    ids=str,
+)
+def test_strides_and_pools_shrink_the_features_of_a_view_of_11_x_11_cells(settings, features):
+    net = network(network="cnn", width=605 + 2, image=(5, 11, 11), **settings)
+    assert net.body[0].weight.shape == (8, features + 2)
+    assert net(torch.zeros(4, 607)).shape == (4, 3)
+
+
+def test_cnn_sees_the_same_image_in_both_orders_of_its_axes():
+    image = torch.randn((6, 3, 4, 2), generator=torch.Generator().manual_seed(2))  # height, width, channels
+    settings = {"network": "cnn", "width": 24, "image": (2, 3, 4), "conv_strides": (2, 1)}
+    last, first = network(channels_last=True, **settings), network(**settings)
+    torch.testing.assert_close(last(image.flatten(1)), first(image.permute(0, 3, 1, 2).flatten(1)))
+
+
+def test_pools_and_strides_that_do_not_fit_are_refused():
+    image = {"network": "cnn", "width": 9, "image": (1, 3, 3)}
+    with pytest.raises(ConfigError, match=r"learner.conv_pools: expected windows that leave at least one cell"):
+        network(**image, conv_pools=(2,))
+    with pytest.raises(ConfigError, match=r"learner.conv_strides: expected one number, or one for each of 2 conv"):
+        network(**image, conv_strides=(1, 2, 1))
+
+
+def test_specification_of_an_earlier_version_has_no_strides():
+    spec = NetworkConfig(network="cnn", image=(1, 3, 3)).spec(9)
+    earlier = {name: each for name, each in spec.items() if name not in ("conv_strides", "conv_pools", "channels_last")}
+    nets = [Network(each, 3, 1.0, torch.Generator().manual_seed(0)) for each in (spec, earlier)]
+    assert torch.equal(nets[0](torch.ones(9)), nets[1](torch.ones(9)))
+
+
 @pytest.mark.parametrize("image", [(), (3, 3), (1, 3, 3)])
 def test_image_larger_than_observation_is_refused(image):
     with pytest.raises(ConfigError, match=r"learner.image: expected .* at most the 5 numbers"):

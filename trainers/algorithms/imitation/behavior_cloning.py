@@ -149,7 +149,7 @@ def clone(
         raise ConfigError(f"expected decisions for training and validation, got {len(train)} and {len(check)}")
 
     action = action_spec(agents.space, config.init_log_std)
-    spec = {**config.spec(agents.obs_width), "action": action}
+    spec = {**agents.with_image(config).spec(agents.obs_width), "action": action}
     head, normalizer = make_head(action), ObservationNormalizer(agents.obs_width)
     actor = Network(spec, head.num_params, 0.01, weights)
     net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).to(device)

@@ -168,7 +168,7 @@ def build(config: Config) -> EnvDefinition:
     actions = robot_warehouse.NUM_ACTIONS
     action = spaces.MultiDiscrete([actions] + [2] * bits) if bits else spaces.Discrete(actions)
     named = roster({"robot": robots}, {"robot": width}, {"robot": action})
-    named["observation_spaces"] = dict.fromkeys(named["agents"], observation_space(config))
+    named["observation_spaces"] = dict.fromkeys(named["agents"], _declared_space(config))
     side = max(rows, columns)
     return EnvDefinition(
         **named,
@@ -207,13 +207,14 @@ def build(config: Config) -> EnvDefinition:
         time_limit_terminates=config.time_limit == "termination",
         bounds={"reward_type": (0, 2)},
         fixed_params=("rows", "columns", "unrequested"),
+        channels_first=True,
         draw=draw,
         render_fps=8,
     )
 
 
 def observation_space(config: Config) -> spaces.Box:
-    """Return the flat observation space of a robot; rware's, except that images are flat."""
+    """Return the flat observation space of a robot."""
     view = config.view
     if view.kind == "flattened":
         wide = observations.width(view, config.msg_bits)
@@ -225,6 +226,12 @@ def observation_space(config: Config) -> spaces.Box:
         free = np.full(observations.FEATURES, np.inf, np.float32)
         low, high = np.concatenate([-free, low]), np.concatenate([free, high])
     return spaces.Box(low, high, dtype=np.float32)
+
+
+def _declared_space(config: Config) -> spaces.Box:
+    """Return the observation space that views show: an image (layers, height, width), or flat numbers."""
+    image = nested_space(config) if config.view.kind == "image" else None
+    return image if isinstance(image, spaces.Box) else observation_space(config)
 
 
 def nested_space(config: Config) -> spaces.Dict | spaces.Box:

@@ -227,16 +227,19 @@ def build(config: Config) -> EnvDefinition:
         time_limit_terminates=config.time_limit == "termination",
         bounds={"old_dynamics": (0, 1), "random_start_pos": (0, 1)},
         fixed_params=("old_dynamics", "max_num_ingredients", "num_floor"),
+        channels_first=True,
         draw=draw,
         render_fps=6,
     )
 
 
 def observation_space(config: Config) -> spaces.Box:
-    """Return the observation space of a player, flat: (width, height, 26), or (26, width, height)."""
+    """Return the space of a player's observation: flat (width, height, 26), or an image (26, width, height)."""
     highs = np.ones(NUM_LAYERS, np.float32)
     highs[list(LAYER_HIGHS["ingredients"])] = config.max_num_ingredients
     highs[list(LAYER_HIGHS["time"])] = config.longest_time
     cells = len(config.kitchen.terrain)
-    flat = np.repeat(highs, cells) if config.channels_first else np.tile(highs, cells)
-    return spaces.Box(np.zeros_like(flat), flat, dtype=np.float32)
+    high = np.tile(highs, cells)
+    if config.channels_first:
+        high = np.tile(highs[:, None, None], (1, config.kitchen.width, config.kitchen.height))
+    return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
