@@ -148,6 +148,8 @@ def test_reward_of_a_served_soup_is_common_and_named_by_its_player():
         _, reward, *_, info = step(core, STAY, INTERACT)
         assert reward.tolist() == [[worth, worth]]
         assert info["sparse_r_by_agent"].tolist() == [[0.0, worth]]
+        assert info["soups"].tolist() == [[0, 1]]
+        assert step(core, STAY, INTERACT)[-1]["soups"].tolist() == [[0, 1]]
         assert core.world_state["held"][0, 1] == 0
 
 

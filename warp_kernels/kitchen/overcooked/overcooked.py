@@ -92,6 +92,7 @@ class State:
     item: wp.array2d(dtype=int)  # (E, S) item on the surface
     sparse: wp.array2d(dtype=float)  # (E, A) reward of soups that the player served in this step
     shaped: wp.array2d(dtype=float)  # (E, A) shaped reward of the player in this step
+    soups: wp.array2d(dtype=int)  # (E, A) soups that the player has served in this episode
     seen_item: wp.array2d(dtype=int)  # (E, S) item on the surface in the last observations
     seen_player: wp.array2d(dtype=int)  # (E, A) cell + 4096 (orientation + 4 * item in hands) in the last observations
     seen_urgent: wp.array2d(dtype=int)  # (E, A) 1: the agent's last observation says that time is short
@@ -109,7 +110,7 @@ class State:
 
 
 DENSE = (
-    *("place", "facing", "held", "item", "sparse", "shaped"),
+    *("place", "facing", "held", "item", "sparse", "shaped", "soups"),
     *("seen_item", "seen_player", "seen_urgent", "is_blank", "changed", "was_player"),
 )
 """Fields of State that kernels view with constant sizes."""
@@ -190,7 +191,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
 
     @wp.func(inline=True)
     def interact(params: Params, state: State, env: int, agent: int, in_use: int):
-        """Use the thing in front of the player; write held, item, sparse and shaped."""
+        """Use the thing in front of the player; write held, item, sparse, shaped and soups."""
         there = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
         terrain = there & 7
         surface = there >> 3
@@ -205,6 +206,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         elif terrain == SERVING:
             if item_kind(held) == SOUP:
                 state.sparse[env, agent] = state.value[0, item_recipe(held)]
+                state.soups[env, agent] += 1
                 state.held[env, agent] = 0
         elif held == 0:
             if terrain == ONION_DISPENSER:

@@ -67,6 +67,7 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
         state.held[env, agent] = held
         state.sparse[env, agent] = 0.0
         state.shaped[env, agent] = 0.0
+        state.soups[env, agent] = 0
         state.seen_player[env, agent] = figure(state.place[env, agent], 0, held)
 
     return reset, reset_agent
