@@ -218,6 +218,7 @@ class Core(EnvBatch):
         """
         if not self._started or self._closed or self._on_gpu:
             self._prepare_step()
+        self._begin_change()
         self._launcher.run("step")
         self._finish_step(None)
 

@@ -128,6 +128,28 @@ def test_interrupted_rollout_of_policies_is_whole_or_needs_a_reset(monkeypatch):
     assert same(core.get_state(), after)
 
 
+def test_interrupted_step_in_place_is_whole_or_needs_a_reset():
+    core = make("phased")
+    core.reset(seed=3)
+    core.sample_actions()
+    before = core.get_state()
+    core.step_in_place()
+    after = core.get_state()
+    line, refused = 0, 0
+    while True:
+        core.set_state(before)
+        if not interrupted(core.step_in_place, line):
+            break
+        line += 1
+        try:
+            state = core.get_state()
+        except ResetNeededError:
+            refused += 1
+        else:
+            assert same(state, before) or same(state, after)
+    assert refused > 0
+
+
 def test_refused_action_interrupts_nothing():
     core = make("fused")
     core.reset(seed=0)
