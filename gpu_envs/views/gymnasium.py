@@ -17,7 +17,7 @@ from gpu_envs.views.batched import RENDER_MODES
 from gpu_envs.views.notebook import NotebookView
 from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
 from gpu_envs.views.reset_options import single_seed
-from gpu_envs.views.scripted_agents import scripted_policies
+from gpu_envs.views.scripted_agents import PolicyPlayer, scripted_policies
 from gpu_envs.views.single_env import SingleEnv
 from gpu_envs.views.specs import SpecInForce
 
@@ -34,9 +34,10 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
     Args:
         env_id: "SimpleTag-v0", ...
         agent: Name of the controlled agent; required if the environment has several.
-        opponents: Policies of the other agents: "random" (legal actions from the world's own random streams), a
-            callable ``policy(observation) -> action``, or a dict of these by agent or group. Agents that are not in
-            the dict act at random. If actions can be illegal, the signature is ``policy(observation, action_mask)``.
+        opponents: Policies of the other agents: "random" (legal actions from the world's own random streams), a policy
+            of :mod:`trainers`, a callable ``policy(observation) -> action``, or a dict of these by agent or group.
+            Agents that are not in the dict act at random. If actions can be illegal, the signature is
+            ``policy(observation, action_mask)``.
         skip_waiting: In games of turns, return only at the agent's own turns: a step also plays what the others do
             until the agent is to move again, and its reward is the sum over these moves. A game that is over before
             the agent's first turn is not returned. By default the agent is asked while it waits, too
@@ -79,6 +80,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
             raise ConfigError(f"{core.id}: skip_waiting has no effect, because agents act at once; leave it out")
         policies, members = scripted_policies(core, opponents, [self.agent])
         self._opponents = {other: policies[name] for name, others in members.items() for other in others}
+        self._players = [policy for policy in policies.values() if isinstance(policy, PolicyPlayer)]
         self.metadata = world.metadata
         self.render_mode = render_mode
         self.observation_space: spaces.Space[Any] = world.observation_spaces[self.agent]
@@ -139,9 +141,13 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
 
     def _play(self, actions: dict[str, Any]) -> None:
         """Play a step with the actions of the other agents."""
-        world = self._world
+        world, played = self._world, dict[str, Any]()
+        for player in self._players:
+            played |= player.by_agent()
         for agent in world.agents if self._opponents else ():
-            if agent in self._opponents and world.moves(agent):
+            if agent in played and world.moves(agent):
+                actions[agent] = played[agent]
+            elif agent in self._opponents and world.moves(agent):
                 masks = (world.action_mask(agent),) if world.masked else ()
                 actions[agent] = self._opponents[agent](world.observation(agent), *masks)
         world.step(actions, opponents_random=True)

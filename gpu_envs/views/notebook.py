@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.settings import check_value
@@ -90,9 +88,6 @@ def _frames(core: Core, steps: int, policies: Any, size: int) -> Iterator[Any]:
     """Play the steps and yield the frames (W, size, size, 3) before each of them."""
     from gpu_envs.rendering.trails import TrailRenderer
 
-    if isinstance(policies, Mapping):
-        given = policies.items()
-        policies = {name: _Acting(core, name, each) if hasattr(each, "act") else each for name, each in given}
     players = ScriptedAgents(core, policies, [], argument="policies")
     renderer = TrailRenderer(core, range(core.num_envs), size)
     nothing = core.action_buffer[:, :0]
@@ -100,18 +95,3 @@ def _frames(core: Core, steps: int, policies: Any, size: int) -> Iterator[Any]:
     for _ in range(steps):
         yield renderer.frame()
         core.step(players.join(slice(0, 0), nothing))
-
-
-class _Acting:
-    """Policy with ``act`` as a callable, with its hidden state."""
-
-    def __init__(self, core: Core, group: str, policy: Any) -> None:
-        self.core, self.policy = core, policy
-        members = len(core.groups.get(group, ()))
-        self.hidden: torch.Tensor | None = policy.initial_hidden_state(core.num_envs, members)
-
-    def __call__(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the actions (E, n[, K]) of observations (E, n, D)."""
-        if self.hidden is not None:
-            self.hidden[self.core.elapsed_steps == 0] = 0.0
-        return self.policy.act(obs, mask, hidden_state=self.hidden)

@@ -9,10 +9,56 @@ import torch
 from gpu_envs.errors import ConfigError, format_names, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index, scatter_actions
+from gpu_envs.utils.observed_turns import ObservedTurns
 from gpu_envs.utils.tensor_checks import check_tensor
-from gpu_envs.views.specs import POLICY
+from gpu_envs.views.specs import POLICY, PolicyName
 
-__all__ = ["ScriptedAgents", "scripted_policies"]
+__all__ = ["PolicyPlayer", "ScriptedAgents", "scripted_policies"]
+
+
+class PolicyPlayer:
+    """Policy with a method ``act``, such as a trained one, as a callable on all worlds, with its hidden state.
+
+    Args:
+        core: The worlds.
+        agents: Agents that the policy plays.
+        policy: Policy as in :mod:`trainers`, with ``act(obs, mask)``; a recurrent one has
+            ``act(obs, mask, hidden_state=...)`` and ``initial_hidden_state(E, n)``.
+    """
+
+    def __init__(self, core: Core, agents: list[str], policy: Any) -> None:
+        rows = [core.possible_agents.index(agent) for agent in agents]
+        self.core, self.policy = core, policy
+        self.agents: list[str] = agents
+        self.rows: slice | torch.Tensor = rows_index(rows, core.device)
+        self.width: int = core.observation_spaces[agents[0]].shape[0]
+        self.choices: int = int(core.num_choices[rows[0]].sum())
+        initial = getattr(policy, "initial_hidden_state", lambda *shape: None)
+        self.hidden_state: torch.Tensor | None = initial(core.num_envs, len(rows))
+        self.turns: ObservedTurns | None = None
+        if self.hidden_state is not None and core.to_move is not None:
+            self.turns = ObservedTurns((core.num_envs, len(rows), self.width), core.device)
+
+    def __call__(self, obs: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the actions (E, n[, K]) of observations (E, n, D)."""
+        core, hidden_state = self.core, self.hidden_state
+        if hidden_state is None:
+            return self.policy.act(obs, mask)
+        begins = core.elapsed_steps == 0
+        hidden_state.masked_fill_(begins[:, None, None], 0.0)
+        before = hidden_state.clone()
+        action = self.policy.act(obs, mask, hidden_state=hidden_state)
+        if self.turns is not None and core.to_move is not None:
+            advances = self.turns.step(obs, core.to_move[:, self.rows], begins)
+            hidden_state.copy_(torch.where(advances.unsqueeze(-1), hidden_state, before))
+        return action
+
+    def by_agent(self) -> dict[str, Any]:
+        """Return the actions of the agents in the first world for its present observations, NumPy values by name."""
+        core = self.core
+        obs = core.obs[:, self.rows, : self.width]
+        mask = None if core.action_mask is None else core.action_mask[:, self.rows, : self.choices]
+        return dict(zip(self.agents, self(obs, mask)[0].cpu().numpy(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -32,9 +78,10 @@ class ScriptedAgents:
 
     Args:
         core: Core of the view.
-        opponents: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a dict of
-            these by group or agent; n counts the agents of the group without rows in the view. Agents that are missing
-            in the dict act at random. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
+        opponents: "random", a policy of :mod:`trainers`, a callable ``policy(obs) -> action`` on tensors (E, n, D) and
+            (E, n[, K]), or a dict of these by group or agent; n counts the agents of the group without rows in the
+            view. Agents that are missing in the dict act at random. If actions can be illegal, the signature is
+            ``policy(obs, action_mask)``.
         controlled: Agents that have rows in the view.
         live: Pass the core's own buffers to the policies, which the next step overwrites, instead of copies.
         argument: Name of the user's argument, for messages.
@@ -97,13 +144,14 @@ def scripted_policies(
     Raises:
         ConfigError: A policy is not callable, or its name is unknown.
     """
+    opponents = opponents.policy if isinstance(opponents, PolicyName) else opponents
     names = [agent for agent in core.possible_agents if agent not in controlled]
     groups = {
         group: [agent for agent in (core.possible_agents[row] for row in rows) if agent in names]
         for group, rows in core.groups.items()
     }
     played = {group: agents for group, agents in groups.items() if agents} | {name: [name] for name in names}
-    if callable(opponents) or _random(opponents):
+    if callable(opponents) or hasattr(opponents, "act") or _random(opponents):
         given = dict.fromkeys((group for group, agents in groups.items() if agents), opponents)
     else:
         given = opponents
@@ -111,16 +159,21 @@ def scripted_policies(
         raise ConfigError(
             f"{core.id}: {argument}: expected 'random', a policy or a dict of these by name, got {_shown(opponents)}"
         )
+    given = {name: each.policy if isinstance(each, PolicyName) else each for name, each in given.items()}
     for name, policy in given.items():
         if name not in played:
             has = format_names(played) or "none"
             raise ConfigError(f"{core.id}: {argument} has no {name!r} to play; it has {has}")
-        if not _random(policy) and not callable(policy):
+        if not _random(policy) and not callable(policy) and not hasattr(policy, "act"):
             raise ConfigError(f"{core.id}: {argument}[{name!r}]: expected 'random' or a policy, got {_shown(policy)}")
     apart = [name for name in given if name not in groups]  # also those at random
-    policies = {name: policy for name, policy in given.items() if callable(policy)}
-    members = {name: [agent for agent in played[name] if name in apart or agent not in apart] for name in policies}
-    return policies, {name: agents for name, agents in members.items() if agents}
+    own = [name for name, policy in given.items() if not _random(policy)]
+    members = {name: [agent for agent in played[name] if name in apart or agent not in apart] for name in own}
+    members = {name: agents for name, agents in members.items() if agents}
+    policies = {name: given[name] for name in members}
+    return {
+        name: each if callable(each) else PolicyPlayer(core, members[name], each) for name, each in policies.items()
+    }, members
 
 
 def _random(policy: Any) -> bool:

@@ -1,7 +1,7 @@
 """``spec`` of the Gymnasium views: it has the actual time limit and can be written as JSON."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -16,12 +16,12 @@ POLICY = "policy "
 
 
 class PolicyName(str):
-    """Policy among the arguments of a spec: a string in JSON, a callable for ``gymnasium.make(spec)``."""
+    """Policy among the arguments of a spec: a string in JSON, the policy itself for ``gymnasium.make(spec)``."""
 
-    policy: Callable
+    policy: Any
     """Policy that is named."""
 
-    def __new__(cls, policy: Callable) -> "PolicyName":
+    def __new__(cls, policy: Any) -> "PolicyName":
         """Name a policy by its module and qualified name."""
         owner = policy if hasattr(policy, "__qualname__") else type(policy)
         name = super().__new__(cls, f"{POLICY}{owner.__module__}.{owner.__qualname__}")
@@ -71,4 +71,4 @@ def _as_json(value: Any) -> Any:
         return value.value
     if hasattr(value, "tolist"):  # arrays and tensors
         return value.tolist()
-    return PolicyName(value) if callable(value) else str(value)
+    return PolicyName(value) if callable(value) or hasattr(value, "act") else str(value)

@@ -14,7 +14,7 @@ from league.policies.kinds import KINDS, SupportsSave, kind_of
 from league.policies.random import _Samples
 from trainers.base.prefix_sum import cumulative_weights
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
-from trainers.models.policy import PolicyProtocol
+from trainers.models.policy import PolicyProtocol, fit_inputs
 
 __all__ = ["MIXTURE", "MixturePolicy", "member_path"]
 
@@ -74,7 +74,7 @@ class MixturePolicy(Summarized):
             own = member.initial_hidden_state(*obs.shape[:-1])
             width = 0 if own is None else own.shape[-1]
             own = None if own is None else hidden_state[..., 1 : 1 + width].clone()
-            found = member.act(obs, mask, greedy, own)
+            found = member.act(*fit_inputs(member, obs, mask), greedy, own)
             plays = who == place + 1
             action = found if action is None else torch.where(_fitted(plays, found), found, action)
             if own is not None:

@@ -21,7 +21,7 @@ from trainers.base.serialization import check_fields, read_json, write_json, wro
 from trainers.base.state import State, select_prefix
 from trainers.models.action_heads import action_spec
 from trainers.models.overrides import override_of
-from trainers.models.policy import Policy, PolicyProtocol
+from trainers.models.policy import Policy, PolicyProtocol, fit_inputs
 
 __all__ = [
     "PLACES",
@@ -99,7 +99,7 @@ class TeamPolicy(Summarized):
             own = None
             if width and hidden_state is not None:
                 own = hidden_state.index_select(-2, rows)[..., :width].contiguous()
-            found.append(member.act(obs.index_select(-2, rows), own_mask, greedy, own))
+            found.append(member.act(*fit_inputs(member, obs.index_select(-2, rows), own_mask), greedy, own))
             if own is not None and hidden_state is not None:
                 hidden_state[..., :width].index_copy_(hidden_state.dim() - 2, rows, own)
         axis = obs.dim() - 2

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.progress import Progress
@@ -56,6 +58,7 @@ class BestResponseTraining:
     (`opponents.replace`). Seats whose agents differ in action space have one learner per part, see `TeamLearner`.
     """
 
+    @torch.inference_mode(False)  # weights that are made in inference mode cannot be trained
     def __init__(
         self,
         game: Game,

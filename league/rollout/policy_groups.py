@@ -11,7 +11,7 @@ from torch import Tensor
 from gpu_envs.runtime.core import Core
 from league.rollout.policy_weights_cache import PolicyWeightsCache
 from trainers.models.batched_policies import BatchedPolicies
-from trainers.models.policy import PolicyProtocol
+from trainers.models.policy import PolicyProtocol, fit_inputs
 
 __all__ = ["LEAST", "SameShapePolicies", "SeatStep", "SinglePolicy"]
 
@@ -108,14 +108,15 @@ class SinglePolicy:
             return
         hidden_state = None if self.hidden_state is None else self.hidden_state[worlds]
         mask = None if step.mask is None else step.mask[worlds]
-        step.put(worlds, self.policy.act(step.obs[worlds], mask, step.greedy, hidden_state))
+        inputs = fit_inputs(self.policy, step.obs[worlds], mask)
+        step.put(worlds, self.policy.act(*inputs, step.greedy, hidden_state))
         if self.hidden_state is not None and hidden_state is not None:
             self.hidden_state[worlds] = step.remembered(self.hidden_state[worlds], hidden_state, worlds)
 
     def _act_everywhere(self, step: SeatStep) -> Tensor:
         """Return the actions (E, n[, k]) of all worlds."""
         before = None if self.hidden_state is None else self.hidden_state.clone()
-        action = self.policy.act(step.obs, step.mask, step.greedy, self.hidden_state)
+        action = self.policy.act(*fit_inputs(self.policy, step.obs, step.mask), step.greedy, self.hidden_state)
         if self.hidden_state is not None and before is not None:
             self.hidden_state.copy_(step.remembered(before, self.hidden_state))
         return action

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_type_hints
@@ -195,8 +196,10 @@ class TrainConfig:
         """Make cuBLAS deterministic if `deterministic` is set; this must happen before CUDA starts in a process.
 
         Raises:
-            ConfigError: CUDA has already started.
+            ConfigError: CUDA has already started, or the process has another default dtype than float32 or a recursion
+                limit below Python's default.
         """
+        _check_process()
         if not (self.deterministic and self.device.startswith("cuda")) or os.environ.get(CUBLAS):
             return
         if torch.cuda.is_initialized():
@@ -209,6 +212,8 @@ class TrainConfig:
     def in_force(self, kernels: bool = False) -> Iterator[None]:
         """Apply the number of threads, the determinism and `matmul_precision` to PyTorch within the block.
 
+        Gradients are enabled, also within the caller's `torch.no_grad()` or `torch.inference_mode()`.
+
         Args:
             kernels: See `apply_num_threads`.
         """
@@ -219,12 +224,30 @@ class TrainConfig:
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
         try:
-            with _matmul_precision(self.matmul_precision):
+            with _matmul_precision(self.matmul_precision), torch.inference_mode(False):
                 yield
         finally:
             torch.set_num_threads(threads)
             if self.deterministic:  # the call imports torch._inductor, which takes seconds
                 torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+
+
+MIN_RECURSION_LIMIT = 1000
+"""Smallest limit of recursions, which is Python's default: compiling kernels and gradients call deeply."""
+
+
+def _check_process() -> None:
+    """Raise ConfigError if settings of the process keep trainings from working."""
+    if (dtype := torch.get_default_dtype()) != torch.float32:
+        raise ConfigError(
+            f"torch's default dtype: expected float32, got {str(dtype).removeprefix('torch.')}; call "
+            "torch.set_default_dtype(torch.float32)"
+        )
+    if (limit := sys.getrecursionlimit()) < MIN_RECURSION_LIMIT:
+        raise ConfigError(
+            f"Python's recursion limit: expected at least {MIN_RECURSION_LIMIT}, got {limit}; call "
+            f"sys.setrecursionlimit({MIN_RECURSION_LIMIT})"
+        )
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from gpu_envs.utils.observed_turns import ObservedTurns
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.base.decision_clock import DecisionClock
 from trainers.models.batched_policies import BatchedPolicies, can_batch
-from trainers.models.policy import Policy, PolicyProtocol
+from trainers.models.policy import Policy, PolicyProtocol, fit_inputs
 
 __all__ = ["Players", "PolicyRunner"]
 
@@ -80,7 +80,7 @@ class _PolicyGroup:
             if self.clock is not None:
                 moves = self.clock.decides(self.core, own.mask(mask), moves)
             seen, before = obs[:, own.rows], self._before()
-            action = self.policy.act(seen, own.mask(mask), greedy, self.hidden_state)
+            action = self.policy.act(*fit_inputs(self.policy, seen, own.mask(mask)), greedy, self.hidden_state)
             self._advance(seen, moves, begins, before)
             if self.clock is not None and moves is not None:
                 action = self.clock.hold(action, moves)

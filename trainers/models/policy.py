@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,12 +28,24 @@ from trainers.base.serialization import (
     wrong_format,
 )
 from trainers.models.action_heads import Head, action_text, check_action_spec, make_head
+from trainers.models.discrete_heads import CategoricalHead
 from trainers.models.networks import Network, NetworkConfig, actor_width, with_ids
 from trainers.models.normalization import ObservationNormalizer
 
-__all__ = ["FORMAT", "Policy", "PolicyModules", "PolicyProtocol", "PolicySpec", "freeze_policy"]
+__all__ = [
+    "FORMAT",
+    "Policy",
+    "PolicyModules",
+    "PolicyProtocol",
+    "PolicySpec",
+    "fit_inputs",
+    "freeze_policy",
+    "mask_spec",
+]
 
-FORMAT = "gpu-envs policy 3"  # format of a policy's JSON file
+FORMAT = "gpu-envs policy 4"  # format of a policy's JSON file
+READABLE = ("gpu-envs policy 3", FORMAT)
+"""Formats that can be read; the first one does not say whether a policy needs masks."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,8 @@ class PolicySpec(NetworkConfig):
     """Number of agents distinguished by one-hot indices; 0: none."""
     decide_every: int = setting(1, ge=1)
     """Steps between two decisions; the action is held in between."""
+    has_action_mask: bool = False
+    """Whether actions can be illegal, so that the policy needs masks."""
     action: dict[str, Any] = field(default_factory=dict)
     """Action specification, see `trainers.models.action_heads.action_spec`."""
 
@@ -108,8 +123,8 @@ class Policy(Summarized):
         """Take ownership of the modules.
 
         Args:
-            spec: JSON data: `NetworkConfig.spec`, "action", for a policy that distinguishes n agents "ids" = n, and for
-                one that decides at every n-th step "decide_every" = n.
+            spec: JSON data: `NetworkConfig.spec`, "action", for a policy that distinguishes n agents "ids" = n, for one
+                that decides at every n-th step "decide_every" = n, and for one that needs masks "has_action_mask".
             normalizer: Normalizer of observations.
             actor: Actor network.
             head: Action head of the actor's outputs.
@@ -151,28 +166,86 @@ class Policy(Summarized):
         """Return the network inputs of observations, see `act`."""
         return with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids)
 
-    @torch.no_grad()
+    @overload
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
-    ) -> Tensor:
+        self, obs: Tensor, mask: Any = None, greedy: bool = False, hidden_state: Tensor | None = None
+    ) -> Tensor: ...
+
+    @overload
+    def act(
+        self, obs: np.ndarray | Mapping[str, Any], mask: Any = None, greedy: bool = False, hidden_state: Any = None
+    ) -> Any: ...
+
+    @torch.no_grad()
+    def act(self, obs: Any, mask: Any = None, greedy: bool = False, hidden_state: Any = None) -> Any:
         """Return actions for the environment.
 
         Args:
-            obs: (..., D) with D at least the policy's own width, the rest being padding; (..., n, D) for a policy that
-                distinguishes n agents.
-            mask: (..., choices), True = legal.
+            obs: (..., D) tensor or NumPy array of any type of numbers; (..., n, D) for a policy that distinguishes n
+                agents. Or a dict with "observation" and "action_mask", as PettingZoo's views return it.
+            mask: (..., choices), of any type of numbers; True or not 0 = legal. A tuple is one mask per component.
             greedy: Return the most probable action instead of a sample.
             hidden_state: (..., H), of a recurrent policy; overwritten. The caller resets it to zero at episode starts.
+                In games of turns it advances only where the agent decides or its observation has changed; the caller
+                restores it elsewhere.
 
         Returns:
-            (...) int64, (..., K) int64 or (..., K) float32, depending on the action space.
+            (...) int64, (..., K) int64 or (..., K) float32, depending on the action space; NumPy for NumPy.
 
         Raises:
-            ConfigError: The policy is recurrent and `hidden_state` is missing.
+            ConfigError: A shape, mask or hidden state is missing or does not fit the policy. On a CPU also: an
+                observation is NaN, or a mask has no legal action.
         """
-        if self.actor.hidden_width and hidden_state is None:
+        if isinstance(obs, Mapping):
+            obs, mask = obs["observation"], obs.get("action_mask") if mask is None else mask
+        gives_tensors = isinstance(obs, Tensor)
+        obs, mask = self._tensor(obs).float(), None if mask is None else self._mask(mask)
+        hidden_state = torch.from_numpy(hidden_state) if isinstance(hidden_state, np.ndarray) else hidden_state
+        self._check(obs, mask, hidden_state)
+        action = self._act(obs, mask, greedy, hidden_state)
+        return action if gives_tensors else action.cpu().numpy()[()]  # a number for a single action
+
+    def _tensor(self, values: Any) -> Tensor:
+        return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values), device=self.device)
+
+    def _mask(self, mask: Any) -> Tensor:
+        """Return a mask as a bool tensor."""
+        if isinstance(mask, tuple):
+            mask = torch.cat([self._tensor(each) for each in mask], -1)
+        mask = self._tensor(mask)
+        return mask if mask.dtype == torch.bool else mask != 0
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return self.normalizer.mean.device
+
+    def _check(self, obs: Tensor, mask: Tensor | None, hidden_state: Tensor | None) -> None:
+        """Raise ConfigError if the inputs of `act` do not fit the policy; their values are checked on a CPU only."""
+        shape, width = tuple(obs.shape), self.obs_width
+        if not shape or shape[-1] != width:
+            raise ConfigError(f"policy: obs: expected (..., {width}), got {shape}; pass obs[..., :{width}]")
+        if (hidden := self.actor.hidden_width) and (hidden_state is None or hidden_state.shape[:-1] != shape[:-1]):
+            got = "no hidden state" if hidden_state is None else f"{tuple(hidden_state.shape)} for obs {shape}"
             expected = "act(..., hidden_state=policy.initial_hidden_state(E, n))"
-            raise ConfigError(f"recurrent policy: expected {expected}, got no hidden state")
+            raise ConfigError(f"recurrent policy: expected {expected} of shape (..., {hidden}), got {got}")
+        on_cpu = obs.device.type == "cpu"
+        if on_cpu and bool(obs.isnan().any()):
+            raise ConfigError(f"policy: obs: expected numbers, got NaN at {obs.isnan().nonzero()[0].tolist()}")
+        if not isinstance(self.head, CategoricalHead):
+            return
+        if mask is None:
+            if self.spec.get("has_action_mask"):
+                raise ConfigError("policy: mask: expected the legal actions, got none; pass info['action_mask']")
+            return
+        sizes = self.head.sizes
+        if mask.shape[-1:] != (sum(sizes),) or not _broadcasts(mask.shape[:-1], shape[:-1]):
+            expected = (*shape[:-1], sum(sizes))
+            raise ConfigError(f"policy: mask: expected {expected} for obs {shape}, got {tuple(mask.shape)}")
+        if on_cpu and not all(bool(part.any(-1).all()) for part in mask.split(sizes, -1)):
+            raise ConfigError("policy: mask: expected a legal action in each row, got a row without one")
+
+    def _act(self, obs: Tensor, mask: Tensor | None, greedy: bool, hidden_state: Tensor | None) -> Tensor:
         params, remembered = self.actor.step(self.inputs(obs), hidden_state)
         if hidden_state is not None and remembered is not None:
             hidden_state.copy_(remembered)
@@ -194,7 +267,7 @@ class Policy(Summarized):
         file = path.with_suffix(".json")
         spec = read_json(file, finite=False)  # a box may be unbounded
         got = spec.pop("format", "no format")
-        if got != FORMAT:
+        if got not in READABLE:
             raise wrong_format(file, FORMAT, got)
         weights = path.with_suffix(".safetensors")
         return cls._of(spec, read_tensors(weights), str(file), str(weights), device, seed)
@@ -224,7 +297,7 @@ class Policy(Summarized):
         device: torch.device | str,
         seed: int,
     ) -> Policy:
-        read = read_record(PolicySpec, shape_from, spec, optional=("ids", "decide_every"))
+        read = read_record(PolicySpec, shape_from, spec, optional=("ids", "decide_every", "has_action_mask"))
         check_action_spec(f"{shape_from}: action", spec["action"])
         if len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
             raise CheckpointError(
@@ -248,6 +321,25 @@ class Policy(Summarized):
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)
         return policy
+
+
+def mask_spec(needs_mask: bool) -> dict[str, Any]:
+    """Return the entries of a policy's specification for whether it needs masks."""
+    return {"has_action_mask": True} if needs_mask else {}
+
+
+def fit_inputs(policy: PolicyProtocol, obs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return observations (..., D) and masks (..., C) of agents with the padding for others, without it."""
+    if not isinstance(policy, Policy):
+        return obs, mask
+    choices = sum(policy.head.sizes) if isinstance(policy.head, CategoricalHead) else None
+    return obs[..., : policy.obs_width], None if mask is None else mask[..., :choices]
+
+
+def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Return whether a tensor of a shape broadcasts to another one."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(size in (1, other) for size, other in pairs)
 
 
 def freeze_policy(learner: PolicyModules) -> Policy:

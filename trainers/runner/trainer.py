@@ -48,6 +48,7 @@ class Trainer(Summarized):
     read once per iteration. In a distributed training every rank has a trainer with its shard of the same run.
     """
 
+    @torch.inference_mode(False)  # weights that are made in inference mode cannot be trained
     def __init__(
         self,
         config: TrainConfig,

@@ -53,9 +53,12 @@ def test_batched_actions_equal_those_of_single_policies(space, body):
     for _ in range(4):
         obs = torch.randn((3, 5, 3, 6), generator=generator)  # wider than the policies' observations
         mask = torch.rand((3, 5, 3, 5), generator=generator) < 0.7 if space == "discrete" else None
+        if mask is not None:
+            mask[..., 0] = True  # a legal choice
         together = batched.act(obs, mask, greedy=True, hidden_state=hidden_state)
         for i, policy in enumerate(alone):
-            single = policy.act(obs[i], None if mask is None else mask[i], greedy=True, hidden_state=hidden_states[i])
+            own, legal = obs[i, ..., : policy.obs_width], None if mask is None else mask[i]
+            single = policy.act(own, legal, greedy=True, hidden_state=hidden_states[i])
             torch.testing.assert_close(together[i], single)
             if hidden_state is not None:
                 torch.testing.assert_close(hidden_state[i], hidden_states[i])
@@ -103,7 +106,8 @@ def test_policy_runner_batches_policies_of_equal_shape(core, body):
         for row, (name, policy) in enumerate(players.items()):
             if hidden_states[name] is not None:
                 hidden_states[name].masked_fill_((made.elapsed_steps == 0)[:, None, None], 0.0)
-            wanted.append(policy.act(obs[:, row : row + 1], greedy=True, hidden_state=hidden_states[name]))
+            own = obs[:, row : row + 1, : policy.obs_width]
+            wanted.append(policy.act(own, greedy=True, hidden_state=hidden_states[name]))
         action = cast.act(obs, info, greedy=True)
         for row, hidden_state in enumerate(hidden_states.values()):
             if hidden_state is not None:
@@ -231,7 +235,7 @@ def test_batched_policies_use_the_latest_weights():
         for i, seat in enumerate(made.learners.assignments.values()):
             policy = seat.learner.policy()
             torch.testing.assert_close(outputs[i], policy.actor(policy.inputs(obs[i])), atol=1e-6, rtol=1e-6)
-            assert torch.equal(got[i], policy.act(obs[i], greedy=True))
+            assert torch.equal(got[i], policy.act(obs[i, ..., : policy.obs_width], greedy=True))
 
     check()
     made.learners.update(1, str)

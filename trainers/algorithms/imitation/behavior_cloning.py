@@ -25,7 +25,7 @@ from trainers.models.action_heads import Head, action_spec, make_head
 from trainers.models.continuous_heads import GaussianHead
 from trainers.models.networks import Network, NetworkConfig
 from trainers.models.normalization import ObservationNormalizer
-from trainers.models.policy import Policy
+from trainers.models.policy import Policy, mask_spec
 
 __all__ = ["BCConfig", "CloningResult", "Decisions", "clone", "collect_decisions"]
 
@@ -115,6 +115,7 @@ def _components(space: spaces.Space[Any]) -> int:
     return space.shape[0]
 
 
+@torch.inference_mode(False)  # gradients are enabled whatever the caller's mode is
 def clone(
     episodes: Sequence[Episode],
     agents: AgentGroup,
@@ -149,7 +150,8 @@ def clone(
         raise ConfigError(f"expected decisions for training and validation, got {len(train)} and {len(check)}")
 
     action = action_spec(agents.space, config.init_log_std)
-    spec = {**agents.with_image(config).spec(agents.obs_width), "action": action}
+    image = agents.with_image(config).spec(agents.obs_width)
+    spec = {**image, **mask_spec(train.mask is not None), "action": action}
     head, normalizer = make_head(action), ObservationNormalizer(agents.obs_width)
     actor = Network(spec, head.num_params, 0.01, weights)
     net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).to(device)

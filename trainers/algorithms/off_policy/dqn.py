@@ -34,7 +34,7 @@ from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import GreedyHead, greedy_spec
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy
+from trainers.models.policy import Policy, freeze_policy, mask_spec
 
 __all__ = ["DQN", "DQNConfig"]
 
@@ -90,7 +90,11 @@ class DQN(KernelActing):
         self.stream: SingleStream = stream_of_shard(self.generator, spec.shard)
         self.num_envs_total: int = spec.num_envs_total
         width, shape = spec.obs_width, (spec.num_envs, spec.num_agents)
-        self.spec: dict[str, Any] = {**config.spec(width), "action": greedy_spec(spec.action_space, config.dueling)}
+        self.spec: dict[str, Any] = {
+            **config.spec(width),
+            **mask_spec(spec.has_action_mask),
+            "action": greedy_spec(spec.action_space, config.dueling),
+        }
         (choices,) = self.spec["action"]["sizes"]
         self.head: GreedyHead = GreedyHead(choices, config.dueling)
         self.normalizer: ObservationNormalizer = ObservationNormalizer(width)

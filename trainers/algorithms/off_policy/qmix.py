@@ -34,7 +34,7 @@ from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import GreedyHead, greedy_spec
 from trainers.models.networks import Network, actor_width, polyak_update, target_copy, with_ids
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy
+from trainers.models.policy import Policy, freeze_policy, mask_spec
 
 __all__ = ["QMIX", "QMIXConfig"]
 
@@ -92,7 +92,12 @@ class QMIX:
         weights = torch.Generator().manual_seed(spec.seed)
         envs, agents, width = spec.num_envs, spec.num_agents, spec.obs_width
         self.ids: int = agents if agents > 1 else 0
-        self.spec: dict[str, Any] = {**config.spec(width), "action": greedy_spec(spec.action_space), "ids": self.ids}
+        self.spec: dict[str, Any] = {
+            **config.spec(width),
+            **mask_spec(spec.has_action_mask),
+            "action": greedy_spec(spec.action_space),
+            "ids": self.ids,
+        }
         (choices,) = self.spec["action"]["sizes"]
         self.head: GreedyHead = GreedyHead(choices, dueling=False)
         self.normalizer: ObservationNormalizer = ObservationNormalizer(width)

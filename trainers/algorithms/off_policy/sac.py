@@ -37,7 +37,7 @@ from trainers.buffers.rollout_buffer import RolloutBuffer
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy
+from trainers.models.policy import Policy, freeze_policy, mask_spec
 
 __all__ = [
     "SAC",
@@ -80,7 +80,11 @@ class SAC(ReplayLearner):
         self.discrete: bool = isinstance(head, CategoricalHead)
         # whether critics output the values of all choices
         self.values_all_choices: bool = isinstance(head, CategoricalHead) and not head.multi
-        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
+        self.spec: dict[str, Any] = {
+            **config.spec(spec.obs_width),
+            **mask_spec(spec.has_action_mask),
+            "action": action,
+        }
         self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         code_width, values = (0, head.code_width) if self.values_all_choices else (head.code_width, 1)

@@ -33,7 +33,7 @@ from trainers.models.action_heads import CategoricalHead, GaussianHead, action_s
 from trainers.models.continuous_heads import TanhGaussianHead, TanhHead
 from trainers.models.networks import Network, polyak_update, target_copy
 from trainers.models.normalization import ObservationNormalizer, masked_mean
-from trainers.models.policy import Policy, freeze_policy
+from trainers.models.policy import Policy, freeze_policy, mask_spec
 
 __all__ = ["TD3", "TD3Config"]
 
@@ -78,7 +78,11 @@ class TD3(ReplayLearner):
         assert not isinstance(head, GaussianHead)
         self.head: CategoricalHead | TanhGaussianHead | TanhHead = head
         self.discrete: bool = isinstance(head, CategoricalHead)
-        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
+        self.spec: dict[str, Any] = {
+            **config.spec(spec.obs_width),
+            **mask_spec(spec.has_action_mask),
+            "action": action,
+        }
         self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
         self.critics: torch.nn.ModuleList = self._make_critics(spec, weights)

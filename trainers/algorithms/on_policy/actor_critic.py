@@ -16,6 +16,7 @@ from trainers.base.learner_spec import LearnerSpec
 from trainers.models.action_heads import action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig
 from trainers.models.normalization import ObservationNormalizer
+from trainers.models.policy import mask_spec
 
 __all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput", "VTraceConfig"]
 
@@ -117,7 +118,11 @@ class ActorCritic(nn.Module):
         """Draw weights with the spec's seed; `action` as in `action_spec`."""
         super().__init__()
         weights = torch.Generator().manual_seed(spec.seed)
-        self.spec: dict[str, Any] = {**config.spec(spec.obs_width), "action": action}
+        self.spec: dict[str, Any] = {
+            **config.spec(spec.obs_width),
+            **mask_spec(spec.has_action_mask),
+            "action": action,
+        }
         head = make_head(action)
         self.normalizer: ObservationNormalizer = ObservationNormalizer(spec.obs_width)
         self.actor: Network = Network(self.spec, head.num_params, 0.01, weights)
