@@ -51,7 +51,8 @@ def test_agents_act_as_their_own_policies_alone(space, kinds):
             mask[..., 1] = True
         found = team.act(obs, mask, greedy=True, hidden_state=hidden_state)
         for policy, own, memory in zip(alone, PLACES, memories, strict=True):
-            wanted = policy.act(obs[:, own], None if mask is None else mask[:, own], True, memory)
+            seen = obs[:, own][..., : policy.obs_width]
+            wanted = policy.act(seen, None if mask is None else mask[:, own], True, memory)
             torch.testing.assert_close(found[:, own], wanted)
             if memory is not None:
                 torch.testing.assert_close(hidden_state[:, own, : memory.shape[-1]], memory)

@@ -11,6 +11,7 @@ from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.agent_group import agent_rows_of, make_agent_group
 from trainers.base.learner_spec import LearnerSpec
 from trainers.evaluation.scripted_policies import ScriptedPolicy
+from trainers.models.policy import fit_inputs
 
 WORLDS = 60
 
@@ -123,7 +124,8 @@ def test_many_policies_act_as_each_alone(env_id, settings, way):
                 if hidden_state is not None:
                     hidden_state.masked_fill_((core.elapsed_steps == 0)[:, None, None], 0.0)
                 mine = acting & (assigned == index)[:, None]
-                wanted = policy.act(obs[:, rows], None if mask is None else mask[:, rows], True, hidden_state)
+                inputs = fit_inputs(policy, obs[:, rows], None if mask is None else mask[:, rows])
+                wanted = policy.act(*inputs, True, hidden_state)
                 torch.testing.assert_close(action[:, rows][mine], wanted[mine])
             unassigned = assigned == -1
             assert torch.equal(action[:, rows][unassigned], random[:, rows][unassigned])
