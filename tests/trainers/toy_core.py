@@ -13,6 +13,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from warp_kernels.rules import Rules
+
 
 class ToyCore:
     """Base with deaths, autoreset and statistics; subclasses define `_start`, `_play` and `_observe`."""
@@ -22,7 +24,14 @@ class ToyCore:
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
         self.definition, self.action_mask = (
-            SimpleNamespace(max_episode_steps=limit, global_state_size=0, results=()),
+            SimpleNamespace(
+                max_episode_steps=limit,
+                global_state_size=0,
+                results=(),
+                roles={},
+                zero_sum=False,
+                rules=Rules("toy", object, object, 1, 1, False, (), None),
+            ),
             None,
         )
         self.to_move = None

@@ -41,10 +41,17 @@ def cross_play(
         engine: Engine of every matchup, see `evaluate_policies`.
 
     Returns:
-        One pair per matchup: "random", "trained" or "other" by policy name, and the result.
+        One pair per matchup: "random", "trained" or "other" by policy name, and the result. Where one policy plays all
+        seats of a zero-sum game, whose rewards cancel, it is by the agent of each seat instead.
     """
     results = []
     pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
+    if seats := _seats(core, sides):
+        sides = {agent: [agent] for agent in seats}
+        pools = {
+            name: {agent: pool.get(agent, pool.get(group)) for agent, group in seats.items()}
+            for name, pool in pools.items()
+        }
     kernels = KernelPlayers(core, [pools["trained"], pools["other"]])
     for matchup in matchups(list(sides), against is not None):
         players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
@@ -69,6 +76,14 @@ def cross_play(
     return results
 
 
+def _seats(core: Core, sides: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the group of each agent where one policy plays all seats of a zero-sum game; {} otherwise."""
+    definition = core.definition
+    seats = {agent: group for group, rows in core.groups.items() for agent in (core.possible_agents[r] for r in rows)}
+    one_each = sorted(definition.roles.values()) == sorted((agent,) for agent in seats)
+    return seats if definition.zero_sum and len(sides) == 1 and len(seats) > 1 and one_each else {}
+
+
 def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
     """Return "random", "trained" or "other" by policy name, for every matchup; `other` adds those with "other"."""
     matchups = [dict.fromkeys(names, "random"), dict.fromkeys(names, "trained")]
@@ -89,13 +104,16 @@ def table(results: Sequence[tuple[dict[str, str], EvaluationResult]], width: int
         width: Number of columns of the terminal; None for any width.
     """
     names, groups = list(results[0][0]), list(results[0][1].returns)
+    by_agent = not set(names) - results[0][1].agent_returns.keys() and len(names) > 1
+    earning = names if by_agent else groups
     leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
     reported = [(group, name) for name, by_group in results[0][1].last_info.items() for group in by_group]
-    head = [*names, *(f"{group} return" for group in groups), "episode length", *(f"{g} survivors" for g in leaving)]
+    head = [*names, *(f"{name} return" for name in earning), "episode length", *(f"{g} survivors" for g in leaving)]
     head += [f"{group} {name}" for group, name in reported]
     lines = [head]
     for matchup, outcome in results:
-        cells = [*outcome.returns.values(), outcome.length, *(outcome.survivors[group] for group in leaving)]
+        returns = outcome.agent_returns if by_agent else outcome.returns
+        cells = [*(returns[name] for name in earning), outcome.length, *(outcome.survivors[group] for group in leaving)]
         cells += [outcome.last_info[name][group] for group, name in reported]
         lines.append([*(matchup[name] for name in names), *map(str, cells)])
     return "\n".join(
@@ -113,7 +131,7 @@ def play_and_print(
     engine: str = "auto",
 ) -> list[tuple[dict[str, str], EvaluationResult]]:
     """Play every matchup with a progress bar, and print the table."""
-    total = core.num_envs * len(matchups(list(sides), other is not None))
+    total = core.num_envs * len(matchups(list(_seats(core, sides) or sides), other is not None))
     with ProgressBar(total, "episodes", file=sys.stderr) as progress:
         results = cross_play(core, sides, trained, other, seed, greedy, progress, engine)
     print(table(results, terminal_width(sys.stdout)))

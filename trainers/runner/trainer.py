@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import FolderLock, check_free
 from trainers.storage.metrics_log import MetricsLog
+from warp_kernels.framework.fingerprint import rules_fingerprint
 
 __all__ = ["Trainer", "train"]
 
@@ -273,6 +275,7 @@ class Trainer(Summarized):
         state |= {
             "trainer.seconds": self.seconds,
             "trainer.evaluations_since_best": self.early_stopping.evaluations_since_best,
+            RULES: rules_fingerprint(self.core.definition.rules),
         }
         state |= {f"{ENGINE}{name}": engine for name, engine in self.engines.items()}
         if math.isfinite(self.early_stopping.best_score):
@@ -284,7 +287,13 @@ class Trainer(Summarized):
             self.on_save(path, self.row)
 
     def _restore(self, resume: Checkpoint) -> None:
-        """Restore the state of a checkpoint."""
+        """Restore the state of a checkpoint; warn if the rules of the environment have changed since."""
+        if resume.state.get(RULES, now := rules_fingerprint(self.core.definition.rules)) != now:
+            warnings.warn(
+                f"the rules of {self.config.env_id} have changed since {resume.path} was saved; the run goes on with "
+                "the new rules, and its earlier results are of the old ones",
+                stacklevel=4,
+            )
         state = scatter_state(self.shard, resume.state, self.core, self.learners.env_axes)
         self.collector.load_state_dict(state)
         self.learners.load_state_dict(state)
@@ -294,6 +303,10 @@ class Trainer(Summarized):
         self.early_stopping.evaluations_since_best = int(resume.number("trainer.evaluations_since_best"))
         if "trainer.best_score" in resume.state:
             self.early_stopping.best_score = resume.number("trainer.best_score")
+
+
+RULES = "trainer.rules"
+"""Entry of a checkpoint's state with the fingerprint of the environment's rules."""
 
 
 def train(

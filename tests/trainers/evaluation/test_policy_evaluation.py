@@ -125,6 +125,30 @@ def test_cross_play_pits_each_side_against_random_and_another():
     assert lines[-1] == "6 episodes each, mean ± half of the 95 % interval"
 
 
+class Bold(Fixed):
+    """Bet and call in Kuhn poker, except with the jack: in both seats it wins 1/3 from a random player on average."""
+
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
+        return 1 - obs[..., 2].long()  # own row (2), own card (3)
+
+
+def test_cross_play_of_one_policy_in_a_zero_sum_game_is_by_seat():
+    """The sum over both seats is zero, whoever plays well."""
+    core = make_core("KuhnPoker-v0", 400, "cpu", seed=0)
+    results = cross_play(core, {"player": ["player"]}, {"player": Bold(0)}, {"player": Bold(0)}, seed=0)
+    played = [tuple(matchup.values()) for matchup, _ in results]
+    assert list(results[0][0]) == ["player_0", "player_1"]
+    assert played[:4] == [("random", "random"), ("trained", "random"), ("random", "trained"), ("trained", "trained")]
+    assert played[4:] == [("other", "other"), ("trained", "other"), ("other", "trained")]
+    lines = table(results).splitlines()
+    assert lines[0].split()[:6] == ["player_0", "player_1", "player_0", "return", "player_1", "return"]
+    assert results[1][1].agent_returns["player_0"].mean == pytest.approx(1 / 3, abs=0.25)
+    assert results[2][1].agent_returns["player_1"].mean == pytest.approx(1 / 3, abs=0.25)
+    assert (
+        results[3][1].agent_returns == results[4][1].agent_returns == results[5][1].agent_returns
+    )  # the same policies
+
+
 class Uneasy(Identity):
     """Agents of group "odd" have two of three actions; their masks are padded to three with illegal actions."""
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,6 +56,23 @@ def test_resume_equals_an_uninterrupted_run(tmp_path):
     resumed.run()
     assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
     assert iterations_of(tmp_path / "parts") == list(range(1, 9))
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_resumed_run_says_that_the_rules_have_changed(tmp_path, changed):
+    Trainer(toy_config(4), tmp_path, None, make_corridor).run()
+
+    def make_changed(*args, **settings):
+        core = make_corridor(*args, **settings)
+        core.definition.rules = dataclasses.replace(core.definition.rules, key="toy of today" if changed else "toy")
+        return core
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Trainer(toy_config(8), tmp_path, checkpoint.load(tmp_path), make_changed).log.close()
+    said = [str(warning.message) for warning in caught if "rules" in str(warning.message)]
+    assert len(said) == changed
+    assert all(f"have changed since {tmp_path / 'checkpoints' / '000000004'} was saved" in line for line in said)
 
 
 def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
