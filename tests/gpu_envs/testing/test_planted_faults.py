@@ -185,7 +185,7 @@ CHOICES = "spaces.Discrete(3) for"
          "a living agent has a legal action; step 0: .* is False everywhere; to move: player_0, player_1"),
         ("walk", '"gain": 0.05', '"gain": 0.05 + np.random.random()', env_checker.check_build,
          "equal settings build equal environments; params: "),
-        ("walk", "box(3 + count, 0.0, 1.0)", "spaces.Discrete(3)", env_checker.check_definition, "flat float32 Boxes"),
+        ("walk", "box(3 + count, 0.0, 1.0)", "spaces.Discrete(3)", env_checker.check_definition, "Boxes of float32"),
         ("walk", CHOICES, "spaces.Discrete(3, start=1) for", env_checker.check_definition, "start at 0"),
         ("walk", CHOICES, "spaces.Box(-1, 1, (1,)) for", env_checker.check_definition,
          "action spaces and rules.continuous agree"),
