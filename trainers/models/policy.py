@@ -46,6 +46,8 @@ __all__ = [
 FORMAT = "gpu-envs policy 4"  # format of a policy's JSON file
 READABLE = ("gpu-envs policy 3", FORMAT)
 """Formats that can be read; the first one does not say whether a policy needs masks."""
+OPTIONAL = ("ids", "decide_every", "has_action_mask", "channels_last", "conv_strides", "conv_pools")
+"""Fields of a specification that only some policies have."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +299,7 @@ class Policy(Summarized):
         device: torch.device | str,
         seed: int,
     ) -> Policy:
-        read = read_record(PolicySpec, shape_from, spec, optional=("ids", "decide_every", "has_action_mask"))
+        read = read_record(PolicySpec, shape_from, spec, OPTIONAL)
         check_action_spec(f"{shape_from}: action", spec["action"])
         if len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
             raise CheckpointError(
