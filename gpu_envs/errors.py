@@ -137,6 +137,8 @@ def packages(extra: str) -> str:
                 extras += [other for other in others.split(",") if other not in extras]
             else:
                 required[package] = shlex.quote(requirement.strip())
+    if not required:  # an extra that is newer than the installation
+        return f"'.[{extra}]' in the clone"
     missing = [text for package, text in required.items() if not any(metadata.distributions(name=package))]
     return " ".join(missing or required.values())
 

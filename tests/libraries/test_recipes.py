@@ -2,10 +2,20 @@
 
 import gymnasium
 import minari
+import onnx
 import pytest
+import torch
+from gymnasium import spaces
+from onnx.reference import ReferenceEvaluator
 
 import gpu_envs  # noqa: F401 it registers the environments
 from docs.scripts import notebook
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.models.action_heads import action_spec, make_head
+from trainers.models.networks import Network
+from trainers.models.normalization import ObservationNormalizer
+from trainers.models.policy import Policy
+from trainers.storage.policy_export import export_policy
 
 SECTIONS = ("RSL-RL", "CleanRL", "Minari")
 
@@ -40,3 +50,25 @@ def test_minari_records_only_the_agents_turns_with_skip_waiting(tmp_path, monkey
     dataset = env.create_dataset("tic-tac-toe/random-v0", algorithm_name="random")
     assert {len(episode.rewards) for episode in dataset.iterate_episodes()} <= {2, 3, 4}
     assert dataset.recover_environment().unwrapped.skip_waiting
+
+
+@pytest.mark.parametrize(("network", "masked"), [("mlp", False), ("mlp", True), ("gru", True)])
+def test_onnx_program_has_named_outputs_and_the_actions_of_the_policy(network, masked, tmp_path):
+    action = action_spec(spaces.Discrete(3))
+    head, spec = make_head(action), {**PPOConfig(hidden_sizes=(8,), network=network).spec(5), "action": action}
+    actor = Network(spec, head.num_params, 3.0, torch.Generator().manual_seed(1))
+    policy = Policy(spec, ObservationNormalizer(5), actor, head)
+    text = export_policy(policy, tmp_path / "policy.onnx", masked)
+    program = onnx.load(tmp_path / "policy.onnx").graph
+    inputs = ["obs", *(["mask"] if masked else []), *(["hidden_state"] if network == "gru" else [])]
+    outputs = ["action", "parameters", *(["next_hidden_state"] if network == "gru" else [])]
+    assert [value.name for value in program.input] == inputs
+    assert [value.name for value in program.output] == outputs
+    assert text.endswith(", ".join(["parameters", *outputs[2:]]))
+    obs = 3 * torch.randn((7, 5))
+    mask = torch.tensor([True, False, True]).expand(7, 3)
+    hidden_state = policy.initial_hidden_state(7)
+    feeds = {"obs": obs, "mask": mask, "hidden_state": hidden_state}
+    chosen = ReferenceEvaluator(str(tmp_path / "policy.onnx")).run(None, {name: feeds[name].numpy() for name in inputs})
+    expected = policy.act(obs, mask if masked else None, greedy=True, hidden_state=hidden_state)
+    assert chosen[0].tolist() == expected.tolist()

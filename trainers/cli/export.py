@@ -19,25 +19,26 @@ __all__ = ["ExportOptions", "export_command"]
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(SavedPolicyOptions):
-    """Export a trained policy with torch.export. The exported program runs without this library.
+    """Export a trained policy with torch.export, or to ONNX. The exported program runs without this library.
 
     Example: gpu-envs export out/mine --output tagger.pt2 --policy tagger
     """
 
     output: Path
-    """File to write, such as policy.pt2."""
+    """File to write, such as policy.pt2 or policy.onnx."""
     policy: OptionalStr = None
     """Name of the policy to export. Required if the checkpoint holds several."""
 
 
 def export_command(argv: list[str]) -> int:
-    """Export a trained policy with torch.export."""
-    from trainers.storage.policy_export import export_policy  # torch's exporter takes a second to import
+    """Export a trained policy with torch.export, or to ONNX."""
+    from trainers.storage.policy_export import SUFFIXES, export_policy  # torch's exporter takes a second to import
 
     args = parse(ExportOptions, "export", argv)
     check_file(args.output)
-    if args.output.suffix != ".pt2":
-        raise ConfigError(f"export: --output: expected a file name that ends in .pt2, got {args.output}")
+    if args.output.suffix not in SUFFIXES:
+        wanted = " or ".join(SUFFIXES)
+        raise ConfigError(f"export: --output: expected a file name that ends in {wanted}, got {args.output}")
     saved = checkpoint.load(args.path)
     config = dataclasses.replace(TrainConfig.of(saved), device="cpu")
     check_id(saved, config.env_id, args.env_id)

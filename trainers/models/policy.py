@@ -34,6 +34,7 @@ from trainers.models.normalization import ObservationNormalizer
 
 __all__ = [
     "FORMAT",
+    "GreedyPolicy",
     "Policy",
     "PolicyModules",
     "PolicyProtocol",
@@ -254,6 +255,10 @@ class Policy(Summarized):
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
         return self.head.to_env(action)
 
+    def module(self) -> GreedyPolicy:
+        """Return the greedy policy as an `nn.Module` of tensors only, which shares the weights."""
+        return GreedyPolicy(self)
+
     def seed(self, seed: int) -> None:
         """Restart the random stream of samples."""
         self.generator.manual_seed(seed)
@@ -342,6 +347,36 @@ def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
     """Return whether a tensor of a shape broadcasts to another one."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
     return len(shape) <= len(to) and all(size in (1, other) for size, other in pairs)
+
+
+class GreedyPolicy(nn.Module):
+    """A policy as a function of one observation per row, with its weights as parameters.
+
+    They require no gradient; `module.requires_grad_()` changes that.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.net: nn.ModuleDict = policy.net
+        self.policy: Policy = policy
+
+    def forward(
+        self, obs: Tensor, mask: Tensor | None = None, hidden_state: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return actions and the parameters of their distributions.
+
+        Args:
+            obs: (N, D); (N, n, D) for a policy that distinguishes n agents.
+            mask: (N, choices), True = legal.
+            hidden_state: (N, H), of a recurrent policy; zeros at the start of an episode.
+
+        Returns:
+            The most probable action, as from `Policy.act`; logits (N, sum of choices) without mask, action values, or
+            means (N, K) before they are mapped to the box; and the next hidden state of a recurrent policy.
+        """
+        parameters, remembered = self.policy.actor.step(self.policy.inputs(obs), hidden_state)
+        action = self.policy.head.to_env(self.policy.head.mode(parameters, mask))
+        return (action, parameters) if remembered is None else (action, parameters, remembered)
 
 
 def freeze_policy(learner: PolicyModules) -> Policy:

@@ -1,74 +1,69 @@
-"""Export policies as torch.export programs, which run in other programs and languages without this library."""
+"""Export policies as programs of torch.export or ONNX, which run in other programs without this library."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra, packages
 from trainers.models.discrete_heads import CategoricalHead
 from trainers.models.policy import Policy
 
-__all__ = ["CHECKED", "export_policy"]
+__all__ = ["CHECKED", "SUFFIXES", "export_policy"]
 
 CHECKED = (1, 2, 257)
 """Batch sizes for the comparison of an exported program with its policy."""
-
-
-class _Greedy(nn.Module):
-    """A policy as a function of one observation per row."""
-
-    def __init__(self, policy: Policy) -> None:
-        super().__init__()
-        self.net, self.policy = policy.net, policy
-
-    def forward(
-        self, obs: Tensor, mask: Tensor | None = None, hidden_state: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        """Return the greedy action, the parameters of its distribution, and the hidden state of a recurrent policy."""
-        actor, head = self.policy.actor, self.policy.head
-        parameters, remembered = actor.step(self.policy.inputs(obs), hidden_state)
-        action = head.to_env(head.mode(parameters, mask))
-        return (action, parameters) if remembered is None else (action, parameters, remembered)
+SUFFIXES = (".pt2", ".onnx")
+"""Suffixes of the two formats."""
 
 
 def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
-    """Write a policy as a program for `torch.export.load`, and compare the program with the policy.
+    """Write a policy as a program for `torch.export.load` or for ONNX, and compare the program with the policy.
 
     Inputs are obs (N, D) for any N, mask= (N, choices) bool if actions can be illegal, and hidden_state= (N, H), zeros
     at the start of an episode, if the policy is recurrent. A policy with agent ids has tensors (N, n, ...) for its n
     agents.
 
-    Outputs are the greedy action, as returned by `Policy.act`, the parameters of the distribution, and the hidden
-    state for the next step. The parameters are logits (N, sum of choices) without mask, action values, or means (N, K)
-    before they are mapped to the box. The log standard deviation is the program's parameter "net.head.log_std".
+    Outputs are "action", "parameters" and, of a recurrent policy, "next_hidden_state", see
+    :class:`trainers.models.policy.GreedyPolicy`. ONNX programs name them so. The log standard deviation is the
+    parameter "net.head.log_std" of the program of torch.export.
 
     Args:
         policy: The policy, on the CPU.
-        path: A file that ends in .pt2.
+        path: A file that ends in .pt2, or in .onnx.
         masked: Whether the program takes a mask of legal actions.
 
     Returns:
         Inputs and outputs of the program as text.
 
     Raises:
+        ConfigError: The file has another suffix.
+        MissingExtraError: ONNX is not installed.
         GpuEnvsError: The exported program returns different actions than the policy.
     """
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"export: expected a file name that ends in {' or '.join(SUFFIXES)}, got {path}")
     batch = {0: torch.export.Dim("batch")}
     obs, rest = _inputs(policy, 3, masked, torch.Generator().manual_seed(0))
     shapes = dict.fromkeys(("obs", *rest), batch)
     with torch.no_grad():
-        program = torch.export.export(_Greedy(policy).eval(), (obs,), rest, dynamic_shapes=shapes, strict=False)
+        module = policy.module().eval()
+        program = torch.export.export(module, (obs,), rest, dynamic_shapes=shapes, strict=False)
     program.example_inputs = None  # they would be saved as a pickle
-    torch.export.save(program, path)
-    _compare(policy, path, masked)
+    if path.suffix == ".onnx":
+        run = _write_onnx(program, path, "hidden_state" in rest)
+    else:
+        torch.export.save(program, path)
+        run = torch.export.load(path).module()
+    _compare(policy, path, masked, run)
     team = (policy.ids,) if policy.ids else ()
     kind = str(policy.head.action_dtype).removeprefix("torch.")
     takes = ", ".join(f"{name} {_words(value.shape[1:])}" for name, value in {"obs": obs, **rest}.items())
-    gives = ", hidden_state" if "hidden_state" in rest else ""
+    gives = ", next_hidden_state" if "hidden_state" in rest else ""
     return f"{takes} -> action {_words((*team, *policy.head.action_shape))} {kind}, parameters{gives}"
 
 
@@ -77,12 +72,30 @@ def _words(shape: Sequence[int]) -> str:
     return f"({', '.join(('N', *map(str, shape)))})"
 
 
-def _compare(policy: Policy, path: Path, masked: bool) -> None:
+def _write_onnx(program: torch.export.ExportedProgram, path: Path, recurrent: bool) -> Callable[..., Any]:
+    """Write a program as ONNX, and return a function that runs the file."""
+    names = ["action", "parameters", "next_hidden_state"][: 3 if recurrent else 2]
+    try:
+        import onnx.reference  # pyright: ignore[reportMissingImports]
+
+        torch.onnx.export(program, (), path, output_names=names, dynamo=True, external_data=False, verbose=False)
+    except ModuleNotFoundError as error:
+        raise missing_extra(error, "an export to ONNX", ("onnx", "onnxscript"), packages("onnx")) from None
+    evaluator = onnx.reference.ReferenceEvaluator(str(path))
+
+    def run(obs: Tensor, **rest: Tensor) -> list[Tensor]:
+        feeds = {name: tensor.numpy() for name, tensor in {"obs": obs, **rest}.items()}
+        return [torch.from_numpy(output) for output in evaluator.run(names, feeds)]
+
+    return run
+
+
+def _compare(policy: Policy, path: Path, masked: bool, run: Callable[..., Any]) -> None:
     """Raise GpuEnvsError if the exported program and its policy return different values."""
-    written, generator = torch.export.load(path).module(), torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     for size in CHECKED:
         obs, rest = _inputs(policy, size, masked, generator)
-        action, _, *hidden_state = written(obs, **rest)
+        action, _, *hidden_state = run(obs, **rest)
         # act overwrites the hidden state
         expected = policy.act(obs, rest.get("mask"), greedy=True, hidden_state=rest.get("hidden_state"))
         same = [(action, expected), *((each, rest["hidden_state"]) for each in hidden_state)]

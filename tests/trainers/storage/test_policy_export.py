@@ -9,16 +9,15 @@ from gymnasium import spaces
 from toy_core import Identity
 
 import trainers
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.cli.export import export_command
 from trainers.config.train_config import TrainConfig
 from trainers.models.action_heads import action_spec, make_head
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
-from trainers.models.policy import Policy
+from trainers.models.policy import GreedyPolicy, Policy
 from trainers.runner.trainer import Trainer
-from trainers.storage import policy_export
 from trainers.storage.policy_export import export_policy
 
 TINY = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1, hidden_sizes=(8,))
@@ -62,7 +61,7 @@ def test_exported_recurrent_policy_returns_its_hidden_state(masked, tmp_path):
     policy = policy_for(spaces.Discrete(3), network="gru")
     said = export_policy(policy, tmp_path / "p.pt2", masked=masked)
     takes = "obs (N, 5), mask (N, 3), hidden_state (N, 8)" if masked else "obs (N, 5), hidden_state (N, 8)"
-    assert said == f"{takes} -> action (N) int64, parameters, hidden_state"
+    assert said == f"{takes} -> action (N) int64, parameters, next_hidden_state"
     program = torch.export.load(tmp_path / "p.pt2").module()
     hidden_state, own = torch.zeros(16, 8), policy.initial_hidden_state(16)
     rest = {"mask": torch.tensor([True, False, True]).expand(16, 3)} if masked else {}
@@ -71,6 +70,25 @@ def test_exported_recurrent_policy_returns_its_hidden_state(masked, tmp_path):
         action, _, hidden_state = program(obs, **rest, hidden_state=hidden_state)
         assert torch.equal(action, policy.act(obs, rest.get("mask"), greedy=True, hidden_state=own))
         assert torch.allclose(hidden_state, own, atol=1e-6)
+
+
+def test_module_of_a_policy_shares_its_weights_and_gives_its_actions():
+    policy = policy_for(spaces.Discrete(3))
+    module, obs = policy.module(), 3 * torch.randn((64, 5))
+    assert dict(module.named_parameters()).keys() == {f"net.{name}" for name, _ in policy.net.named_parameters()}
+    action, logits = module(obs)
+    assert torch.equal(action, policy.act(obs, greedy=True))
+    module.requires_grad_()
+    module(obs)[1].sum().backward()
+    assert all(weight.grad is not None for weight in policy.actor.parameters())
+    assert torch.equal(logits.argmax(1), action)
+
+
+def test_export_to_onnx_without_it_names_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match="an export to ONNX needs onnx: pip install "):
+        export_policy(policy_for(spaces.Discrete(3)), tmp_path / "p.onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_exported_policy_takes_image_observations(tmp_path):
@@ -93,8 +111,8 @@ def test_exported_policy_takes_legal_actions_only(tmp_path):
 
 def test_different_actions_of_the_program_raise_an_error(tmp_path, monkeypatch):
     wrong = policy_for(spaces.Box(-2, 2, (2,)))
-    forward = policy_export._Greedy.forward
-    monkeypatch.setattr(policy_export._Greedy, "forward", lambda self, obs: (forward(self, obs)[0] + 0.1, obs.clone()))
+    forward = GreedyPolicy.forward
+    monkeypatch.setattr(GreedyPolicy, "forward", lambda self, obs: (forward(self, obs)[0] + 0.1, obs.clone()))
     with pytest.raises(GpuEnvsError, match=r"p\.pt2: the exported program returns other values"):
         export_policy(wrong, tmp_path / "p.pt2")
 
@@ -107,8 +125,8 @@ def test_command_exports_a_policy_by_name(tmp_path, capsys):
         (CheckpointError, "expected a policy among adversary, agent, got 'x'$", [str(file), "--policy", "x"]),
         (
             ConfigError,
-            "--output: expected a file name that ends in .pt2, got .*policy.onnx",
-            [str(tmp_path / "policy.onnx")],
+            "--output: expected a file name that ends in .pt2 or .onnx, got .*policy.h5",
+            [str(tmp_path / "policy.h5")],
         ),
         (ConfigError, f"{tmp_path}: expected a file, got a folder", [str(tmp_path)]),
         (CheckpointError, "env_id: expected CartPole-v1, got SimpleTag-v0", [str(file), "--env-id", "CartPole-v1"]),
