@@ -22,6 +22,7 @@ __all__ = [
     "MissingExtraError",
     "ResetNeededError",
     "RulesError",
+    "UnexpectedArgumentError",
     "UnknownEnvironmentError",
     "describe_tensor",
     "format_names",
