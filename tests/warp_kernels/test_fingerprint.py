@@ -8,7 +8,7 @@ import warp as wp
 
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.utils.settings import build_config
-from warp_kernels.framework.fingerprint import rules_fingerprint
+from warp_kernels.fingerprint import rules_fingerprint
 from warp_kernels.generated_source import compiled
 from warp_kernels.rules import agent_phase
 

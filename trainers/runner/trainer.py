@@ -38,7 +38,7 @@ from trainers.storage.checkpoint import Checkpoint
 from trainers.storage.config_yaml import write_config
 from trainers.storage.folder_lock import FolderLock, check_free
 from trainers.storage.metrics_log import MetricsLog
-from warp_kernels.framework.fingerprint import rules_fingerprint
+from warp_kernels.fingerprint import rules_fingerprint
 
 __all__ = ["Trainer", "train"]
 
