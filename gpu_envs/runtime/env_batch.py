@@ -20,8 +20,7 @@ from gpu_envs.runtime.kernels import available_cores, choose_schedule, choose_th
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.seeding import int_key, write_keys
 from gpu_envs.runtime.validation import changed_numbers, check_core_settings
-from gpu_envs.utils.devices import current_device_kept
-from gpu_envs.utils.host_view import host_view
+from gpu_envs.utils.devices import current_device_kept, host_view
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.summaries import Summarized, Summary
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds

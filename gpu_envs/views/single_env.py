@@ -12,7 +12,7 @@ from gpu_envs.definition.observation_shapes import shape_row
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, format_names
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core, takes_turns
-from gpu_envs.utils.host_view import host_view
+from gpu_envs.utils.devices import host_view
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 

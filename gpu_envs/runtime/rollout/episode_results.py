@@ -12,7 +12,7 @@ import warp as wp
 from torch import Tensor
 
 from gpu_envs.runtime.env_batch import EnvBatch
-from gpu_envs.utils.host_view import host_view
+from gpu_envs.utils.devices import host_view
 from gpu_envs.utils.settings import MAX_INT
 from warp_kernels.framework.policies import Trace
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
-from gpu_envs.utils.host_view import host_view
+from gpu_envs.utils.devices import host_view
 from warp_kernels.framework.policies import PolicyKind
 
 __all__ = ["PolicyTables"]

@@ -84,7 +84,7 @@ class KernelActing:
         if self.central_input is not None:
             reason = "critics: expected those of single agents, got those of all agents"
         spec = self.learner_spec
-        return spec.reason_for_torch(reason or replaced_method(self), lambda: unprofitable(spec))
+        return spec.reason_for_torch(reason or replaced_method(self), lambda: _unprofitable(spec))
 
     @cached_property
     def kernel_actor(self) -> KernelActor | None:
@@ -104,7 +104,7 @@ class KernelActing:
         return self.kernel_actor.policy()
 
 
-def unprofitable(spec: LearnerSpec) -> str:
+def _unprofitable(spec: LearnerSpec) -> str:
     """Return why kernels make a training longer, with the time to compile them; an empty string if they do not."""
     device = torch.device(spec.device).type
     if device not in MEASURED_DEVICES:
