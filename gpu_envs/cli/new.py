@@ -20,6 +20,7 @@ __all__ = ["FILES", "TEMPLATES", "NewOptions", "new_command", "written"]
 
 FOLDER = Path(__file__).with_name("templates")  # a folder for each template
 TEMPLATES = ("line", "grid", "cards")
+"""Names of the templates."""
 FILES = {
     "rules.py": "rules.py.txt",
     "__init__.py": "__init__.py.txt",

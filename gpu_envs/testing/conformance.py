@@ -31,7 +31,11 @@ def check_seeds(subject: Subject) -> None:
 
 
 def check_worlds(subject: Subject) -> None:
-    """Check that a world plays equally alone and in a batch."""
+    """Check that a world plays equally alone and in a batch.
+
+    Raises:
+        ConformanceError: It does not; names the step, what differs, and the phase that depends on other worlds.
+    """
     batch, last = subject.core(), subject.worlds - 1
     alone = {world: subject.core(1, env_offset=world) for world in sorted({0, min(1, last), last})}
     for core in (batch, *alone.values()):

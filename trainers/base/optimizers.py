@@ -45,6 +45,10 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]
     """Return whether an optimizer is Adam (Kingma and Ba 2015) without additions, with one group of these parameters.
 
     Additions are weight decay, the maximum of AMSGrad, hooks, and steps of a subclass or of a scheduler.
+
+    Args:
+        optimizer: The optimizer.
+        parameters: Tensors of any shapes that it should step, all of them and no others.
     """
     if type(optimizer) not in (_Adam, torch.optim.Adam) or "step" in vars(optimizer) or len(optimizer.param_groups) > 1:
         return False

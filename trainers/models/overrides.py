@@ -18,6 +18,7 @@ from trainers.models.policy import Policy, PolicyModules
 __all__ = ["changed_module", "changed_network", "is_plain_policy", "override_of"]
 
 HEADS = (CategoricalHead, GreedyHead, GaussianHead, TanhGaussianHead, TanhHead)
+"""Heads whose actions kernels compute."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 

@@ -79,8 +79,8 @@ def test_narrow_terminal_has_the_layout_of_a_wider_one(monkeypatch, capsys):
         ("3 ± 1…", "ascii", b"3 +- 1..."),
         ("3 ± 1", "latin-1", b"3 \xb1 1"),
         ("é 世", "ascii", b"e \\u4e16"),
-        ("caf\udce9", "utf-8", b"caf\xe9"),  # a file name that is no UTF-8 comes out as it is
-        ("caf\udce9", "ascii", b"caf\xe9"),
+        ("r\udce9", "utf-8", b"r\xe9sum"),  # a file name that is no UTF-8 comes out as it is
+        ("r\udce9", "ascii", b"r\xe9sum"),
     ],
 )
 def test_output_falls_back_to_ascii(text, encoding, written):
@@ -96,7 +96,7 @@ def test_command_prints_in_a_locale_without_its_characters(monkeypatch):
 
 
 def test_names_that_are_no_utf8_have_another_name(tmp_path):
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/r\xe9sum"))
     folder.mkdir()
     (folder / "file").write_text("3")
     with utf8_name(folder) as name:
