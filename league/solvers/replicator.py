@@ -66,13 +66,12 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
 
 
 def _scaled(payoffs: Tensor) -> Tensor:
-    """Return payoffs (S, N_1, ..., N_S) of which each seat's range from -1 to 1, or are all equal."""
-    lowest, highest = payoffs.flatten(1).aminmax(dim=1)
-    size = payoffs.flatten(1).abs().amax(1).clamp(min=1e-300)
-    spread = torch.maximum(highest - lowest, ROUNDING * size)
+    """Return payoffs (S, N_1, ..., N_S) of which each seat's range from -1 to 1, or are all 0 if they are equal."""
     seats = (-1, *[1] * (payoffs.dim() - 1))
-    middle = lowest + (highest - lowest) / 2
-    return (payoffs - middle.reshape(seats)) * (RANGE / spread).reshape(seats)
+    largest = payoffs.flatten(1).abs().amax(1).reshape(seats)
+    payoffs = torch.where(largest > 0, payoffs / largest, 0.0)  # a difference of large numbers could be infinite
+    lowest, highest = (bound.reshape(seats) for bound in payoffs.flatten(1).aminmax(dim=1))
+    return (payoffs - (lowest + highest) / 2) * (RANGE / (highest - lowest).clamp(min=ROUNDING))
 
 
 def _project(point, least: float):

@@ -24,7 +24,8 @@ def test_measures_are_those_of_the_episode():
         paid.append(info["tax_paid"].numpy()[:, :N].copy())
         ends.append({name: info[name].numpy()[:, :N].copy() for name in ("coin", "houses_built", "sold", "bought")})
 
-    outcome = evaluate_policies(core, {"agent": None, "planner": None}, 3, after_step=after_step)
+    players, results = {"agent": None, "planner": None}, core.definition.results
+    outcome = evaluate_policies(core, players, 3, last_info=results, after_step=after_step)
     assert outcome.length.mean == len(ends) == 120
     found, last = {name: value.numpy() for name, value in own.results().items()}, ends[-1]
     assert own.skill is not None
@@ -32,6 +33,8 @@ def test_measures_are_those_of_the_episode():
     assert found["productivity"] == pytest.approx(coin.sum(1))
     gini = np.abs(coin[:, :, None] - coin[:, None]).sum((1, 2)) / (2 * N * coin.sum(1))
     assert found["equality"] == pytest.approx(100 * (1 - gini * N / (N - 1)), rel=1e-4)
+    for name, expected in (("productivity", coin.sum(1)), ("equality", found["equality"] / 100)):  # for each agent
+        assert outcome.last_info[name]["agent"].mean == pytest.approx(expected.mean(), rel=1e-4)
     assert found["equality x productivity"] == pytest.approx(found["equality"] / 100 * coin.sum(1), rel=1e-4)
     rows = np.arange(WORLDS)
     assert (found["houses of the most skilled"] == houses[rows, skill.argmax(1)]).all()

@@ -336,11 +336,16 @@ def mask_spec(needs_mask: bool) -> dict[str, Any]:
 
 
 def fit_inputs(policy: PolicyProtocol, obs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Return observations (..., D) and masks (..., C) of agents with the padding for others, without it."""
+    """Return observations (..., D) and masks (..., C) of agents with the padding for others, without it.
+
+    Where nothing is legal, as environments may say of agents that have left, everything is: `Policy.act` refuses it.
+    """
     if not isinstance(policy, Policy):
         return obs, mask
-    choices = sum(policy.head.sizes) if isinstance(policy.head, CategoricalHead) else None
-    return obs[..., : policy.obs_width], None if mask is None else mask[..., :choices]
+    if mask is not None and isinstance(policy.head, CategoricalHead):
+        parts = mask[..., : sum(policy.head.sizes)].split(policy.head.sizes, -1)
+        mask = torch.cat([part | ~part.any(-1, keepdim=True) for part in parts], -1)
+    return obs[..., : policy.obs_width], mask
 
 
 def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:

@@ -338,6 +338,22 @@ def test_replicator_dynamics_ignore_rounding_errors_of_equal_payoffs(name):
 
 
 @pytest.mark.parametrize("name", ["prd", "replicator"])
+@pytest.mark.parametrize("value", [0.0, 1e-310, 5.0])
+def test_replicator_dynamics_of_equal_payoffs_are_uniform(name, value):
+    """Such as those of untrained policies in a game with rare rewards: all are 0."""
+    for marginal in solve(name, torch.full((2, 2, 3), value, dtype=torch.float64), iterations=10).marginals:
+        close(marginal, [1 / len(marginal)] * len(marginal))
+
+
+@pytest.mark.parametrize("name", ["prd", "replicator"])
+def test_replicator_dynamics_take_the_largest_payoffs(name):
+    payoffs = torch.tensor([[[1.0, 1.0], [-1.0, -1.0]], [[0.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    expected, largest = (solve(name, scale * payoffs, iterations=100).marginals for scale in (1.0, 1.7e308))
+    assert expected[0][0] > 0.5
+    close(torch.cat(largest), torch.cat(expected))
+
+
+@pytest.mark.parametrize("name", ["prd", "replicator"])
 def test_replicator_dynamics_take_long_steps(name):
     """Shares stay in the simplex."""
     for marginal in solve(name, BIASED, iterations=2_000, dt=1e3).marginals:

@@ -11,23 +11,24 @@ from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.networks import with_ids
 from trainers.models.policy import Policy
+from trainers.runner.agent_assignment import CriticState
 from trainers.storage.policy_export import export_policy
 
 
 def test_windows_start_with_the_hidden_state_of_acting():
     core = RecallOfThree(4)
     learner = gru(core, learning_starts=10**9, normalize_obs=False, epsilon=0.0, epsilon_final=0.0)
+    central = CriticState(core, learner.central_input)
     core.reset()
     acted = []
     for _ in range(2):
         for _ in range(8):
-            core.step(learner.act(core.obs, None, None, core.state()))
+            core.step(learner.act(core.obs, None, None, central.now()))
             acted.append(learner.hidden_state.clone())
-            again, state = core.elapsed_steps == 0, core.state()
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
-                    restarted=again, next_state=state,
+                    restarted=core.elapsed_steps == 0, next_state=central.now(), final_state=central.final(),
                 )
             )  # fmt: skip
         learner.update()
@@ -99,7 +100,7 @@ def test_exported_policy_plays_a_team(body, tmp_path):
     policy = learner_for(TwoStep(2), network=body, hidden_sizes=(8,)).policy()
     said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares the exported program with the policy
     takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", hidden_state (N, 2, 8)" if body == "gru" else "")
-    assert said == f"{takes} -> action (N, 2) int64, parameters{', hidden_state' if body == 'gru' else ''}"
+    assert said == f"{takes} -> action (N, 2) int64, parameters{', next_hidden_state' if body == 'gru' else ''}"
 
 
 def test_agents_of_several_groups_act_as_one_team():

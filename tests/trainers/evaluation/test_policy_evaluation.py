@@ -13,6 +13,7 @@ from trainers.base.agent_group import make_agent_group
 from trainers.config.train_config import TrainConfig
 from trainers.evaluation.cross_play import cross_play, table
 from trainers.evaluation.policy_evaluation import estimate, evaluate_policies
+from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.runner.agent_assignment import acting_groups, assign_policies
 
 
@@ -50,6 +51,21 @@ def test_each_world_counts_exactly_once():
     assert outcome.returns["walker"].mean == pytest.approx(1.7)
     # standard deviation of 5 x (1, 2, 3, 4, 5) is sqrt(50 / 24)
     assert outcome.length.half == pytest.approx(1.96 * math.sqrt(50 / 24) / 5)
+
+
+def test_agents_that_have_left_need_no_legal_action():
+    """Environments promise one to living agents only."""
+    core = make_core("LevelBasedForaging-v0", 2)
+    obs, info = core.reset(seed=0)
+    config = TrainConfig(core.id, num_envs=2, algorithm="ppo")
+    (assignment,) = assign_policies(config, core).values()
+    players = dict.fromkeys(core.possible_agents, assignment.learner.policy())
+    mask = info["action_mask"].clone()
+    mask[:, 0] = False
+    mask[0, 1] = torch.arange(mask.shape[-1]) == 2
+    action = PolicyRunner(core, players).act(obs, {**info, "action_mask": mask})
+    assert int(action[0, 1]) == 2
+    assert ((action >= 0) & (action < mask.shape[-1])).all()
 
 
 def test_survivors_are_those_that_no_rule_ended():

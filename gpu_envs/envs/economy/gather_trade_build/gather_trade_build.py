@@ -284,6 +284,7 @@ def build(config: Config) -> EnvDefinition:
         scratch=gather_trade_build.SCRATCH,
         dense=tuple(name for name, columns in sizes.shapes().items() if columns and name not in SHARED),
         info=INFO,
+        results=("productivity", "equality"),
         global_state_size=global_width(sizes),
         max_episode_steps=config.episode_length,
         time_limit_terminates=config.time_limit == "termination",
