@@ -23,6 +23,7 @@ from gpu_envs.utils.settings import MAX_INT, check_value
 
 __all__ = [
     "LAWS",
+    "build_subject",
     "check_build",
     "check_definition",
     "check_ends",
@@ -72,7 +73,7 @@ def check_env(
             of range.
         ConformanceError: The contract is violated; one line that names the rule and the place. An ``AssertionError``.
     """
-    subject = _subject(id_or_env, num_steps, num_envs, config)
+    subject = build_subject(id_or_env, num_steps, num_envs, config)
     return CheckReport(subject.id, changed_settings(subject.config) or "", tuple(_run_checks(subject)))
 
 
@@ -85,7 +86,7 @@ def iter_checks(
         ConfigError: See :func:`check_env`.
         ConformanceError: The first check that fails.
     """
-    yield from _run_checks(_subject(id_or_env, num_steps, num_envs, config))
+    yield from _run_checks(build_subject(id_or_env, num_steps, num_envs, config))
 
 
 def _description(law: Law) -> str:
@@ -95,7 +96,7 @@ def _description(law: Law) -> str:
     return promise[:1].upper() + promise[1:]
 
 
-def _subject(id_or_env: Any, num_steps: int | None, num_envs: int, config: dict[str, Any]) -> Subject:
+def build_subject(id_or_env: Any, num_steps: int | None, num_envs: int, config: dict[str, Any]) -> Subject:
     """Return the environment under test; raise a ConfigError if there is none."""
     steps = 0 if num_steps is None else check_value("check_env", "num_steps", num_steps, int, ge=1, le=MAX_INT)
     worlds = check_value("check_env", "num_envs", num_envs, int, ge=2, le=MAX_INT)

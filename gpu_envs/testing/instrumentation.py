@@ -106,7 +106,7 @@ class Site:
     function: str
     """Name of the function."""
     code: str
-    """The expression."""
+    """The expression or assignment."""
     axis: int = 0
     """Axis of the array that an index is for."""
 
@@ -146,7 +146,7 @@ class _Instrument(ast.NodeTransformer):
         world = "env" if "env" in adjoint.arg_types else "-1"
         self._world = ast.parse(world, mode="eval").body
 
-    def _add_site(self, node: ast.expr, axis: int = 0) -> ast.Constant:
+    def _add_site(self, node: ast.expr | ast.AugAssign, axis: int = 0) -> ast.Constant:
         adjoint = self._adjoint
         line = adjoint.fun_lineno + node.lineno - 1
         self._sites.append(Site(f"{adjoint.filename}:{line}", adjoint.fun_name, ast.unparse(node), axis))
@@ -184,6 +184,14 @@ class _Instrument(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant):
             node.right = self._call("_checked_divisor", node.right, self._add_site(original))
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """Check the divisor of ``x /= y``, ``x //= y`` and ``x %= y``."""
+        original = copy.deepcopy(node)
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.value, ast.Constant):
+            node.value = self._call("_checked_divisor", node.value, self._add_site(original))
         return node
 
     def visit_While(self, node: ast.While) -> Any:

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.errors import ConformanceError, RulesError, shown
-from gpu_envs.testing.reference_checks import Subject
+from gpu_envs import errors
+from gpu_envs.errors import ConformanceError, GpuEnvsError, shown
 
 __all__ = ["LONGEST_PHASE", "check_memory"]
 
@@ -34,15 +34,17 @@ def check_memory(id: str, num_steps: int | None = None, num_envs: int = 12, **co
     Args:
         id: Environment id; "module:Name-v0" imports the module.
         num_steps: Steps; None as for :func:`gpu_envs.check_env`.
-        num_envs: Worlds.
+        num_envs: Worlds, at least 2.
         **config: Settings of the environment.
 
     Returns:
         What was reached.
 
     Raises:
+        ConfigError: A number or a setting is out of range.
         ConformanceError: A fault, with file, line, function, expression, index, phase, world and step as far as known.
         RulesError: The rules do not compile.
+        UnknownEnvironmentError: The id is unknown, or its module cannot be imported.
     """
     with tempfile.TemporaryDirectory() as folder:
         progress, result = Path(folder) / "progress", Path(folder) / "result"
@@ -63,7 +65,7 @@ def check_memory(id: str, num_steps: int | None = None, num_envs: int = 12, **co
             answer = json.loads(result.read_text())
             if "reached" in answer:
                 return answer["reached"]
-            raise {"RulesError": RulesError}.get(answer["kind"], ConformanceError)(answer["message"])
+            raise getattr(errors, answer["kind"], GpuEnvsError)(answer["message"])
         raise ConformanceError(f"{id}: {_explain_end(code, progress, folder, text)}")
 
 
@@ -100,7 +102,7 @@ def _main(order: dict[str, Any]) -> None:
     folder = Path(order["folder"])
     try:
         answer = {"reached": _check(order, folder)}
-    except (ConformanceError, RulesError) as error:
+    except GpuEnvsError as error:
         answer = {"kind": type(error).__name__, "message": str(error)}
     (folder / "result").write_text(json.dumps(answer))
 
@@ -109,7 +111,7 @@ def _check(order: dict[str, Any], folder: Path) -> str:
     import warp as wp
 
     from gpu_envs.definition.rules_errors import record_kernel
-    from gpu_envs.runtime.factory import configured_definition
+    from gpu_envs.testing.env_checker import build_subject
     from gpu_envs.testing.instrumentation import instrument
     from gpu_envs.testing.phase_diagnosis import name_of
     from warp_kernels.framework.step import step_phases
@@ -119,8 +121,7 @@ def _check(order: dict[str, Any], folder: Path) -> str:
     wp.config.mode, wp.config.optimization_level = "debug", 0
     libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 2, 0)  # unbuffered: a fault may end the process
-    settings = configured_definition(order["id"], order["config"].pop("max_episode_steps", None), order["config"])
-    subject = Subject(*settings, order["worlds"], order["steps"] or 0)
+    subject = build_subject(order["id"], order["steps"], order["worlds"], order["config"])
     d = subject.definition
     sites = instrument(d.rules)
     core = subject.core(definition=replace(d, rules=reorder(d.rules, USUAL)), schedule="phased")

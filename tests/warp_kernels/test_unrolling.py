@@ -130,6 +130,23 @@ def test_environments_of_this_library_are_below_the_limit(env_id, settings):
         assert affordable_unroll(rules) == rules.max_unroll
 
 
+@pytest.mark.parametrize("length", [8, 40])
+def test_loops_with_static_expressions_stay_unrolled_and_a_warning_names_the_largest(length):
+    numbers = tuple(range(length))
+
+    @wp.func
+    def run():
+        total = int(0)
+        for i in range(length):
+            for j in range(40):
+                total += wp.static(numbers[i]) * j * j * j * j * j * j * j * j * j * j
+
+    rules = Rules(f"static loops {length}", object, object, 12, 1, False, (agent_phase(run),), nothing)
+    line = run.adj.fun_lineno + 3
+    with pytest.warns(UserWarning, match=rf"test_unrolling\.py:{line}: this loop of {length} .*loop with wp\.static"):
+        assert affordable_unroll(rules) <= 16
+
+
 def test_generated_code_of_the_wide_view_is_small():
     """Without the limit Warp writes 1.6 MB; the compiler needs minutes for that."""
     module = build(VIEW, "fused", True).module

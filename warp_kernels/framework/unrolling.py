@@ -29,24 +29,34 @@ _TOTAL = ""  # key of all operations of a function, beside those of its loops
 def affordable_unroll(rules: Rules) -> int:
     """Return the length of the longest loop to unroll: ``rules.max_unroll``, or less if the code would be too large.
 
-    A warning then names the largest loop that is not unrolled.
+    A warning then names the largest loop that is not unrolled. Loops with ``wp.static`` are always unrolled.
     """
     longest = rules.max_unroll
     if longest <= 1:
         return longest
     total, loops = requested, requested_loops = count_operations(rules, longest)
-    while total > MAX_OPERATIONS and loops:
-        longest = max(length for length, _ in loops.values()) - 1
+    while total > MAX_OPERATIONS and (lengths := [length for length, _ in loops.values() if length <= longest]):
+        longest = max(lengths) - 1
         total, loops = count_operations(rules, longest)
-    if longest < rules.max_unroll:
-        rolled = [(place, *loop) for place, loop in requested_loops.items() if loop[0] > longest]
-        place, length, operations = max(reversed(rolled), key=lambda loop: loop[2])  # the outermost of nested loops
-        warnings.warn(
-            f"{place}: this loop of {length} iterations, unrolled, has {operations:,} of the {requested:,} operations "
-            f"of a step; more than {MAX_OPERATIONS:,} compile for long and run no faster, so loops of more than "
-            f"{longest} iterations stay loops; Rules.max_unroll={longest} does the same without this warning",
-            stacklevel=2,
+    if rolled := requested_loops.keys() - loops.keys():
+        advice = (
+            f"more than {MAX_OPERATIONS:,} compile for long and run no faster, so loops of more than {longest} "
+            f"iterations stay loops; Rules.max_unroll={longest} does the same without this warning"
         )
+    elif loops and requested > MAX_OPERATIONS:
+        advice = (
+            f"more than {MAX_OPERATIONS:,} compile for long; Warp unrolls every loop with wp.static: shorten it, or "
+            "replace wp.static"
+        )
+    else:
+        return longest
+    candidates = [(place, *loop) for place, loop in requested_loops.items() if place in (rolled or loops)]
+    place, length, operations = max(reversed(candidates), key=lambda loop: loop[2])  # the outermost of nested loops
+    warnings.warn(
+        f"{place}: this loop of {length} iterations, unrolled, has {operations:,} of the {requested:,} operations of a "
+        f"step; {advice}",
+        stacklevel=2,
+    )
     return longest
 
 

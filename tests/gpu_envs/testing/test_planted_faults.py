@@ -11,7 +11,7 @@ import toy
 from planted import ENV_ID, planted_module, planted_source
 
 from gpu_envs.cli import main
-from gpu_envs.errors import ConformanceError, GpuEnvsError
+from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
 from gpu_envs.testing import conformance, env_checker, memory_check
 from gpu_envs.testing.memory_check import check_memory
 from gpu_envs.testing.reference_checks import Subject
@@ -223,6 +223,8 @@ LOOP = "            while state.cell[env, agent] >= 0:\n                reward +
         ("global_state_size=count", "global_state_size=count - 1", r"central: .*index 2 of axis 1, which has size 2"),
         ("io.step[env] % 3", "io.step[env] % (27 - io.step[env])",
          r"integers are not divided by zero; .*rules\.py:\d+, grow: .*its divisor is 0; phase grow, world 0, step 27"),
+        (EATEN, EATEN + "            count = int(3)\n            count //= io.step[env] - 9\n",
+         r"eat: count //= io\.step\[env\] - 9: its divisor is 0; phase eat, world 0, step 9"),
         (CELL, CELL.replace("cell = state.cell[env, agent]", ALIAS),
          r"the kernels end; phase observe \(at the start\), world 0, step 0: SIG\w+ has ended the process"),
         (EATEN, EATEN + LOOP, r"loops end; .*rules\.py:\d+, eat: .*`while` has run [\d,]+ times; phase eat, world 0"),
@@ -244,6 +246,18 @@ def test_environment_without_a_fault_passes_in_debug_mode(env_id, capsys):
     assert main(["check", env_id, "--debug", "--steps", "12", "--worlds", "2"]) == 0
     words = r"indices, divisions and loops hold \(12 steps of 2 worlds; \d\d+ places of the rules\)\n"
     assert re.match(f"{env_id}: {words}{env_id} passed all", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"num_steps": -3}, "check_env: num_steps: expected an int in"),
+        ({"max_episode_steps": 0}, "^CartPole-v1: max_episode_steps: expected an int"),
+    ],
+)
+def test_wrong_argument_of_the_memory_check_is_the_error_that_check_env_raises(arguments, words):
+    with pytest.raises(ConfigError, match=words):
+        check_memory("CartPole-v1", **arguments)
 
 
 def test_phase_that_takes_too_long_is_named(tmp_path):
