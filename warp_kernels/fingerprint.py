@@ -16,13 +16,16 @@ __all__ = ["rules_fingerprint"]
 
 @cache
 def rules_fingerprint(rules: Rules) -> str:
-    """Return a hexadecimal number of the code of all functions that rules call, and of the constants in them."""
-    functions = [phase.run for phase in (*rules.phases, *rules.build_grid)]
+    """Return a hexadecimal number of the code of all functions that rules call, of their order and constants."""
+    phases = (*rules.phases, *rules.build_grid)
+    order = [(phase.over, phase.called) for phase in phases]
+    flags = (rules.masked, rules.illegal_noop, rules.turn_based, rules.shared_stake)
+    functions = [phase.run for phase in phases]
     functions += [rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake, rules.global_state]
     texts: dict[Any, str] = {}
     for function in filter(None, functions):
         _collect(function, texts)
-    return hashlib.sha256("\n".join([rules.key, *texts.values()]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([rules.key, f"{order} {flags}", *texts.values()]).encode()).hexdigest()[:16]
 
 
 def _collect(function: Any, texts: dict[Any, str]) -> None:
@@ -44,11 +47,18 @@ def _collect(function: Any, texts: dict[Any, str]) -> None:
         value = _value(node, values)
         if isinstance(value, wp.Function) and not value.is_builtin():
             called.append(value)
-        elif isinstance(value, bool | int | float | str):
-            constants.append(f"{ast.unparse(node)} = {value!r}")
+        elif _is_constant(value):
+            constants.append(f"{ast.unparse(node)} = {value}")
     texts[function] = "\n".join([ast.unparse(definition), *constants])
     for other in called:
         _collect(other, texts)
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether a value is a number or a text, a vector or a matrix of Warp, or a tuple of such values."""
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return isinstance(value, bool | int | float | str) or hasattr(value, "_wp_scalar_type_")
 
 
 def _value(node: ast.AST, values: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.utils.settings import build_config
 from warp_kernels.fingerprint import rules_fingerprint
 from warp_kernels.generated_source import compiled
-from warp_kernels.rules import agent_phase
+from warp_kernels.rules import agent_phase, world_phase
 
 BASE = toy.rules(3, True)
 
@@ -45,6 +45,33 @@ FIRST = fingerprint(["y = add(x) * size"], add=one, size=3)
 )
 def test_other_code_has_another_fingerprint(lines, constants):
     assert fingerprint(lines, **constants) != FIRST
+
+
+@pytest.mark.parametrize(
+    ("size", "other"),
+    [
+        (wp.vec2(3.0, 1.0), wp.vec2(3.0, 2.0)),
+        (wp.mat22(1.0, 2.0, 3.0, 4.0), wp.mat22(1.0, 2.0, 3.0, 5.0)),
+        ((1, (2, 3)), (1, (2, 4))),
+    ],
+    ids=["vector", "matrix", "tuple"],
+)
+def test_vectors_matrices_and_tuples_are_constants(size, other):
+    assert fingerprint(["y = x * size"], size=size) != fingerprint(["y = x * size"], size=other)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phases": (agent_phase(one), agent_phase(two), agent_phase(one))},
+        {"phases": (agent_phase(one), world_phase(two))},
+        {"shared_stake": True},
+        {"illegal_noop": True},
+    ],
+)
+def test_order_of_phases_and_flags_change_the_fingerprint(changes):
+    rules = dataclasses.replace(BASE, phases=(agent_phase(one), agent_phase(two)))
+    assert rules_fingerprint(dataclasses.replace(rules, **changes)) != rules_fingerprint(rules)
 
 
 def test_comments_docstrings_and_formatting_do_not_matter():
