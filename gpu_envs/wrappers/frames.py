@@ -20,7 +20,7 @@ MAX_FRAMES = 1024
 
 
 class FrameStackObservation(TensorWrapper):
-    """Return the last ``stack_size`` observations, oldest first: (num_envs, stack_size, D).
+    """Return the last ``stack_size`` observations, oldest first: (num_envs, stack_size, *shape), in their dtype.
 
     At the start of an episode the earlier frames are padding. With SAME_STEP, ``info["final_obs"]`` is the stack at the
     end of the agent. Agents that have left get zeros.
@@ -41,11 +41,12 @@ class FrameStackObservation(TensorWrapper):
         if stack_size > MAX_FRAMES:
             raise ConfigError(f"FrameStackObservation: stack_size: expected at most {MAX_FRAMES}, got {stack_size}")
         single = self._box(env.single_observation_space, "observation")
-        self._padding: torch.Tensor | None = None  # (D,); None repeats the first observation
+        zeros = torch.tensor(create_zero_array(single), device=self.device)
+        self._padding: torch.Tensor | None = None  # (*shape); None repeats the first observation
         if isinstance(padding_type, str) and padding_type == "zero":
-            self._padding = self._tensor(create_zero_array(single))
+            self._padding = zeros
         elif isinstance(padding_type, np.ndarray | list | tuple) and single.contains(padding_type):
-            self._padding = self._tensor(padding_type)
+            self._padding = torch.tensor(np.asarray(padding_type), dtype=zeros.dtype, device=self.device)
         elif not isinstance(padding_type, str) or padding_type != "reset":
             raise ConfigError(
                 f"FrameStackObservation: padding_type: expected 'reset', 'zero' or an observation of {single}, "
@@ -55,11 +56,11 @@ class FrameStackObservation(TensorWrapper):
         self.padding_type = padding_type if isinstance(padding_type, str) else "_custom"
         self.single_observation_space = batch_space(single, self.stack_size)
         shape = (self.num_envs, self.stack_size, *single.shape)
-        self._frames = torch.zeros(shape, device=self.device)  # of the current episodes
-        self._last = torch.zeros(shape, device=self.device)  # of the last step in which the agent acted
+        self._frames = zeros.new_zeros(shape)  # of the current episodes
+        self._last = torch.zeros_like(self._frames)  # of the last step in which the agent acted
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes; return stacks (num_envs, stack_size, D) with padding before the first observation."""
+        """Start new episodes; return stacks (num_envs, stack_size, *shape), padded before the first observation."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._frames = torch.where(expand_rows(self._reset_rows(options), self._frames), self._first(obs), self._frames)
         return self._frames.clone(), info
@@ -80,6 +81,6 @@ class FrameStackObservation(TensorWrapper):
         return torch.cat((self._frames[:, 1:], obs[:, None]), 1)
 
     def _first(self, obs: torch.Tensor) -> torch.Tensor:
-        """Return stacks (num_envs, stack_size, D) of padding and the first observation of an episode."""
+        """Return stacks (num_envs, stack_size, *shape) of padding and the first observation of an episode."""
         padding = obs[:, None] if self._padding is None else self._padding
         return torch.cat((padding.expand_as(self._frames)[:, 1:], obs[:, None]), 1)

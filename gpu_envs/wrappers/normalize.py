@@ -46,7 +46,7 @@ class NormalizeObservation(TensorWrapper):
         self.update_running_mean = True
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes; their first observations (num_envs, D) are counted."""
+        """Start new episodes; their first observations (num_envs, ...) are counted."""
         obs, info = self.env.reset(seed=seed, options=options)
         if self.update_running_mean:
             self.obs_rms.update(obs, self._reset_rows(options))
@@ -66,7 +66,7 @@ class NormalizeObservation(TensorWrapper):
 
     def _normalized(self, obs: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         mean, std = self.obs_rms.mean.float(), (self.obs_rms.var + self.epsilon).sqrt().float()
-        return torch.where(expand_rows(rows, obs), (obs - mean) / std, 0.0)
+        return torch.where(expand_rows(rows, obs), (obs.float() - mean) / std, 0.0)
 
 
 class NormalizeReward(TensorWrapper):

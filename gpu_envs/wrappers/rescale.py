@@ -52,7 +52,7 @@ class RescaleObservation(TensorWrapper):
         self._offset = self._tensor(np.where(below, new_first - factor * first, new_last - factor * last))
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes and return the observations (num_envs, D)."""
+        """Start new episodes and return the observations (num_envs, ...)."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._rescaled(obs, observed_rows(info)), info
 

@@ -10,6 +10,7 @@ from pictures import SHAPE, WIDTH, picture
 from toy import announce
 
 import gpu_envs
+from gpu_envs import wrappers
 from gpu_envs.definition.observation_shapes import flat_space
 from gpu_envs.errors import ConfigError
 from gpu_envs.testing import check_env
@@ -63,6 +64,35 @@ def test_rows_have_the_shape_of_the_space(dtype, to_numpy):
         observations, *_, info = env.step(env.sample_actions())
         equal(observations, step, dtype, (6,))
     equal(info["final_obs"], 4, dtype, (6,))
+
+
+@DTYPES
+@pytest.mark.parametrize("padding", ["reset", "zero"])
+def test_stacked_frames_of_rows_have_the_dtype_of_the_space(dtype, padding):
+    rows = gymnasium.make_vec("gpu_envs/Pictures-v0", num_envs=3, device="cpu", dtype=dtype, autoreset_mode="same_step")
+    env = wrappers.FrameStackObservation(rows, 2, padding_type=padding)
+    frames, _ = env.reset(seed=0)
+    for step in (1, 2, 3, 4):
+        assert env.observation_space.contains(frames.numpy())
+        equal(frames[:, 1], step - 1, dtype, (6,))
+        frames, *_, info = env.step(rows.sample_actions())
+    for frame, step in ((0, 3), (1, 4)):
+        equal(info["final_obs"][:, frame], step, dtype, (6,))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool"])
+def test_normalized_rows_of_images_are_those_of_floats(dtype):
+    env, floats = (
+        wrappers.NormalizeObservation(gymnasium.make_vec("gpu_envs/Pictures-v0", num_envs=3, device="cpu", dtype=kind))
+        for kind in (dtype, "float32")
+    )
+    observations, wanted = env.reset(seed=0)[0], floats.reset(seed=0)[0]
+    for _ in range(3):
+        assert observations.dtype == torch.float32
+        torch.testing.assert_close(observations, wanted, rtol=0, atol=0)
+        action = torch.zeros(6, dtype=torch.int64)
+        observations, wanted = env.step(action)[0], floats.step(action)[0]
+    assert float(observations.std()) > 0.5
 
 
 @DTYPES
