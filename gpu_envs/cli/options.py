@@ -186,7 +186,7 @@ def _message(box: str, known: Sequence[str]) -> str:
         wrong = [word for word in words.split(", ") if word.startswith("--")] or words.split(", ")
         meant = similar_option(wrong[0].partition("=")[0], known)
         return f"{kind}: {', '.join(wrong)}" + (f"; did you mean {meant}?" if meant else "")
-    return message
+    return message.removesuffix(".")
 
 
 def similar_option(word: str, known: Sequence[str]) -> str | None:

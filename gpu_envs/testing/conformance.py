@@ -134,7 +134,7 @@ def check_copies(subject: Subject) -> None:
 
 
 def check_state(subject: Subject) -> None:
-    """Check that every state is within its ranges, and that a restored state continues bit for bit."""
+    """Check that every state is within its ranges, and a restored one continues bit for bit."""
     one, two = subject.core(), subject.core(seed=SEED + 1)
     for _ in play(two, subject.whole_steps):
         try:
