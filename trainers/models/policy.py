@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError, format_names
 from gpu_envs.utils.settings import setting
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import (
@@ -200,6 +200,8 @@ class Policy(Summarized):
                 observation is NaN, or a mask has no legal action.
         """
         if isinstance(obs, Mapping):
+            if "observation" not in obs:
+                raise ConfigError(f"policy: obs: expected entries observation and action_mask, got {format_names(obs)}")
             obs, mask = obs["observation"], obs.get("action_mask") if mask is None else mask
         gives_tensors = isinstance(obs, Tensor)
         obs, mask = self._tensor(obs).float(), None if mask is None else self._mask(mask)
@@ -228,7 +230,9 @@ class Policy(Summarized):
         shape, width = tuple(obs.shape), self.obs_width
         if not shape or shape[-1] != width:
             raise ConfigError(f"policy: obs: expected (..., {width}), got {shape}; pass obs[..., :{width}]")
-        if (hidden := self.actor.hidden_width) and (hidden_state is None or hidden_state.shape[:-1] != shape[:-1]):
+        if (hidden := self.actor.hidden_width) and (
+            hidden_state is None or hidden_state.shape != (*shape[:-1], hidden)
+        ):
             got = "no hidden state" if hidden_state is None else f"{tuple(hidden_state.shape)} for obs {shape}"
             expected = "act(..., hidden_state=policy.initial_hidden_state(E, n))"
             raise ConfigError(f"recurrent policy: expected {expected} of shape (..., {hidden}), got {got}")

@@ -94,6 +94,7 @@ def test_masks_of_several_components_are_a_tuple_or_one_after_another():
     [
         (torch.zeros(5, 6), MASK, r"obs: expected \(..., 4\), got \(5, 6\); pass obs\[..., :4\]"),
         (np.zeros((5, 3)), MASK, r"obs: expected \(..., 4\), got \(5, 3\)"),
+        ({"obs": OBS}, MASK, "obs: expected entries observation and action_mask, got obs"),
         (torch.zeros(()), MASK, r"obs: expected \(..., 4\), got \(\)"),
         (OBS.index_fill(1, torch.tensor([2]), torch.nan), MASK, r"obs: expected numbers, got NaN at \[0, 2\]"),
         (OBS, torch.zeros(5, 3), "mask: expected a legal action in each row, got a row without one"),
@@ -113,6 +114,8 @@ def test_hidden_state_of_another_shape_is_an_error():
         policy.act(OBS, MASK)
     with pytest.raises(ConfigError, match=r"of shape \(..., 8\), got \(4, 8\) for obs \(5, 4\)"):
         policy.act(OBS, MASK, hidden_state=policy.initial_hidden_state(4))
+    with pytest.raises(ConfigError, match=r"of shape \(..., 8\), got \(5, 4\) for obs \(5, 4\)"):
+        policy.act(OBS, MASK, hidden_state=torch.zeros(5, 4))
     hidden = np.zeros((5, 8), np.float32)
     policy.act(OBS.numpy(), MASK.numpy(), hidden_state=hidden)
     assert hidden.any()
