@@ -63,8 +63,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         agent: Agent that gets rows, one per world, in place of a group.
         opponents: Policies of the other agents: "random", a policy of :mod:`trainers`, a callable
             ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a dict of these by group or agent; n
-            counts the agents of the group without rows. If actions can be illegal, the signature is
-            ``policy(obs, action_mask)``. Its inputs are copies unless ``reuse_buffers=True``.
+            counts the agents of the group without rows. Images have their shape and dtype. If actions can be illegal,
+            the signature is ``policy(obs, action_mask)``. Its inputs are copies unless ``reuse_buffers=True``.
         autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, ``reset(options={"reset_mask": mask})`` resets
             worlds; the rows of a world must agree in the mask. A mask on a GPU is not checked, because that needs a
             host synchronization: there a world is reset if any of its rows is set.

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gymnasium import spaces
 
+from gpu_envs.definition.observation_shapes import shape_observation
 from gpu_envs.errors import ConfigError, format_names, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index, scatter_actions
@@ -68,7 +70,8 @@ class _ScriptedRows:
     name: str
     policy: Callable[..., Any]
     rows: slice | torch.Tensor
-    width: int  # of the observation
+    width: int  # of the flat observation
+    space: spaces.Box | None  # of the observation; None for policies of flat ones
     choices: int  # width of the action mask
     shape: tuple[int, ...]  # of the actions: (E, n) or (E, n, K)
 
@@ -80,8 +83,8 @@ class ScriptedAgents:
         core: Core of the view.
         opponents: "random", a policy of :mod:`trainers`, a callable ``policy(obs) -> action`` on tensors (E, n, D) and
             (E, n[, K]), or a dict of these by group or agent; n counts the agents of the group without rows in the
-            view. Agents that are missing in the dict act at random. If actions can be illegal, the signature is
-            ``policy(obs, action_mask)``.
+            view. Callables get images in the shape and dtype of their space. Agents that are missing in the dict act at
+            random. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
         controlled: Agents that have rows in the view.
         live: Pass the core's own buffers to the policies, which the next step overwrites, instead of copies.
         argument: Name of the user's argument, for messages.
@@ -117,7 +120,8 @@ class ScriptedAgents:
                 actions = actions.clone()
             joint.copy_(core.sample_actions())
         for part in self._parts:
-            inputs = [core.obs[:, part.rows, : part.width]]
+            obs = core.obs[:, part.rows, : part.width]
+            inputs = [obs if part.space is None else shape_observation(obs, part.space)]
             if core.action_mask is not None:
                 inputs.append(core.action_mask[:, part.rows, : part.choices])
             action = part.policy(*(inputs if self.live else [tensor.clone() for tensor in inputs]))
@@ -193,6 +197,7 @@ def _scripted_rows(core: Core, name: str, policy: Callable[..., Any], agents: li
         policy,
         rows_index(rows, core.device),
         core.observation_spaces[agents[0]].shape[0],
+        None if isinstance(policy, PolicyPlayer) else core.definition.observation_spaces[agents[0]],
         int(core.num_choices[rows[0]].sum()),
         (core.num_envs, len(rows), *(core.action_spaces[agents[0]].shape or ())),
     )

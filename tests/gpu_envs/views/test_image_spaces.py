@@ -125,6 +125,23 @@ def test_sb3_has_the_shape_of_the_space(dtype):
 
 
 @DTYPES
+def test_opponents_that_are_functions_see_the_shape_of_the_space(dtype):
+    seen = []
+
+    def policy(observations):
+        seen.append(observations.clone())
+        return torch.zeros(observations.shape[:2], dtype=torch.int64)
+
+    rows = gymnasium.make_vec(
+        "gpu_envs/Pictures-v0", num_envs=3, agent="viewer_0", opponents=policy, device="cpu", dtype=dtype
+    )
+    rows.reset(seed=0)
+    for step in range(2):
+        rows.step(np.zeros(3, dtype=np.int64))
+        equal(seen[step], step, dtype, (3, 1))
+
+
+@DTYPES
 def test_torchrl_has_the_shape_of_the_space(dtype):
     pytest.importorskip("torchrl")
     from torchrl.envs.utils import check_env_specs
