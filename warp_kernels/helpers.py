@@ -207,7 +207,7 @@ def write_view(
 ) -> int:
     """Write what an agent sees of a grid: the square of cells around it, turned so that it looks to the first row.
 
-    Every cell takes ``kinds`` numbers, of which that of the cell's integer is 1 and the others are 0.
+    Every cell takes ``kinds`` numbers: 1 for the cell's integer, and 0 for all others.
 
     Args:
         obs: ``io.obs``, (E, A, D).

@@ -23,7 +23,7 @@ from warp_kernels.rules import AGENT, WORLD, Phase, Rules
 __all__ = ["author_functions", "check_functions", "named_errors", "record_kernel"]
 
 FRAMEWORK = str(Path(warp_kernels.__file__).parent / "framework")
-"""Folder of the functions that call those of an author."""
+"""Folder of the functions that call an author's."""
 WARP = str(Path(wp.__file__).parent)
 """Folder of Warp."""
 DECLARATION_ERRORS = (
@@ -83,9 +83,9 @@ def check_functions(rules: Rules) -> None:
                     "world_phase(...) or item_phase(count, ...)"
                 )
             functions[place] = (phase.run, arguments.get(phase.over, item))
-    for place, (function, wanted) in functions.items():
+    for place, (function, expected) in functions.items():
         if function is not None or place == "observe":
-            _check_function(rules, place, function, wanted)
+            _check_function(rules, place, function, expected)
     for function in author_functions(rules):
         _check_returns(function)
 
@@ -138,7 +138,7 @@ def _check_function(rules: Rules, place: str, function: Any, arguments: dict[str
         )
     types = [_plain_type(kind) for name, kind in function.adj.arg_types.items() if name != "return"]
     if len(types) != len(arguments) or any(
-        kind is not Any and kind != wanted for kind, wanted in zip(types, arguments.values(), strict=False)
+        kind is not Any and kind != expected for kind, expected in zip(types, arguments.values(), strict=False)
     ):
         signature = ", ".join(f"{name}: {_type_name(kind)}" for name, kind in arguments.items())
         declared = ", ".join(

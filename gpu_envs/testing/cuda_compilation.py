@@ -31,9 +31,13 @@ def compile_for_cuda(id: str, architecture: int = 90, **config: Any) -> int:
         ConfigError: Warp is built without CUDA, or does not know the architecture.
     """
     warp_kernels.start()
-    known = wp.get_cuda_supported_archs()
-    if architecture not in known:
-        build = f"one of {', '.join(map(str, known))}" if known else "a build of Warp with CUDA (the one of PyPI)"
+    architectures = wp.get_cuda_supported_archs()
+    if architecture not in architectures:
+        build = (
+            f"one of {', '.join(map(str, architectures))}"
+            if architectures
+            else "a build of Warp with CUDA (the one of PyPI)"
+        )
         raise ConfigError(f"compile_for_cuda: architecture: expected {build}, got {architecture}")
     rules = configured_definition(id, config.pop("max_episode_steps", None), config)[2].rules
     module = kernel_program(rules, choose_schedule(rules.num_agents, torch.device("cuda")), True).module

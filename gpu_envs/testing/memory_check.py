@@ -85,13 +85,13 @@ def _explain_end(code: int | None, progress: Path, folder: str, text: str) -> st
     step, number, world, start = _PROGRESS.unpack(progress.read_bytes())
     names = Path(folder) / "phases"
     phases = json.loads(names.read_text()) if names.exists() else []
-    where = f"phase {phases[number]}, world {world}, step {step}" if start > 0 else "outside of the phases"
-    last = text.strip().splitlines()[-1:] or [""]
+    location = f"phase {phases[number]}, world {world}, step {step}" if start > 0 else "outside of the phases"
+    reason = (text.strip().splitlines() or [""])[-1]
     if code is None:
-        return f"every phase ends; {where}: it runs for more than {LONGEST_PHASE:.0f} s; look for an endless loop"
+        return f"every phase ends; {location}: it runs for more than {LONGEST_PHASE:.0f} s; look for an endless loop"
     if code < 0:
-        return f"the kernels end; {where}: {signal.Signals(-code).name} has ended the process; {last[0]}"
-    return f"the check runs; {where}: the process has ended with exit code {code}; {last[0]}"
+        return f"the kernels end; {location}: {signal.Signals(-code).name} has ended the process; {reason}"
+    return f"the check runs; {location}: the process has ended with exit code {code}; {reason}"
 
 
 # ---------------------------------------------------------------- child process
@@ -174,15 +174,15 @@ def _raise_fault(env_id: str, output: bytes, sites: list[Any], phase: str, world
         if not line.startswith(MARK):
             continue
         kind, *numbers = line.split()[1:]
-        site, value, size, env = map(int, numbers)
-        place = sites[site]
-        promise, what = {
-            "index": ("indices are within their arrays", f"index {value} of axis {place.axis}, which has size {size}"),
+        index, value, size, env = map(int, numbers)
+        site = sites[index]
+        promise, fault = {
+            "index": ("indices are within their arrays", f"index {value} of axis {site.axis}, which has size {size}"),
             "divisor": ("integers are not divided by zero", "its divisor is 0"),
             "loop": ("loops end", f"`while` has run {value:,} times"),
         }[kind]
         raise ConformanceError(
-            f"{env_id}: {promise}; {place.place}, {place.function}: {shown(place.code)[1:-1]}: {what}; phase {phase}, "
+            f"{env_id}: {promise}; {site.place}, {site.function}: {shown(site.code)[1:-1]}: {fault}; phase {phase}, "
             f"world {env if env >= 0 else world}, step {step}"
         )
 
