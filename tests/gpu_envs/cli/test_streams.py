@@ -79,8 +79,8 @@ def test_narrow_terminal_has_the_layout_of_a_wider_one(monkeypatch, capsys):
         ("3 ± 1…", "ascii", b"3 +- 1..."),
         ("3 ± 1", "latin-1", b"3 \xb1 1"),
         ("é 世", "ascii", b"e \\u4e16"),
-        ("r\udce9", "utf-8", b"r\xe9sum"),  # a file name that is no UTF-8 comes out as it is
-        ("r\udce9", "ascii", b"r\xe9sum"),
+        ("r\udce9", "utf-8", b"r\xe9"),  # a file name that is no UTF-8 comes out as it is
+        ("r\udce9", "ascii", b"r\xe9"),
     ],
 )
 def test_output_falls_back_to_ascii(text, encoding, written):
