@@ -23,7 +23,8 @@ def signals(
     """Call `stop` for the first signal within the block; a second signal has its usual effect.
 
     A SIGHUP that the process ignores, as after nohup, stays ignored. After another one, the end of a terminal or of a
-    connection, output that nobody can read any more goes nowhere.
+    connection, output that nobody can read any more goes nowhere, and SIGHUP is ignored unless the program handles it:
+    a shell that loses its terminal sends one to its jobs, and the kernel sends another when the shell exits.
 
     Args:
         stop: Function that is called with the number of the signal.
@@ -37,6 +38,8 @@ def signals(
         del before[signal.SIGHUP]
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and before[number] is signal.SIG_DFL:
+            before[number] = signal.SIG_IGN
         for each, handler in before.items():
             signal.signal(each, handler)
         if number == signal.SIGHUP:

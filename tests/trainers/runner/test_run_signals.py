@@ -12,7 +12,7 @@ import pytest
 from checkpoints import iterations_of
 from toy_run import make_corridor, toy_config
 
-from trainers.runner.signals import interrupts
+from trainers.runner.signals import interrupts, signals
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 
@@ -47,7 +47,7 @@ def test_signals_save_and_end_the_run(tmp_path, number):
     assert trainer.run().name == "000000004"
     assert trainer.stopped_by == number
     assert iterations_of(tmp_path) == [1, 2, 3, 4]
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else before)
 
 
 def test_ignored_sighup_stays_ignored_as_after_nohup(tmp_path):
@@ -62,6 +62,16 @@ def test_ignored_sighup_stays_ignored_as_after_nohup(tmp_path):
     assert trainer.stopped_by is None
 
 
+def test_second_sighup_of_a_closed_terminal_does_not_end_the_process():
+    """A shell that loses its terminal sends SIGHUP to its jobs, and the kernel sends it again when the shell exits."""
+    stopped_by = []
+    with signals(stopped_by.append):
+        signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    signal.raise_signal(signal.SIGHUP)
+    assert stopped_by == [signal.SIGHUP]
+
+
 @pytest.mark.parametrize("of_sigint", [signal.default_int_handler, signal.SIG_IGN])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_first_signal_interrupts_within_the_block_only(number, of_sigint):
@@ -69,7 +79,7 @@ def test_first_signal_interrupts_within_the_block_only(number, of_sigint):
     signal.signal(signal.SIGINT, of_sigint)
     with pytest.raises(KeyboardInterrupt), interrupts():
         signal.raise_signal(number)
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else before)
     assert signal.getsignal(signal.SIGINT) is of_sigint
 
 
