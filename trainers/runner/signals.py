@@ -38,8 +38,8 @@ def signals(
         del before[signal.SIGHUP]
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP and before[number] is signal.SIG_DFL:
-            before[number] = signal.SIG_IGN
+        if number == signal.SIGHUP and before[signal.SIGHUP] is signal.SIG_DFL:
+            before[signal.SIGHUP] = signal.SIG_IGN
         for each, handler in before.items():
             signal.signal(each, handler)
         if number == signal.SIGHUP:
