@@ -122,9 +122,7 @@ class MultiDeviceCore(Summarized):
         """See :meth:`gpu_envs.runtime.core.Core.reset`."""
         like = torch.empty(self.num_envs, dtype=torch.int64, device=self.device)
         keys = None if seed is None else seed_keys(self.id, seed, like)
-        if reset_mask is None:  # raise errors before any shard is reset
-            self.raise_pending_errors()
-        else:
+        if reset_mask is not None:
             self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)
         limit = self.definition.max_episode_steps
         clock = check_elapsed(self.id, elapsed_steps, reset_mask, limit, self.elapsed_steps)

@@ -61,6 +61,20 @@ def test_inner_ranges_may_depend_on_the_outer_index():
     assert operations(run)[0] == 1 + 0 + 1 + 2 + 3
 
 
+def test_range_of_an_index_that_an_earlier_loop_had_is_unknown():
+    @wp.func
+    def run(count: int):
+        total = int(0)
+        for i in range(4):
+            for j in range(i):
+                total += i * j
+        for i in range(count):
+            for j in range(i):
+                total += i * j
+
+    assert operations(run)[0] == 1 + 6 + 1 + 1 + 1
+
+
 def test_loops_with_a_break_are_not_unrolled():
     @wp.func
     def run():

@@ -132,6 +132,7 @@ class _Functions:
             for index in indices:
                 names.values[node.target.id] = index
                 size += self._block(node.body, names)
+            names.values.pop(node.target.id, None)  # a later loop may use the name
         else:
             size = _times(self._block(node.body, names), len(indices))
         place = names.place(node)

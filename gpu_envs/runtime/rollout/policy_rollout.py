@@ -23,7 +23,7 @@ from gpu_envs.runtime.rollout.network_form import acting_tile_rows
 from gpu_envs.runtime.rollout.policy_tables import PolicyTables
 from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
 from gpu_envs.runtime.rollout.trace import RolloutTrace
-from gpu_envs.runtime.seeding import seed_keys
+from gpu_envs.runtime.seeding import int_key
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.suggestions import unknown_name_message
 from warp_kernels.framework.policies import NO_POLICY, Acting, Policies, PolicyKind, worlds_at_once
@@ -225,8 +225,9 @@ class PolicyRollout:
             return False
         core._check_open()
         core.raise_pending_errors()
+        key = int_key(core.id, "seed", seed)
         core._begin_change()
-        core._mark_reset(seed_keys(core.id, seed, core._io["seed"]), 0)
+        core._mark_reset(key, 0)
         core._started = self._restarts = True
         return True
 

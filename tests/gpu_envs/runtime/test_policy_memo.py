@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import gpu_envs
-from gpu_envs.errors import ResetNeededError
+from gpu_envs.errors import ConfigError, ResetNeededError
 from gpu_envs.runtime.rollout import fused_rollout
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
@@ -136,6 +136,10 @@ def test_rollouts_that_cannot_reset_leave_it_to_the_environments():
         assert recorder is None or not recorder.closed
     core = gpu_envs.make("TicTacToe-v0", num_envs=2, device="cpu", autoreset="disabled").core
     plan = PolicyRollout(core, policies_of(core), torch.tensor([0, 1]), EpisodeResults.allocate(core))
+    core.reset(seed=0)
+    with pytest.raises(ConfigError, match="seed: expected an int"):
+        plan.reset_at_start("five")
+    core.step(core.sample_actions())  # nothing was interrupted
     core.close()
     with pytest.raises(ResetNeededError, match="this environment is closed"):
         plan.reset_at_start(5)
