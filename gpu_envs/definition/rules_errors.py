@@ -18,6 +18,7 @@ import warp_kernels
 from gpu_envs.errors import RulesError
 from warp_kernels import episode, philox
 from warp_kernels.framework.recorded_launch import record_launch
+from warp_kernels.framework.unrolling import CompileTimeValues, has_break
 from warp_kernels.rules import AGENT, WORLD, Phase, Rules
 
 __all__ = ["author_functions", "check_functions", "named_errors", "record_kernel"]
@@ -115,19 +116,28 @@ def _check_returns(function: Any) -> None:
     """Raise a RulesError if a function returns a value in some of its branches, and ends without one in others."""
     definition = function.adj.tree.body[0]
     returns = [node for node in ast.walk(definition) if isinstance(node, ast.Return) and node.value is not None]
-    if returns and not _always_returns(definition.body):
+    if returns and not _always_returns(definition.body, CompileTimeValues(function)):
         raise RulesError(
             f"{function.adj.filename}:{_definition_line(function)}, {function.adj.fun_name}: expected a return value "
             "in every branch, got an end of the function without one; add a return at its end"
         )
 
 
-def _always_returns(body: Sequence[ast.stmt]) -> bool:
-    """Return whether a block of statements ends with a return in every branch."""
-    last = body[-1]
-    if isinstance(last, ast.If):
-        return _always_returns(last.body) and bool(last.orelse) and _always_returns(last.orelse)
-    return isinstance(last, ast.Return)
+def _always_returns(body: Sequence[ast.stmt], names: CompileTimeValues) -> bool:
+    """Return whether a block of statements never ends without a return."""
+    for statement in body:
+        if isinstance(statement, ast.Return):
+            return True
+        if isinstance(statement, ast.If):
+            condition = names.value(statement.test)  # wp.static(...) selects a branch
+            branches = [statement.body, statement.orelse]
+            if isinstance(condition, int):
+                branches = branches[:1] if condition else branches[1:]
+            if all(_always_returns(branch, names) for branch in branches):
+                return True
+        if isinstance(statement, ast.While) and names.value(statement.test) and not has_break(statement.body):
+            return True
+    return False
 
 
 def _check_function(rules: Rules, place: str, function: Any, arguments: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import warp as wp
 
 from warp_kernels.rules import AGENT, Rules, agent_phase
 
-__all__ = ["MAX_OPERATIONS", "affordable_unroll", "count_operations"]
+__all__ = ["MAX_OPERATIONS", "CompileTimeValues", "affordable_unroll", "count_operations", "has_break"]
 
 MAX_OPERATIONS = 2_500
 """Most operations of a step of a world with unrolled loops, see :func:`count_operations`. They compile in 10 s."""
@@ -96,16 +96,16 @@ class _Functions:
         """Return the operations of a function and of all that is inlined into it."""
         if function not in self._sizes:
             (definition,) = function.adj.tree.body
-            self._sizes[function] = self._block(definition.body, _Names(function))
+            self._sizes[function] = self._block(definition.body, CompileTimeValues(function))
         return self._sizes[function]
 
-    def _block(self, nodes: Iterable[ast.AST], names: "_Names") -> Counter[str]:
+    def _block(self, nodes: Iterable[ast.AST], names: "CompileTimeValues") -> Counter[str]:
         size: Counter[str] = Counter()
         for node in nodes:
             size += self._node(node, names)
         return size
 
-    def _node(self, node: ast.AST, names: "_Names") -> Counter[str]:
+    def _node(self, node: ast.AST, names: "CompileTimeValues") -> Counter[str]:
         if isinstance(node, ast.For):
             return self._loop(node, names)
         if isinstance(node, ast.If) and isinstance(condition := names.value(node.test), int):
@@ -121,10 +121,10 @@ class _Functions:
                 size += self.size(function)
         return size
 
-    def _loop(self, node: ast.For, names: "_Names") -> Counter[str]:
+    def _loop(self, node: ast.For, names: "CompileTimeValues") -> Counter[str]:
         indices = names.constant_range(node.iter)
         is_forced = any(map(names.is_static, ast.walk(node)))  # Warp unrolls a loop with wp.static at any length
-        if indices is None or not (is_forced or (len(indices) <= self._max_unroll and not _has_break(node.body))):
+        if indices is None or not (is_forced or (len(indices) <= self._max_unroll and not has_break(node.body))):
             return self._block([node.iter, *node.body], names)
         assert isinstance(node.target, ast.Name)
         size: Counter[str] = Counter()
@@ -140,7 +140,7 @@ class _Functions:
         size[place] += size[_TOTAL]
         return size
 
-    def _varies(self, loop: ast.For, names: "_Names") -> bool:
+    def _varies(self, loop: ast.For, names: "CompileTimeValues") -> bool:
         """Return whether the iterations of a loop differ: ranges or ``wp.static`` in it depend on its index."""
         deciding = [node.iter for node in ast.walk(loop) if isinstance(node, ast.For) and node is not loop]
         deciding += filter(names.is_static, ast.walk(loop))
@@ -151,7 +151,7 @@ class _Functions:
         )
 
 
-class _Names:
+class CompileTimeValues:
     """Values that expressions of a Warp function have when it is compiled."""
 
     def __init__(self, function: Any) -> None:
@@ -197,9 +197,9 @@ class _Names:
         return range(*bounds) if bounds and all(isinstance(bound, int) for bound in bounds) else None
 
 
-def _has_break(body: list[ast.stmt]) -> bool:
+def has_break(body: list[ast.stmt]) -> bool:
     """Return whether statements leave the loop whose body they are."""
     return any(
-        isinstance(node, ast.Break) or (isinstance(node, ast.If) and (_has_break(node.body) or _has_break(node.orelse)))
+        isinstance(node, ast.Break) or (isinstance(node, ast.If) and (has_break(node.body) or has_break(node.orelse)))
         for node in body
     )

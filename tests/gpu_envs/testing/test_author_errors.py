@@ -85,6 +85,20 @@ def test_function_that_does_not_fit_its_place_is_named(tmp_path, monkeypatch, ol
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        f"    if wp.static(1 < 2):\n    {CLAMP}\n    if wp.static(1 >= 2):\n    {CLAMP}",
+        f"    while True:\n        if cell > 0:\n        {CLAMP}\n        cell += 1",
+        f"    if cell > 0:\n    {CLAMP}\n    else:\n    {CLAMP}",
+    ],
+    ids=["wp.static", "endless loop", "else"],
+)
+def test_function_that_never_ends_without_a_return_is_accepted(tmp_path, monkeypatch, body):
+    register_planted(monkeypatch, tmp_path, "walk", (CLAMP, body))
+    gpu_envs.make(ENV_ID)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ('"gain": 0.05', '"gian": 0.5', "params: no field of Params named 'gian'; did you mean gain"),
