@@ -248,16 +248,9 @@ def test_environment_without_a_fault_passes_in_debug_mode(env_id, capsys):
     assert re.match(f"{env_id}: {words}{env_id} passed all", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"num_steps": -3}, "check_env: num_steps: expected an int in"),
-        ({"max_episode_steps": 0}, "^CartPole-v1: max_episode_steps: expected an int"),
-    ],
-)
-def test_wrong_argument_of_the_memory_check_is_the_error_that_check_env_raises(arguments, words):
-    with pytest.raises(ConfigError, match=words):
-        check_memory("CartPole-v1", **arguments)
+def test_wrong_argument_of_the_memory_check_is_the_error_that_check_env_raises():
+    with pytest.raises(ConfigError, match="^check_env: num_steps: expected an int in"):
+        check_memory("CartPole-v1", num_steps=-3)
 
 
 def test_phase_that_takes_too_long_is_named(tmp_path):
