@@ -249,7 +249,7 @@ def test_environment_without_a_fault_passes_in_debug_mode(env_id, capsys):
 
 
 def test_wrong_argument_of_the_memory_check_is_the_error_that_check_env_raises():
-    with pytest.raises(ConfigError, match="^check_env: num_steps: expected an int in"):
+    with pytest.raises(ConfigError, match=r"^check_env: num_steps: expected an int in"):
         check_memory("CartPole-v1", num_steps=-3)
 
 
