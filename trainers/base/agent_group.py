@@ -78,13 +78,14 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
             f"policies: {', '.join(members)}: expected one action space per policy, got several; split the policy"
         )
     shapes = {core.definition.observation_spaces[name].shape for name in names}
-    shape: tuple[int, ...] = next(iter(shapes)) if len(shapes) == 1 else ()
+    (shape,) = shapes if len(shapes) == 1 else ((),)
     channels_last = len(shape) == 3 and not core.definition.channels_first
+    image = tuple(shape) if len(shape) == 3 else ()
     return AgentGroup(
         rows=rows_index(rows, core.device),
         obs_width=max(core.observation_spaces[name].shape[0] for name in names),
         space=space,
-        image=(shape[2], *shape[:2]) if channels_last else shape if len(shape) == 3 else (),
+        image=(*image[2:], *image[:2]) if channels_last else image,
         channels_last=channels_last,
     )
 
