@@ -92,7 +92,7 @@ def test_rollout_without_valid_rows_changes_nothing(kind):
     learner = learner_for(kind, Corridor(4), state_width=5)
     before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     if learner.net.critic_input is not None:
-        learner.rollout.state = torch.zeros(9, 4, 5)
+        learner.rollout.state = learner.rollout.final_state = torch.zeros(9, 4, 5)
     learner.rollout.t = learner.rollout.length
     assert learner.update() == {}
     assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
@@ -130,8 +130,8 @@ def test_cnn_policy_plays_connect_four(tmp_path):
     learner = trainer.assignments["player"].learner
     assert not torch.equal(before, learner.actor.convolutions[0].weight)
     again = checkpoint.load(tmp_path).policy("player")
-    obs = trainer.core.obs
-    assert torch.equal(again.act(obs, greedy=True), learner.policy().act(obs, greedy=True))
+    obs, mask = trainer.core.obs, trainer.core.action_mask
+    assert torch.equal(again.act(obs, mask, greedy=True), learner.policy().act(obs, mask, greedy=True))
 
 
 @pytest.mark.parametrize("channels_first", [False, True])

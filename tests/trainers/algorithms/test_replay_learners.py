@@ -257,7 +257,7 @@ def test_replay_without_valid_rows_gives_finite_losses(algorithm):
         learner.act(zeros, state=zeros.flatten(1))
         learner.observe(
             Transition(zeros[..., 0], never, never, never, zeros, zeros, next_state=zeros.flatten(1),
-                       joint_action=zeros[..., :1])
+                       final_state=zeros.flatten(1), joint_action=zeros[..., :1])
         )  # fmt: skip
     metrics = learner.update()
     assert metrics["critic_loss"].item() == 0.0

@@ -153,7 +153,7 @@ def test_learns_to_walk_to_the_end(name, iterations):
 @pytest.mark.parametrize("name", ["impala", "appo", "pg"])
 def test_kernels_are_refused(name):
     with pytest.raises(ConfigError, match="algorithm: expected advantages by GAE"):
-        learner_of(name, Corridor(6), engine="kernel")
+        _ = learner_of(name, Corridor(6), engine="kernel").reason_for_torch
 
 
 def test_decay_of_monte_carlo_returns_is_fixed():
