@@ -234,9 +234,11 @@ class MultiSeedTrainer(Summarized):
 
     def _show_progress(self) -> None:
         """Report the steps of all runs, and the mean over runs of the return of their last episodes."""
-        if self.progress is None or self._stopped_by is not None or not self._showing.acquire(blocking=False):
+        if self.progress is None or not self._showing.acquire(blocking=False):
             return
         try:
+            if self._stopped_by is not None:  # the terminal may be gone
+                return
             now = time.perf_counter()
             if now - self._shown < PROGRESS_INTERVAL and len(self.results) < self.num_seeds:
                 return

@@ -145,7 +145,8 @@ def test_signal_saves_all_runs_and_resume_equals_uninterrupted_runs(tmp_path):
 
     part.progress = interrupt
     results = part.run()
-    assert shown[-1] == sum(result.steps for result in results) < part.total_steps
+    assert max(shown[:-1], default=0) < 3 * 64 <= shown[-1]  # nothing is shown after the signal
+    assert shown[-1] <= sum(result.steps for result in results) < part.total_steps
     assert signal.getsignal(signal.SIGINT) is before
     assert [result.stopped_by for result in results] == [signal.SIGINT] * 3
     assert all(1 <= result.steps // 64 < 5 for result in results)
