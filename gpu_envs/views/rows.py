@@ -193,7 +193,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         core, rows = self.core, self._rows
         obs, reward, terminated, truncated, info = core.step(self._stack(actions))
         over, ended, cut = self._ends(*map(self._view, (terminated, truncated, info["valid"])))
-        if self._limit and (core.device.type == "cuda" or over.any()):
+        # Only arrays on the host are asked whether episodes have ended: tensors would synchronize with the device.
+        if self._limit and (not self._on_host or over.any()):
             # As Gymnasium's TimeLimit, which truncates at the limit whether or not the episode terminates there.
             cut = cut | (ended & (self._view(info["episode_length"]) >= self._limit))
         out, mask = self._present(info), self._row(over[:, None] | self._none)
