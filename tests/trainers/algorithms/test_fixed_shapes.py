@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.algorithms import registry
 from trainers.base.gradients import MinibatchSampler
@@ -25,6 +24,9 @@ CASES = {
     "critic of states": ("SimpleSpread-v0", "ppo", {}, {**WHOLE, "critic_input": "state"}),
     "recurrent critic of states": (
         "SimpleSpread-v0", "ppo", {}, {**WHOLE, "critic_input": "state", "network": "gru"},
+    ),
+    "critic of states, cut episodes": (
+        "SimpleSpread-v0", "ppo", {"max_cycles": 6}, {**WHOLE, "critic_input": "state", "truncation_capacity": 4.0},
     ),
     "several passes": ("TagContinuous-v0", "ppo", SMALL_TAG, {**WHOLE, "num_epochs": 3}),
     "limit of the KL divergence": (
@@ -155,20 +157,36 @@ def test_captured_optimizer_has_its_step_size_on_the_device():
     assert learning_rate_of(optimizer) == 0.25
 
 
-def test_cut_episode_without_its_state_is_reported_with_the_metrics():
-    env = {**SMALL_TAG, "time_limit": "termination"}
-    collector, group = training("TagContinuous-v0", "ppo", env, {**WHOLE, "critic_input": "state"}, True)
-    collector.collect()
-    group.update(1, lambda: "nothing")
-    group.assignments["runner"].learner.rollout.largest_final_count.fill_(1)
-    with pytest.raises(ConfigError, match="final state of cut episodes"):
-        group.update(2, lambda: "nothing")
+@pytest.mark.parametrize("fixed_shapes", [False, True])
+def test_state_critic_reads_final_states_of_cut_episodes_and_no_others(fixed_shapes):
+    case = CASES["critic of states, cut episodes"]
+    states = []
+    for poison, of_cut in ((None, False), (torch.nan, False), (1e3, True)):
+        collector, group = training(*case, fixed_shapes)
+        collector.collect()
+        for assignment in group.assignments.values():
+            rollout = assignment.learner.rollout
+            cut = rollout.truncated.any(-1)
+            assert cut.any()
+            assert not cut.all()
+            if poison is not None:
+                rollout.final_state[:-1][cut if of_cut else ~cut] = poison
+        group.update(1, lambda: "nothing")
+        states.append(group.state_dict())
+    clean, unused, used = ({k: v for k, v in s.items() if k.split(".")[-1] == "weight"} for s in states)
+    assert clean
+    assert all(torch.equal(tensor, unused[name]) for name, tensor in clean.items())
+    assert not all(torch.equal(tensor, used[name]) for name, tensor in clean.items())
 
 
-def test_state_critic_refuses_a_limit_that_cuts_episodes():
+def test_state_critic_learns_with_a_limit_that_cuts_episodes():
     env = {name: value for name, value in SMALL_TAG.items() if name != "episode_length"} | {"time_limit": "termination"}
-    learner = registry.find("mappo").settings()
+    learner = registry.find("mappo").settings(rollout_length=16, truncation_capacity=4.0)
     config = TrainConfig("TagContinuous-v0", env, num_envs=2, algorithm="mappo", learner=learner)
     core = make_core("TagContinuous-v0", 2, "cpu", max_episode_steps=5, reuse_buffers=True, **env)
-    with pytest.raises(ConfigError, match="leave max_episode_steps out"):
-        LearnerGroup(config, core)
+    group = LearnerGroup(config, core)
+    Collector(config, core, group).collect()
+    learners = [assignment.learner for assignment in group.assignments.values()]
+    assert any(bool(learner.rollout.truncated.any()) for learner in learners)
+    group.update(1, lambda: "nothing")
+    assert all(bool(parameter.isfinite().all()) for learner in learners for parameter in learner.net.parameters())

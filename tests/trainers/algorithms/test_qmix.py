@@ -151,6 +151,7 @@ def test_dead_agents_do_not_change_losses_or_statistics(poison, body):
         learner = learner_for(Corridor(8), learning_starts=0, **(GRU if body == "gru" else {}))
         r, g = learner.rollout, torch.Generator().manual_seed(5)
         r.state = torch.zeros((9, 8, 14))
+        r.final_state = torch.zeros((9, 8, 14))
         for _ in range(3):
             r.all_obs.copy_(torch.randn(r.all_obs.shape, generator=g))
             r.state.copy_(torch.randn(r.state.shape, generator=g))
@@ -167,6 +168,7 @@ def test_dead_agents_do_not_change_losses_or_statistics(poison, body):
                 r.last_obs[~r.valid[-1]] = value
                 r.reward[~r.valid] = value
                 r.final_obs.fill_(value)
+                r.final_state.fill_(value)  # no episode is cut
                 r.state[:-1][~r.valid.any(-1)] = value
                 learner.remembered[~r.valid] = value
             r.t = r.length
