@@ -266,11 +266,6 @@ class EnvBatch(Summarized):
         return self._buffers.state
 
     @property
-    def live_info(self) -> dict[str, torch.Tensor]:
-        """Tensors of a step's ``info`` by name, (E, ...), live."""
-        return self._buffers.info
-
-    @property
     def action_buffer(self) -> torch.Tensor:
         """Buffer that kernels read actions from, (E, A) or (E, A, K).
 

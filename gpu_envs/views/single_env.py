@@ -94,7 +94,7 @@ class SingleEnv:
         """Make arrays of the world's results: views of live buffers, or of copies in memory of the host."""
         core = self.core
         live = {"obs": core.obs, "reward": core.reward, "terminated": core.terminated, "truncated": core.truncated}
-        live |= core.live_info
+        live |= core._buffers.info
         on_host = core.device.type == "cpu"
         hosts = live if on_host else {name: torch.empty_like(tensor, device="cpu") for name, tensor in live.items()}
         self._copies = [] if on_host else [(hosts[name], tensor) for name, tensor in live.items()]

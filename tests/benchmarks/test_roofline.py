@@ -84,7 +84,7 @@ def test_copy_bandwidth(device):
 
 def test_share_of_the_bandwidth():
     counted = traffic(make_core("CartPole-v1", 2, "cpu", seed=0))
-    assert share(counted, 1e9, 81e9) == pytest.approx(1.0)
+    assert share(counted, 1e9, 89e9) == pytest.approx(1.0)
 
 
 def test_constant_fields_are_read_but_not_written(small_core):

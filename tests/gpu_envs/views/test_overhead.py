@@ -77,7 +77,7 @@ def test_step_in_place_equals_step():
         obs, reward, terminated, truncated, info = core.step(actions)
         twin.action_buffer.copy_(actions)
         twin.step_in_place()
-        live = (twin.obs, twin.reward, twin.terminated, twin.truncated, *twin.live_info.values())
+        live = (twin.obs, twin.reward, twin.terminated, twin.truncated, *twin._buffers.info.values())
         for result, tensor in zip((obs, reward, terminated, truncated, *info.values()), live, strict=True):
             assert torch.equal(result, tensor)
 
