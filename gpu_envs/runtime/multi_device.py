@@ -142,6 +142,10 @@ class MultiDeviceCore(Summarized):
         self._begin_change()
         return self._gather_steps(self._each(lambda k: self.shards[k]._step_unchecked(actions[k])))
 
+    def step_in_place(self) -> None:
+        """See :meth:`gpu_envs.runtime.core.Core.step_in_place`."""
+        self.step(self.action_buffer)
+
     def random_rollout(
         self, num_steps: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:

@@ -89,6 +89,20 @@ def test_masks_and_turns_are_gathered(monkeypatch, host):
         whole.step(whole.sample_actions())
 
 
+def test_steps_in_place_are_those_of_one_core(monkeypatch):
+    toy.announce(monkeypatch, "Game-v0", toy)
+    whole = gpu_envs.make("Game-v0", 5, "cpu", seed=0).core
+    split = gpu_envs.make("Game-v0", 5, devices=["cpu", "cpu"], seed=0).core
+    whole.reset()
+    split.reset()
+    for _ in range(4):
+        split.action_buffer.copy_(whole.sample_actions())
+        split.step_in_place()
+        obs, reward, *_ = whole.step(whole.sample_actions())
+        assert torch.equal(split.obs, obs)
+        assert torch.equal(split.reward, reward)
+
+
 def test_constants_of_each_world():
     core = gpu_envs.make("SimpleTag-v0", 2, devices=["cpu", "cpu"], seed=0).core
     core.set_params(good_size=torch.tensor([0.1, 0.2]), tag_reward=3.0)
