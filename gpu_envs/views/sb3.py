@@ -5,7 +5,7 @@ import inspect
 import time
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -50,7 +50,9 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     turn-based environments add "to_move". When a row's episode ends, its info also has "terminal_observation", the last
     observation of the agent, and "episode", as from SB3's ``Monitor``. The latter holds the return "r" and length "l"
     of the agent, and the seconds "t" since the creation of this object. ``env_method("action_masks")`` returns a mask
-    per row, for sb3-contrib's MaskablePPO.
+    per row, for sb3-contrib's MaskablePPO. Rows whose episode goes on and whose entries are those of most rows share
+    one dict, which refuses changes: a dict for each of thousands of rows would take longer than the step. A wrapper
+    that writes into infos writes into a copy, ``dict(info)``.
 
     The rows are one batch and not separate environments. ``get_attr`` and ``env_method`` use the batch, then its core,
     and return the same value for every row. ``set_attr`` changes all rows or raises.
@@ -182,10 +184,10 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         actions, self._actions = self._actions, None
         obs, rewards, terminated, truncated, info = self.rows.step(actions)
         dones = terminated | truncated
-        infos = self._infos(info, truncated & ~terminated)
-        if dones.any():
+        rows = np.flatnonzero(dones)
+        infos = self._infos(info, truncated & ~terminated, rows)
+        if rows.size:
             figures, elapsed = info["final_info"], round(time.time() - self._made, 6)
-            rows = np.flatnonzero(dones)
             columns = (info["final_obs"], figures["episode_return"], figures["episode_length"])
             lasts, returns, lengths = (column[rows] for column in columns)  # copies
             for row, last, total, length in zip(rows.tolist(), lasts, returns.tolist(), lengths.tolist(), strict=True):
@@ -258,10 +260,12 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     def _chosen(self, indices: int | Iterable[int] | None) -> list[int]:
         return list(self._get_indices(indices))
 
-    def _infos(self, info: dict[str, Any], truncated: np.ndarray | None = None) -> list[dict[str, Any]]:
+    def _infos(
+        self, info: dict[str, Any], truncated: np.ndarray | None = None, ended: np.ndarray | tuple = ()
+    ) -> list[dict[str, Any]]:
         """Return the info columns of the batch as a dict per row, as SB3 requires at every step.
 
-        Flags are equal in nearly all rows: they are copied from one dict, and the other rows are corrected.
+        Flags are equal in nearly all rows: these share a dict. The rows ``ended`` get their own.
         """
         columns = {name: info[name] for name in info if f"_{name}" in info and not name.startswith("final_")}
         if truncated is not None:
@@ -269,17 +273,40 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         flags = {name: column for name, column in columns.items() if column.dtype == bool and column.ndim == 1}
         counts = {name: int(np.count_nonzero(flag)) for name, flag in flags.items()}
         usual = {name: 2 * count > self.num_envs for name, count in counts.items()}
-        infos: list[dict[str, Any]] = list(map(dict.copy, repeat(usual, self.num_envs)))
-        for name, column in columns.items():
-            if name in usual:
-                if counts[name] in (0, self.num_envs):
-                    continue
-                for row in np.flatnonzero(column != usual[name]).tolist():
-                    infos[row][name] = not usual[name]
-            else:
-                for each, value in zip(infos, column.tolist() if column.ndim == 1 else column, strict=True):
-                    each[name] = value
+        mixed = {name: flags[name] for name, count in counts.items() if 0 < count < self.num_envs}
+        infos: list[dict[str, Any]]
+        if len(flags) < len(columns):
+            infos = list(map(dict.copy, repeat(usual, self.num_envs)))
+        else:
+            infos = [_SharedInfo(usual)] * self.num_envs
+            unusual = np.zeros(self.num_envs, bool)
+            unusual[ended] = True
+            for name, flag in mixed.items():
+                unusual |= flag != usual[name]
+            for row in np.flatnonzero(unusual).tolist():
+                infos[row] = usual.copy()
+        for name, flag in mixed.items():
+            for row in np.flatnonzero(flag != usual[name]).tolist():
+                infos[row][name] = not usual[name]
+        for name in columns.keys() - flags.keys():
+            column = columns[name]
+            for row_info, value in zip(infos, column.tolist() if column.ndim == 1 else column, strict=True):
+                row_info[name] = value
         return infos
+
+
+class _SharedInfo(dict):
+    """Info of several rows, which refuses changes; its copies are plain dicts."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("this info belongs to several rows: change a copy of it, dict(info)")
+
+    __setitem__ = __delitem__ = __ior__ = pop = popitem = clear = _refuse
+    update: Any = _refuse
+    setdefault: Any = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
 
 
 def _alike(left: Any, right: Any) -> bool:
