@@ -159,7 +159,7 @@ class Trainer(Summarized):
             with self.config.in_force(self.learners.use_kernels), signals(self.stop):
                 while not self.is_done():
                     self.iterate()
-            self.save_last()
+                self.save_last()
         finally:
             self.close()
         return checkpoint.find(self.run_dir) if self.shard.is_rank0 else self.run_dir

@@ -50,6 +50,20 @@ def test_signals_save_and_end_the_run(tmp_path, number):
     assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else before)
 
 
+def test_signal_at_the_last_checkpoint_lets_it_be_written(tmp_path, monkeypatch):
+    trainer = Trainer(toy_config(9, checkpoint_interval=9), tmp_path, None, make_corridor)
+    save_last = trainer.save_last
+
+    def interrupted():
+        signal.raise_signal(signal.SIGTERM)
+        save_last()
+
+    monkeypatch.setattr(trainer, "save_last", interrupted)
+    monkeypatch.setattr(trainer, "is_done", lambda: trainer.iteration == 4)  # as when a goal is reached
+    assert trainer.run().name == "000000004"
+    assert trainer.stopped_by == signal.SIGTERM
+
+
 def test_ignored_sighup_stays_ignored_as_after_nohup(tmp_path):
     def hang_up(steps, text):
         if steps == 4 * 64:
