@@ -54,6 +54,7 @@ class State:
     caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, or -1
     tags: wp.array2d(dtype=int)  # (E, number of taggers) runners that a tagger tags in this step
     left: wp.array(dtype=int)  # (E,) 1: a runner stays in the game after this step
+    survived: wp.array2d(dtype=wp.bool)  # (E, A) no tagger has tagged the agent in this episode
     near: wp.array3d(dtype=int)  # (E, A, K) nearest shown agents, nearest first, -1 for none; empty if all are observed
     cells: wp.array2d(dtype=int)  # (E, cells) grid of spatial/cell_grid.py; empty without, as the next three
     slot: wp.array2d(dtype=int)  # (E, A) index of an agent in its cell
@@ -199,7 +200,7 @@ def rules(
 
     @wp.func(inline=True)
     def tag(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the agent's reward for tags, and terminated if a runner leaves or no runner is left."""
+        """Write the agent's reward for tags, survived, and terminated if a runner leaves or no runner is left."""
         if io.valid[env, agent]:
             reward = io.reward[env, agent]
             if agent < num_taggers:
@@ -211,6 +212,7 @@ def rules(
                 caught = state.caught_by[env, agent] >= 0
                 if caught:
                     reward += params.tag_penalty_for_runner
+                    state.survived[env, agent] = False
                 if caught and params.exits == 1:
                     io.terminated[env, agent] = True
                 elif io.step[env] == params.episode_length:
@@ -236,6 +238,7 @@ def rules(
         state.speed[env, agent] = 0.0
         state.acceleration[env, agent] = 0.0
         state.shown[env, agent] = True
+        state.survived[env, agent] = True
         for slot in range(state.near.shape[2]):
             state.near[env, agent, slot] = -1
 

@@ -31,6 +31,7 @@ class State:
     """State of E worlds, A agents."""
 
     cell: wp.array2d(dtype=wp.vec2i)  # (E, A) [cells]
+    survived: wp.array2d(dtype=wp.bool)  # (E, A) no tagger has tagged the agent in this episode
     start: wp.array2d(dtype=wp.vec2i)  # (E, A) fixed start [cells]; empty for random starts
 
 
@@ -66,7 +67,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
 
     @wp.func(inline=True)
     def tag(params: Params, state: State, io: IO, env: int, agent: int):
-        """End the game if a tagger is on the runner's cell after all moves; write reward and terminated."""
+        """End the game if a tagger is on the runner's cell after all moves; write reward, terminated and survived."""
         target = state.cell[env, runner]
         tagged = bool(False)
         for tagger in range(num_taggers):
@@ -79,6 +80,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
             gain = wp.where(tagged, params.tag_reward_for_tagger, -params.step_cost_for_tagger)
         io.reward[env, agent] = io.reward[env, agent] + gain
         io.terminated[env, agent] = tagged
+        state.survived[env, agent] = agent != runner or not tagged
 
     @wp.func(inline=True)
     def observe_all(params: Params, state: State, io: IO, env: int, agent: int):
@@ -118,6 +120,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
     @wp.func(inline=True)
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
         """Place an agent on a random cell or its fixed start."""
+        state.survived[env, agent] = True
         if wp.static(start == "given"):
             state.cell[env, agent] = state.start[env, agent]
         else:

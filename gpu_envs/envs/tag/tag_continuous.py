@@ -150,7 +150,7 @@ def build(config: Config) -> EnvDefinition:
             "tagging_margin": config.tagging_distance * config.grid_length,
             "exits": int(config.runner_exits_game_after_tagged),
         },
-        state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown"), (count,))
+        state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown", "survived"), (count,))
         | {
             "caught_by": integers((count,), -1, config.num_taggers - 1),
             "tags": integers((config.num_taggers,), 0, config.num_runners),
@@ -166,6 +166,8 @@ def build(config: Config) -> EnvDefinition:
         scratch=(*cell_grid.shapes(1, 1), *(("near",) if grid else ())),
         dense=("pos", "speed", "acceleration", "direction", "shown", "near"),
         roles={"tagger": ("tagger",), "runner": ("runner",)},
+        info={"survived": "survived"},
+        results=("survived",),
         max_episode_steps=config.episode_length,
         time_limit_terminates=config.time_limit == "termination",
         fixed_params=("episode_length",),

@@ -95,10 +95,13 @@ def build(config: Config) -> EnvDefinition:
         params={name: getattr(config, name) for name in same_name.split()},
         state={
             "cell": integers((count,), 0, MAX_LENGTH),  # grid_length may differ by world
+            "survived": (count,),
             "start": integers((0 if start is None else count,), 0, MAX_LENGTH),
         },
         initial={} if start is None else {"start": start.astype(np.int32)},
         roles={"tagger": ("tagger",), "runner": ("runner",)},
+        info={"survived": "survived"},
+        results=("survived",),
         max_episode_steps=config.episode_length,
         time_limit_terminates=config.time_limit == "termination",
         fixed_params=("episode_length",),

@@ -3,6 +3,7 @@
 import climbers
 import pytest
 import torch
+from small_environments import SMALL
 from toy import announce
 
 import gpu_envs
@@ -80,6 +81,67 @@ def test_random_rollout_shows_the_values_of_ordinary_steps():
         for name in ("height", "score", "point", "is_high", "log"):
             assert torch.equal(info[name], other[name])
         assert torch.equal(stepped.episode_results, played.episode_results)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@pytest.mark.parametrize("leaves", [True, False])
+def test_runners_of_tag_have_survived_unless_they_were_tagged(leaves, schedule):
+    settings = {**SMALL["TagContinuous-v0"], "runner_exits_game_after_tagged": leaves}
+    core = gpu_envs.make("TagContinuous-v0", 16, "cpu", schedule=schedule, **settings).core
+    core.reset(seed=0)
+    expected, lengths, shares = torch.ones(16, 7), [], set()
+    for _ in range(30):
+        _, reward, *_, info = core.step(core.sample_actions())
+        expected[reward < -5.0] = 0.0  # a tag is -10
+        assert torch.equal(info["survived"].float(), expected)
+        over = core.elapsed_steps == 0
+        assert torch.equal(core.episode_results[over][..., 0], expected[over])
+        lengths += info["episode_length"][over].amax(1).tolist()
+        shares |= set(expected[over][:, 2:].mean(1).tolist())
+        expected[over] = 1.0
+    assert 9 in lengths, "the time limit ends an episode"
+    assert len(shares) > 2
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_runner_of_gridworld_has_survived_if_the_time_is_up(schedule):
+    core = gpu_envs.make("TagGridworld-v0", 16, "cpu", schedule=schedule, **SMALL["TagGridworld-v0"]).core
+    core.reset(seed=0)
+    ends = set()
+    for _ in range(24):
+        _, reward, *_, info = core.step(core.sample_actions())
+        tagged = reward[:, -1] < -1.0  # a tag is -2
+        assert torch.equal(info["survived"][:, -1], ~tagged)
+        assert bool(info["survived"][:, :-1].all())
+        over = core.elapsed_steps == 0
+        assert torch.equal(core.episode_results[over, -1, 0], (~tagged[over]).float())
+        ends |= set(zip(tagged[over].tolist(), (info["episode_length"][over, 0] == 8).tolist(), strict=True))
+    assert {(False, True), (True, False)} <= ends <= {(False, True), (True, False), (True, True)}
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@pytest.mark.parametrize(("reward_type", "inactivity"), [("individual", None), ("global", None), ("individual", 25)])
+def test_deliveries_of_robots_are_those_that_rewards_tell(reward_type, inactivity, schedule):
+    settings = {"layout": "xx.|.g.|x.x", "n_agents": 3, "request_queue_size": 3, "max_steps": 60}
+    settings |= {"reward_type": reward_type, "max_inactivity_steps": inactivity}
+    core = gpu_envs.make("RobotWarehouse-v0", 16, "cpu", schedule=schedule, **settings).core
+    core.reset(seed=0)
+    expected, lengths, totals = torch.zeros(16, 3), set(), set()
+    for _ in range(130):
+        _, reward, *_, info = core.step(core.sample_actions())
+        expected += reward
+        over = core.elapsed_steps == 0
+        counts, results = info["deliveries"].float(), core.episode_results[over][..., 0]
+        if reward_type == "global":  # every robot is rewarded for the deliveries of all
+            counts, results = (values.sum(1, keepdim=True).expand(-1, 3) for values in (counts, results))
+        assert torch.equal(counts, expected)
+        assert torch.equal(results, expected[over])
+        lengths |= set(info["episode_length"][over, 0].tolist())
+        totals |= set(results.sum(1).tolist())
+        expected[over] = 0.0
+    assert 60 in lengths
+    assert (len(lengths) > 1) == (inactivity is not None)
+    assert len(totals) > 1
 
 
 @pytest.mark.slow

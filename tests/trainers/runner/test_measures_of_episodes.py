@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import climbers
 import pytest
@@ -80,6 +81,45 @@ def test_rows_have_the_means_of_the_episodes_that_ended(engine, tmp_path):
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [event.value for event in events.Scalars("climber/is_high_mean")] == pytest.approx([w[1] for w in wanted])
     assert plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png") is not None
+
+
+TAGS = {"tagging_distance": 0.15, "grid_length": 2.0, "num_taggers": 2, "num_runners": 5, "episode_length": 9}
+COUNTED = {
+    "TagContinuous-v0": (
+        {**TAGS, "num_other_agents_observed": 3, "end_of_game_reward_for_runner": 0.0},
+        "runner/survived_mean",
+        lambda total: 1.0 + total / 10.0,  # only a tag changes the return, by -10
+    ),
+    "TagGridworld-v0": (
+        {"num_taggers": 2, "grid_length": 4, "episode_length": 9, "wall_hit_penalty": 0.0, "step_cost_for_tagger": 0.0},
+        "runner/survived_mean",
+        lambda total: 1.0 + total / 2.0,
+    ),
+    "RobotWarehouse-v0": (
+        {"layout": "xx.|.g.|x.x", "n_agents": 3, "request_queue_size": 3, "max_steps": 40},
+        "robot/deliveries_mean",
+        lambda total: total,
+    ),
+}
+"""Settings, column, and its value as a function of the mean return, by environment."""
+
+
+@pytest.mark.parametrize("engine", ["torch", "kernel"])
+@pytest.mark.parametrize("env_id", COUNTED)
+def test_survivors_and_deliveries_are_those_that_returns_tell(env_id, engine, tmp_path):
+    env, column, from_return = COUNTED[env_id]
+    learner = PPOConfig(rollout_length=40, num_epochs=1, hidden_sizes=(8,))
+    config = configured(learner=learner, env=env, engine=engine, num_envs=8, total_steps=2 * 8 * 40)
+    Trainer(replace(config, env_id=env_id), tmp_path).run()
+    rows = read_rows(tmp_path / "metrics.csv")
+    values = [float(row[column]) for row in rows]
+    total = column.split("/")[0] + "/episode_return_mean"
+    assert values == pytest.approx([from_return(float(row[total])) for row in rows], rel=1e-6)
+    assert max(values) > 0.0
+    assert len(rows) == 2
+    if "Tag" in env_id:
+        assert max(values) < 1.0
+        assert [float(row["tagger/survived_mean"]) for row in rows] == [1.0, 1.0]
 
 
 def test_actors_send_results_with_their_rollouts(tmp_path):

@@ -89,6 +89,7 @@ class State:
     column: wp.array2d(dtype=int)  # (E, A) [cells]
     direction: wp.array2d(dtype=int)  # (E, A) 0 up, 1 down, 2 left, 3 right
     load: wp.array2d(dtype=int)  # (E, A) 0: none, 1: a shelf, 2: with two-stage rewards, a shelf that it delivered
+    deliveries: wp.array2d(dtype=int)  # (E, A) shelves that the robot has delivered in this episode
     message: wp.array2d(dtype=int)  # (E, A) bits sent with the last action; bit 0 is the first
     shelf: wp.array3d(dtype=wp.int8)  # (E, R, C) 0: no shelf, 1: a shelf, 2: a requested shelf
     inactive: wp.array(dtype=int)  # (E,) time since the last delivery [steps]
@@ -266,6 +267,7 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
                 while agent < num_robots:
                     here = state.row[env, agent] == goal[0] and state.column[env, agent] == goal[1]
                     reward = wp.where(here, 1.0, 0.0)
+                    state.deliveries[env, agent] = state.deliveries[env, agent] + wp.where(here, 1, 0)
                     if params.reward_type == GLOBAL:
                         reward = float(1.0)
                     elif params.reward_type == TWO_STAGE and here:

@@ -15,8 +15,8 @@ def start(params: type, state: type, num_robots: int) -> Any:
 
     Args:
         params: Warp struct of environment parameters.
-        state: Warp struct with ``row``, ``column``, ``direction``, ``load``, ``message``, ``shelf``, ``inactive``,
-            ``key``, ``floor`` and ``place``.
+        state: Warp struct with ``row``, ``column``, ``direction``, ``load``, ``deliveries``, ``message``, ``shelf``,
+            ``inactive``, ``key``, ``floor`` and ``place``.
         num_robots: Number of robots A.
     """
     Params, State = params, state
@@ -63,6 +63,7 @@ def start(params: type, state: type, num_robots: int) -> Any:
             state.column[env, agent] = cell - row * params.columns
             state.direction[env, agent] = philox.below(word[1], 4)
             state.load[env, agent] = 0
+            state.deliveries[env, agent] = 0
             state.message[env, agent] = 0
             agent += 1
 
