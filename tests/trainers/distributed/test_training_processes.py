@@ -5,15 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import climbers
 import pytest
 import torch
 from ranks import Together
 from shard_run import ACROSS, ITERATIONS, MORE_RUNS, RUNS, WORLDS, config, play, train
+from toy import announce
 
 from trainers.algorithms import registry
+from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.base import shard as shard_module
 from trainers.base.shard import Shard
-from trainers.config.train_config import make_train_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.distributed import sharded_reducer
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
@@ -107,6 +110,29 @@ def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
         assert_near(tensor, parts[0][name], name)
         assert torch.equal(parts[0][name], parts[1][name]), name
     assert steps == {6.0, 9.0}
+
+
+def test_ranks_as_threads_average_the_results_of_the_episodes_of_all_worlds(monkeypatch):
+    announce(monkeypatch, "Climbers-v0", climbers)
+    together, learner = Together(2), PPOConfig(rollout_length=12, hidden_sizes=(8,))
+    settings = TrainConfig("Climbers-v0", num_envs=8, num_threads=1, learner=learner)
+    monkeypatch.setattr(sharded_reducer, "all_reduce_sum", together.total)
+    monkeypatch.setattr(Shard, "all_gather", lambda shard, values: [values])
+
+    def collect(shard):
+        core = make_train_core(settings, shard.num_envs, settings.seed, **shard.core_settings)
+        collector = Collector(settings, core, LearnerGroup(settings, core, shard=shard))
+        collector.collect()
+        return collector
+
+    alone, *ranks = (collect(Shard.split(*share, 8)) for share in ((0, 1), (0, 2), (1, 2)))
+    columns = ("climber/episode_return_mean", "climber/height_mean", "climber/is_high_mean")
+    row = alone.episodes.read()
+    wanted = [row[name] for name in columns]
+    for rank in ranks:
+        assert rank.episodes.read()["climber/height_mean"] != pytest.approx(row["climber/height_mean"])
+    for row in together.each(lambda each: each.episodes.read(each.learners.reducer), ranks):
+        assert [row[name] for name in columns] == pytest.approx(wanted)
 
 
 @pytest.mark.slow
