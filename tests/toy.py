@@ -134,14 +134,12 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def announce(monkeypatch, name="Toy-v0", host=None, description=None) -> None:
+def announce(monkeypatch, name="Toy-v0", host=None, **fields) -> None:
     """Register a toy for one test, so that the tests over all registered environments never meet it.
 
-    ``host`` is a module with Config and build, this one if None.
+    ``host`` is a module with Config and build, this one if None; ``fields`` are further arguments of ``register``.
     """
-    registry.register(
-        name, config=host.Config if host else Config, build=host.build if host else build, description=description
-    )
+    registry.register(name, config=host.Config if host else Config, build=host.build if host else build, **fields)
     full = f"gpu_envs/{name}"
     others = [getattr(pettingzoo, f"{kind}_registry", {full: None}) for kind in ("parallel", "aec")]  # since 1.27
     for table, key in ((registry._entries, name), (gymnasium.registry, full), *((other, full) for other in others)):

@@ -56,14 +56,14 @@ def _start(env_id: str) -> dict[str, Any]:
 def _start_training(env_id: str) -> dict[str, Any]:
     """Time the first rollout and the first update of PPO in kernels; the environments have already started."""
     from trainers.algorithms.on_policy.ppo import PPOConfig
-    from trainers.config.presets import PRESETS
+    from trainers.config.presets import preset
     from trainers.config.train_config import TrainConfig, make_train_core
     from trainers.runner.collector import Collector
     from trainers.runner.learner_group import LearnerGroup
 
     learner = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1)
-    env = PRESETS.get((env_id, "cpu", "ppo"), {}).get("env", {})
-    config = TrainConfig(env_id, env=dict(env), num_envs=8, num_threads=1, engine="kernel", learner=learner)
+    env = preset(env_id, "cpu").env
+    config = TrainConfig(env_id, env=env, num_envs=8, num_threads=1, engine="kernel", learner=learner)
     core = make_train_core(config, config.num_envs, seed=0)
     core.reset()
     core.step(core.sample_actions())

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,6 +50,10 @@ class EnvSpec:
     """Return at which Gymnasium's ``EnvSpec`` considers the environment solved."""
     description: str | None = None
     """Module that describes observations and actions, see ``gpu_envs.descriptions``; None for no description."""
+    presets: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of trainings by type of device and algorithm, which :mod:`trainers` reads."""
+    scripted: Callable[[Any, str], Any] | None = None
+    """Function ``scripted(core, member)`` that returns the scripted policy of a group or an agent, or None."""
 
     def load(self) -> tuple[type, Callable[[Any], EnvDefinition]]:
         """Return the config class and the build function; import the host file at the first call.
@@ -96,6 +100,8 @@ def register(
     max_episode_steps: int | None = None,
     reward_threshold: float | None = None,
     description: str | None = None,
+    presets: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+    scripted: Callable[[Any, str], Any] | None = None,
 ) -> None:
     """Register an environment.
 
@@ -109,6 +115,10 @@ def register(
         reward_threshold: Return at which Gymnasium's ``EnvSpec`` considers the environment solved.
         description: Import path of a module that describes observations and actions (see
             ``gpu_envs.descriptions``) for the viewer; ``__name__`` if the host file describes them itself.
+        presets: Defaults of ``gpu-envs train`` by type of device and algorithm, such as ``{("cpu", "ppo"): {"num_envs":
+            64, "env": {"length": 5}, "learner": {"gamma": 0.95}}}``: fields of ``trainers.TrainConfig``.
+        scripted: Function or class ``scripted(core, member)`` that returns the policy of a group or an agent with the
+            methods of :class:`trainers.models.policy.PolicyProtocol`; the name "scripted" of opponents stands for it.
 
     Raises:
         ConfigError: The id is malformed or taken by another module, or neither a module nor config and build are given.
@@ -125,10 +135,19 @@ def register(
             raise ConfigError(f"register: {name}: expected the import path of a module, got {shown(path)}")
     if module is None:
         _check_host(f"register: {id}", config, build)
+    for key, settings in (presets or {}).items():
+        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in ("cpu", "cuda"):
+            raise ConfigError(f"register: presets: expected keys such as ('cpu', 'ppo'), got {shown(key)}")
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"register: presets: {key}: expected a dict of settings, got {shown(settings)}")
+    if scripted is not None and not callable(scripted):
+        raise ConfigError(f"register: scripted: expected a function scripted(core, member), got {shown(scripted)}")
     max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, ge=1)
     reward_threshold = check_value("register", "reward_threshold", reward_threshold, float | None)
     _withdraw(id)  # a module that is reloaded registers its environment again
-    _entries[id] = EnvSpec(id, module, config, build, max_episode_steps, reward_threshold, description)
+    _entries[id] = EnvSpec(
+        id, module, config, build, max_episode_steps, reward_threshold, description, presets or {}, scripted
+    )
     _announce(id)
 
 

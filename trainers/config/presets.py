@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+from gpu_envs.definition import registry as environments
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.algorithms import registry
 from trainers.config.off_policy_presets import OFF_POLICY_PRESETS
 from trainers.config.on_policy_presets import ON_POLICY_PRESETS
 from trainers.config.train_config import TrainConfig
 
-__all__ = ["FALLBACK", "PRESETS", "preset"]
+__all__ = ["FALLBACK", "PRESETS", "preset", "presets_of"]
 
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {**ON_POLICY_PRESETS, **OFF_POLICY_PRESETS}
-"""Settings by environment, type of device and algorithm."""
+"""Settings of this library's environments by id, type of device and algorithm."""
 FALLBACK: dict[str, dict[str, Any]] = {
     "cpu": {"num_envs": 64, "total_steps": 500_000, "num_threads": 1},
     "cuda": {"num_envs": 2048, "total_steps": 20_000_000, "checkpoint_interval": 100},
@@ -25,18 +30,39 @@ def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
 
     An algorithm without a preset uses that of an algorithm with the same config class (mappo that of ppo). An
     environment without a preset uses general settings.
+
+    Raises:
+        UnknownEnvironmentError: The environment is unknown.
+        ConfigError: The preset that the environment has registered has a setting that is unknown or invalid.
     """
     kind, wanted = device.partition(":")[0], registry.find(algorithm)
-    near = [
-        settings
-        for (id, on, of), settings in PRESETS.items()
-        if (id, on) == (env_id, kind) and registry.find(of).config_type is wanted.config_type
-    ]
-    settings = PRESETS.get((env_id, kind, algorithm)) or next(iter(near), None)
-    of_all = (each["env"] for (id, on, _), each in PRESETS.items() if (id, on) == (env_id, kind) and "env" in each)
-    env = next(of_all, {})  # one game for all algorithms
+    presets = {of: settings for (on, of), settings in presets_of(env_id).items() if on == kind}
+    near = (settings for of, settings in presets.items() if registry.find(of).config_type is wanted.config_type)
+    settings = presets.get(algorithm) or next(near, None)
+    env = next((each["env"] for each in presets.values() if "env" in each), {})  # one game for all algorithms
     if settings is None:
         return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, env=env, **FALLBACK[kind])
-    given = {name: value for name, value in settings["learner"].items() if name not in wanted.fixed}
+    settings = _checked(f"{env_id}: presets", settings, TrainConfig)
+    learner = _checked(f"{env_id}: presets: learner", settings.get("learner", {}), wanted.config_type)
+    given = {name: value for name, value in learner.items() if name not in wanted.fixed}
     own = {"env_id": env_id, "env": env, "device": device, "algorithm": algorithm, "learner": wanted.settings(**given)}
     return TrainConfig(**{**settings, **own})
+
+
+def presets_of(env_id: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """Return the presets of an environment by type of device and algorithm: those it has registered, or `PRESETS`.
+
+    Raises:
+        UnknownEnvironmentError: The environment is unknown.
+    """
+    registered = environments.find(env_id).presets
+    return registered or {(on, of): settings for (id, on, of), settings in PRESETS.items() if id == env_id}
+
+
+def _checked(where: str, settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """Return settings with tuples for lists; raise a ConfigError if one is no field of a dataclass."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    for name in settings:
+        if name not in names:
+            raise ConfigError(f"{where}: {unknown_name_message('setting', name, names)}")
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.definition import registry
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
 from gpu_envs.utils.summaries import Summarized, Summary
@@ -24,16 +25,17 @@ from trainers.evaluation.formation_policies import PUSHES, FormationPolicy
 from trainers.evaluation.hanabi_policies import HanabiPolicy
 from trainers.evaluation.treasure_policies import TreasurePolicy
 from trainers.evaluation.warehouse_policies import WarehousePolicy
+from trainers.models.policy import PolicyProtocol
 from warp_kernels.mpe import particles
 
 __all__ = [
     "MOVES",
     "PUSHES",
     "SCRIPTED",
+    "SCRIPTED_POLICIES",
     "SCRIPTS",
     "ActionOutcomes",
     "DeafListener",
-    "Heuristic",
     "Script",
     "ScriptedPolicy",
     "has_script",
@@ -150,7 +152,7 @@ class ScriptedPolicy(Summarized):
             ConfigError: There is no script for the environment.
         """
         if core.id not in SCRIPTS:
-            raise ConfigError(f"{core.id}: there are scripted policies for {', '.join([*SCRIPTS, *_HEURISTICS])} only")
+            raise ConfigError(f"{core.id}: ScriptedPolicy plays {', '.join(SCRIPTS)} only; use scripted_policy")
         script, own = SCRIPTS[core.id], agent_rows_of(core, [member])
         self.member = member
         self.core: Core = core
@@ -197,9 +199,8 @@ class ScriptedPolicy(Summarized):
         """Do nothing: the policy is deterministic."""
 
 
-Heuristic = EconomyPolicy | ForagingPolicy | FormationPolicy | HanabiPolicy | TreasurePolicy | WarehousePolicy
-"""Scripted policy that neither hunts nor flees."""
-_HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
+SCRIPTED_POLICIES: dict[str, Callable[[Core, str], PolicyProtocol]] = {
+    **dict.fromkeys(SCRIPTS, ScriptedPolicy),
     "CollectTreasure-v0": TreasurePolicy,
     "Hanabi-v0": HanabiPolicy,
     "LevelBasedForaging-v0": ForagingPolicy,
@@ -207,21 +208,35 @@ _HEURISTICS: dict[str, Callable[[Core, str], Heuristic]] = {
     "RobotWarehouse-v0": WarehousePolicy,
     "SimpleFormation-v0": FormationPolicy,
 }
-"""Policies by environment id."""
+"""Scripted policies of this library's environments by id; others register their own, see `gpu_envs.register`."""
 
 
 def has_script(env_id: str) -> bool:
     """Return whether there are scripted policies for an environment."""
-    return env_id in SCRIPTS or env_id in _HEURISTICS
+    return _script_of(env_id) is not None
 
 
-def scripted_policy(core: Core, member: str) -> ScriptedPolicy | Heuristic:
+def _script_of(env_id: str) -> Callable[[Core, str], PolicyProtocol] | None:
+    return registry.find(env_id).scripted or SCRIPTED_POLICIES.get(env_id)
+
+
+def scripted_policy(core: Core, member: str) -> PolicyProtocol:
     """Return the scripted policy of a group or an agent.
 
     Raises:
-        ConfigError: There is no script for the environment.
+        ConfigError: There is no script for the environment, or its policy lacks a method.
     """
-    return _HEURISTICS.get(core.id, ScriptedPolicy)(core, member)
+    script = _script_of(core.id)
+    if script is None:
+        raise ConfigError(
+            f"{core.id}: there are scripted policies for {', '.join(SCRIPTED_POLICIES)} only; an environment of your "
+            "own has those of gpu_envs.register(..., scripted=)"
+        )
+    policy = script(core, member)
+    for method in ("act", "initial_hidden_state", "seed"):
+        if not callable(getattr(policy, method, None)):
+            raise ConfigError(f"{core.id}: scripted: expected a policy with the method {method}, got {shown(policy)}")
+    return policy
 
 
 class DeafListener:

@@ -5,6 +5,8 @@ import json
 import pytest
 from small_commands import SMALL, no_curves, run  # noqa: F401
 
+from gpu_envs.cli.new import written
+from gpu_envs.definition import registry
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.cli.evaluate import eval_command
 from trainers.cli.train import train_command
@@ -34,6 +36,67 @@ def test_eval_engines_agree_within_their_intervals(run, tmp_path, capsys):
         for group, estimate in one["returns"].items():
             wanted = other["returns"][group]
             assert abs(estimate["mean"] - wanted["mean"]) <= 2 * (estimate["half"] + wanted["half"]), group
+
+
+OWN = """
+
+class Gatherer:
+    def __init__(self, core, member):
+        self.line = 1.0 / core.config.length
+
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
+        apart = obs[..., 1] - obs[..., 0]  # the mean of all cells, from the own one
+        return torch.where(apart > 0.5 * self.line, 2, torch.where(apart < -0.5 * self.line, 1, 0))
+
+    def initial_hidden_state(self, *shape):
+        return None
+
+    def seed(self, seed):
+        pass
+
+
+gpu_envs.register(
+    "ScriptedMeet-v0",
+    config=Config,
+    build=build,
+    presets={
+        ("cpu", "ppo"): {
+            "env": {"length": 5},
+            "num_envs": 8,
+            "total_steps": 160,
+            "eval_episodes": 0,
+            "learner": {"rollout_length": 10, "hidden_sizes": [8], "num_epochs": 1},
+        }
+    },
+    scripted=Gatherer,
+)
+"""
+
+
+@pytest.mark.usefixtures("no_curves")
+def test_own_environment_has_its_preset_and_its_scripted_opponents(tmp_path, monkeypatch, capsys):
+    folder, out = tmp_path / "scripted_meet", tmp_path / "run"
+    folder.mkdir()
+    for file, text in written("scripted_meet").items():
+        (folder / file).write_text(text)
+    source = folder / "__init__.py"
+    source.write_text(source.read_text().partition("gpu_envs.register(")[0] + OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    env_id = "scripted_meet:ScriptedMeet-v0"
+    try:
+        assert train_command([env_id, "--device", "cpu", "--no-video", "--run-dir", str(out)]) == 0
+        config = json.loads((out / "config.json").read_text())
+        assert (config["env"], config["num_envs"], config["total_steps"]) == ({"length": 5}, 8, 160)
+        assert config["learner"]["hidden_sizes"] == [8]
+        table = tmp_path / "table.json"
+        assert eval_command([str(out), "--opponents", "scripted", "--episodes", "32", "--output", str(table)]) == 0
+        assert "other: scripted" in capsys.readouterr().out
+        by_policy = {tuple(each["policies"].values()): each for each in json.loads(table.read_text())["matchups"]}
+        random, other = (by_policy[name,]["returns"]["walker"] for name in ("random", "other"))
+        assert other["mean"] - other["half"] > random["mean"] + random["half"]
+        assert by_policy["other",]["length"]["mean"] < 6  # the agents meet in the middle
+    finally:
+        registry._withdraw("ScriptedMeet-v0")
 
 
 def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):

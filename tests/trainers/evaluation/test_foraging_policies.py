@@ -97,7 +97,7 @@ def test_scripted_policy_of_foraging_is_a_heuristic():
         f"<ForagingPolicy LevelBasedForaging-v0: plays=player_1, script=go to {HEURISTICS['H4'].words}, device=cpu>"
     )
     assert policy.act(core.reset()[0]).shape == (1, 1)
-    with pytest.raises(ConfigError, match="LevelBasedForaging-v0: there are scripted policies for SimpleTag-v0"):
+    with pytest.raises(ConfigError, match="LevelBasedForaging-v0: ScriptedPolicy plays SimpleTag-v0"):
         ScriptedPolicy(core, "player")
     with pytest.raises(ConfigError, match="heuristic: expected one of H1, H2, H3, H4, got 'H5'"):
         ForagingPolicy(core, "player", "H5")

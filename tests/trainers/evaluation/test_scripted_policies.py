@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from toy import announce
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
-from trainers.evaluation.scripted_policies import SCRIPTS, ScriptedPolicy
+from trainers.evaluation.scripted_policies import SCRIPTS, ScriptedPolicy, has_script, scripted_policy
 
 ENVS = {
     "SimpleTag-v0": ("adversary", "agent", {}),
@@ -111,5 +112,48 @@ def test_one_agent_of_a_group_and_throttles():
 
 def test_nothing_for_other_environments():
     core = make_core("SimpleSpread-v0", 1, "cpu")
-    with pytest.raises(ConfigError, match="SimpleSpread-v0: there are scripted policies for SimpleTag-v0, "):
+    assert not has_script("SimpleSpread-v0")
+    with pytest.raises(ConfigError, match=r"SimpleSpread-v0: there are .* for SimpleTag-v0, .* your own has those of"):
+        scripted_policy(core, "agent")
+    with pytest.raises(ConfigError, match="SimpleSpread-v0: ScriptedPolicy plays SimpleTag-v0, "):
         ScriptedPolicy(core, "agent")
+
+
+class Climber:
+    """Policy of the toy that always goes right, if that is legal."""
+
+    def __init__(self, core, member):
+        self.core, self.member = core, member
+
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
+        return torch.where(mask[..., 2], 2, 0)
+
+    def initial_hidden_state(self, *shape):
+        return None
+
+    def seed(self, seed):
+        pass
+
+
+def test_registered_script_plays(monkeypatch):
+    announce(monkeypatch, scripted=Climber)
+    core = make_core("Toy-v0", 3, "cpu", seed=0)
+    assert has_script("Toy-v0")
+    policy = scripted_policy(core, "agent")
+    assert (type(policy), policy.core, policy.member) == (Climber, core, "agent")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("climb", r"register: scripted: expected a function scripted\(core, member\), got 'climb'"),
+        (lambda core, member: torch.zeros, "Toy-v0: scripted: expected a policy with the method act, got"),
+    ],
+)
+def test_registered_script_without_a_policy_is_refused(monkeypatch, script, words):
+    def register_and_play():
+        announce(monkeypatch, scripted=script)
+        scripted_policy(make_core("Toy-v0", 1, "cpu"), "agent")
+
+    with pytest.raises(ConfigError, match=words):
+        register_and_play()
