@@ -5,15 +5,19 @@ from typing import TYPE_CHECKING
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from gpu_envs.definition.chance import NO_CHANCE, Chance, deal
     from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, box, index, integers, roster
     from gpu_envs.definition.registry import list_envs, register
     from gpu_envs.utils.settings import setting
 
 __all__ = [
+    "NO_CHANCE",
+    "Chance",
     "EnvDefinition",
     "WorldView",
     "any_bits",
     "box",
+    "deal",
     "index",
     "integers",
     "list_envs",
@@ -26,6 +30,7 @@ _ENVIRONMENT, _REGISTRY = "gpu_envs.definition.environment", "gpu_envs.definitio
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        **dict.fromkeys(("NO_CHANCE", "Chance", "deal"), "gpu_envs.definition.chance"),
         **dict.fromkeys(("EnvDefinition", "WorldView", "any_bits", "box", "index", "integers", "roster"), _ENVIRONMENT),
         **dict.fromkeys(("list_envs", "register"), _REGISTRY),
         "setting": "gpu_envs.utils.settings",

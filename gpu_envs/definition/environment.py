@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import Chance
 from gpu_envs.definition.observation_shapes import flat_space
 from gpu_envs.definition.rules_errors import check_functions
 from gpu_envs.definition.struct_buffers import array_axes, array_fields, check_stride, param_fields
@@ -162,6 +163,9 @@ class EnvDefinition:
             until its world starts an episode. So a reset clears an accumulator as any other field.
         results: Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
             Evaluations report the values at the end of each agent.
+        chance: Random outcomes of a game, for exact game trees: :func:`gpu_envs.definition.deal`, ``NO_CHANCE``, or a
+            :class:`gpu_envs.definition.Chance`. All other random numbers are the same in the whole tree. None: unknown,
+            no tree.
         fixed_params: Parameters that ``set_params`` refuses, because the clock or other settings depend on them.
         reset_options: Function from the options of a Gymnasium reset to parameters for that reset; raises ConfigError.
         reset_option_names: Keys of those options; other keys are refused.
@@ -190,6 +194,7 @@ class EnvDefinition:
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     info: dict[str, str] = field(default_factory=dict)
     results: tuple[str, ...] = ()
+    chance: Chance | None = None
     fixed_params: tuple[str, ...] = ()
     reset_options: Callable[[dict[str, Any]], dict[str, float]] | None = None
     reset_option_names: tuple[str, ...] = ()
@@ -261,6 +266,9 @@ class EnvDefinition:
             if shape[:1] != (count,):
                 wanted = f"a field of State with a row per agent ({count}, ...)"
                 raise ConfigError(f"{key}: info: {name}: expected {wanted}, got {state_field} {shape}")
+        if self.chance is not None and self.chance.field and self.chance.field not in arrays:
+            message = unknown_name_message("field of State", self.chance.field, list(arrays))
+            raise ConfigError(f"{key}: chance: {message}")
         for name, values in self.initial.items():
             shape = (*self.shapes[name], *arrays[name][1])
             if np.shape(values) != shape:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -18,24 +14,13 @@ from gpu_envs.runtime.core import Core
 from league.game import Game
 from trainers.base.agent_group import agent_rows_of
 
-__all__ = ["CHANCE", "LARGEST", "ChanceOutcomes", "EnumeratedTree", "PlayerTree", "enumerate_tree"]
+__all__ = ["LARGEST", "EnumeratedTree", "PlayerTree", "enumerate_tree"]
 
 LARGEST = 2_000_000
 """Largest number of histories of one length. As many need about 8 GB of memory."""
 _DRAWS = 64  # resets per outcome of chance, so that every outcome occurs
+_DEVIATIONS = 6.0  # largest difference of a frequency from its probability [standard deviations]
 _NOT_BY_WORLD = ("params",)  # entries of a core's state without an axis of worlds
-
-
-@dataclass(frozen=True)
-class ChanceOutcomes:
-    """Chance outcomes of a game, all at the reset; a later one is sampled there and hidden until its time."""
-
-    field: str
-    """Name of the state field with the outcomes (E, ...)."""
-    count: int
-    """Number of outcomes."""
-    weights: Callable[[], dict[tuple[int, ...], int]]
-    """Function that returns the outcomes with their relative probabilities."""
 
 
 def _too_large(env_id: str) -> ConfigError:
@@ -43,66 +28,6 @@ def _too_large(env_id: str) -> ConfigError:
     return ConfigError(f"{env_id}: no exact tree: {many}; use learned responses and sampled payoffs")
 
 
-def _deals(deck: int, dealt: int, field: str = "card") -> ChanceOutcomes:
-    """Return the outcomes of a deal: every ordered selection of this number of cards."""
-    return ChanceOutcomes(field, math.perm(deck, dealt), lambda: dict.fromkeys(permutations(range(deck), dealt), 1))
-
-
-def _point_cards(config: Any) -> ChanceOutcomes | None:
-    """Return the outcomes of the order of Goofspiel's point cards; None if it is not random.
-
-    A tree that is too large is refused here: its enumeration would only find after a while that it is.
-    """
-    turns = config.num_cards if config.num_turns < 0 else config.num_turns
-    orders, random = math.perm(config.num_cards, turns), config.points_order == "random"
-    histories = orders ** (config.players + random)  # as many orders of the cards of each player as of the point cards
-    if histories > LARGEST:
-        raise _too_large("Goofspiel-v0")
-    return _deals(config.num_cards, turns, "order") if random else None
-
-
-def _rolls(config: Any) -> ChanceOutcomes:
-    """Return the outcomes of a roll of dice, those of each player in ascending order.
-
-    A tree that is too large is refused here: its enumeration would only find after a while that it is.
-    """
-    faces, dice = range(1, config.dice_sides + 1), config.numdice
-
-    def weights() -> dict[tuple[int, ...], int]:
-        of_player = Counter(tuple(sorted(roll)) for roll in product(faces, repeat=dice))
-        hands = product(of_player.items(), repeat=config.players)
-        return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
-
-    outcomes = ChanceOutcomes("dice", math.comb(config.dice_sides + dice - 1, dice) ** config.players, weights)
-    # bids rise: a history of t actions is a set of t bids, or one of t - 1 bids and then the call
-    bids = config.players * dice * config.dice_sides
-    if outcomes.count * math.comb(bids + 1, (bids + 1) // 2) > LARGEST:
-        raise _too_large("LiarsDice-v0")
-    return outcomes
-
-
-def _small_board(config: Any) -> None:
-    """Refuse boards of Dark Hex whose tree is too large, which its enumeration would only find after a while."""
-    rows, columns = config.num_rows or config.board_size, config.num_cols or config.board_size
-    if rows * columns > 6:
-        raise ConfigError(
-            f"DarkHex-v0: no exact tree: expected at most 6 cells, got {rows * columns}; use learned responses and "
-            "sampled payoffs"
-        )
-
-
-CHANCE: dict[str, Callable[[Any], ChanceOutcomes | None]] = {
-    "DarkHex-v0": _small_board,
-    "Goofspiel-v0": _point_cards,
-    "KuhnPoker-v0": lambda config: _deals(config.num_players + 1, config.num_players),
-    "LeducPoker-v0": lambda config: _deals(6, 3),
-    "LiarsDice-v0": _rolls,
-    **dict.fromkeys(
-        ("ClimbingGame-v0", "MatrixGame-v0", "RockPaperScissors-v0", "TicTacToe-v0", "TwoStepGame-v0"),
-        lambda config: None,
-    ),
-}
-"""Functions from the settings to the chance outcomes by environment; None: no chance."""
 _RECALL = {
     "Goofspiel-v0": "imp_info=True, fewer cards such as num_cards=3, or ",
     **dict.fromkeys(("MatrixGame-v0", "RockPaperScissors-v0"), "shorter episodes, such as num_repetitions=1, or "),
@@ -176,11 +101,12 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
     Agents that move simultaneously choose one after the other, without observing the earlier choices.
 
     Raises:
-        ConfigError: The chance outcomes are unknown (see `CHANCE`), several agents share a seat, actions are not
-            Discrete, an agent has no perfect recall, or there are more than `LARGEST` histories of one length.
+        ConfigError: The environment does not declare its chance (see `EnvDefinition.chance`), or resets draw other
+            outcomes; several agents share a seat, actions are not Discrete, an agent has no perfect recall, or there
+            are more than `LARGEST` histories of one length.
     """
-    if game.env_id not in CHANCE or "domain_randomization" in game.env:
-        raise ConfigError(f"{game.env_id}: no exact tree: expected {', '.join(CHANCE)} without domain_randomization")
+    if "domain_randomization" in game.env:
+        raise ConfigError(f"{game.env_id}: no exact tree: expected an environment without domain_randomization")
     core, chance = _dealt(game)
     rows = [agent_rows_of(core, seat.members) for seat in game.seats]
     if any(len(members) != 1 for members in rows):
@@ -240,20 +166,36 @@ def _dealt(game: Game) -> tuple[Core, np.ndarray]:
     Worlds are reset until every outcome has occurred.
     """
     core = game.core(1, autoreset="disabled")
-    outcomes = CHANCE[game.env_id](core.config)
-    if outcomes is None:
+    chance, where = core.definition.chance, f"{game.env_id}: no exact tree"
+    if chance is None:
+        raise ConfigError(
+            f"{where}: expected an environment that declares its random outcomes, EnvDefinition.chance, such as "
+            "KuhnPoker-v0, got one that does not; use learned responses and sampled payoffs"
+        )
+    if chance.histories > LARGEST:
+        raise _too_large(game.env_id)
+    if not chance.field:
         core.reset(seed=0)
         return core, np.ones(1)
-    weights = outcomes.weights() if outcomes.count * _DRAWS <= LARGEST else {}
+    weights = chance.weights() if chance.count * _DRAWS <= LARGEST else {}
     total = sum(weights.values())
     draws = total // min(weights.values(), default=1) * _DRAWS
     if not weights or draws > LARGEST:
-        raise ConfigError(f"{game.env_id}: no exact tree: {outcomes.count} deals are too many; use sampled payoffs")
+        raise ConfigError(f"{where}: {chance.count} deals are too many; use sampled payoffs")
     core = game.core(draws, autoreset="disabled")
     core.reset(seed=0)
-    dealt = core.world_state[outcomes.field].tolist()
-    world = {tuple(each): row for row, each in enumerate(dealt)}
-    rows = np.array([world[each] for each in weights])
+    outcomes, first, counts = np.unique(
+        core.world_state[chance.field].flatten(1).numpy(), axis=0, return_index=True, return_counts=True
+    )
+    drawn = dict(zip(map(tuple, outcomes.tolist()), zip(first, counts, strict=True), strict=True))
+    for outcome in dict.fromkeys((*weights, *drawn)):
+        share, count = weights.get(outcome, 0) / total, drawn.get(outcome, (0, 0))[1]
+        if abs(count - share * draws) > _DEVIATIONS * (share * (1.0 - share) * draws) ** 0.5:
+            raise ConfigError(
+                f"{where}: chance: expected State.{chance.field} {outcome} in {share:.4g} of all resets, got "
+                f"{count} of {draws}; correct EnvDefinition.chance"
+            )
+    rows = np.array([drawn[outcome][0] for outcome in weights])
     return _moved(game, core, rows), np.array([weight / total for weight in weights.values()])
 
 

@@ -93,7 +93,7 @@ def test_commands_of_the_tutorial_run(tmp_path):
     assert [command.split()[1] for command in commands] == ["new", "check", "check", "-m", "train"]
     new, check, debug, test, train = commands
     run(new)
-    rules, change, use = (block for block in blocks("python") if not block.startswith("# file: meet/__init__.py"))
+    rules, change, use, ship = (block for block in blocks("python") if not block.startswith("# file: meet/__init__.py"))
     path = tmp_path / "meet" / "rules.py"
     assert path.read_text() == rules.removeprefix("# file: meet/rules.py\n")
     run(check)
@@ -110,6 +110,12 @@ def test_commands_of_the_tutorial_run(tmp_path):
     assert trained["returns"]["walker"]["mean"] > random["returns"]["walker"]["mean"] + 50
     (tmp_path / "use_meet.py").write_text(use)
     run("python use_meet.py")
+    before, after = ship.removeprefix("# change in: meet/__init__.py\n").split("# to\n")
+    path = tmp_path / "meet" / "__init__.py"
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    assert "gamma: 0.95" in run(f"{train} --print-config")
+    assert "other: scripted" in run("gpu-envs eval out/meet --opponents scripted --allow-import meet")
 
 
 @pytest.mark.parametrize(

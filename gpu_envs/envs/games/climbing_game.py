@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import climbing_game
@@ -52,6 +53,7 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
         max_episode_steps=1,
         time_limit_terminates=True,
+        chance=NO_CHANCE,
         draw=draw,
         render_fps=1,
     )

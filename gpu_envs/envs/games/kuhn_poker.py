@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import deal
 from gpu_envs.definition.environment import EnvDefinition, box, index, integers
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import kuhn_poker
@@ -48,6 +49,7 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(2) for agent in agents},
         max_episode_steps=2 * count - 1,  # the longest game
         time_limit_terminates=True,
+        chance=deal("card", count + 1, count),
         draw=draw,
         render_fps=1,
     )

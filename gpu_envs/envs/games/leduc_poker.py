@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import deal
 from gpu_envs.definition.environment import EnvDefinition, box, index, integers
 from warp_kernels.games import leduc_poker
 
@@ -47,6 +48,7 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
         max_episode_steps=8,  # at most two rounds of call, raise, raise, call
         time_limit_terminates=True,
+        chance=deal("card", 6, 3),
         draw=draw,
         render_fps=1,
     )

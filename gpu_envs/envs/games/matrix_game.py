@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
@@ -99,6 +100,7 @@ def build(config: Config) -> EnvDefinition:
         max_episode_steps=config.num_repetitions,
         time_limit_terminates=True,
         fixed_params=("num_repetitions",),
+        chance=NO_CHANCE,
         draw=draw,
         render_fps=2,
     )

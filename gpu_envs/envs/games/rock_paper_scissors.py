@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games import rock_paper_scissors
@@ -46,6 +47,7 @@ def build(config: Config) -> EnvDefinition:
         max_episode_steps=config.num_repetitions,
         time_limit_terminates=True,
         fixed_params=("num_repetitions",),
+        chance=NO_CHANCE,
         draw=draw,
         render_fps=2,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
 from warp_kernels.games import tic_tac_toe
 
@@ -38,6 +39,7 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(9) for agent in AGENTS},
         max_episode_steps=9,  # the number of cells
         time_limit_terminates=True,
+        chance=NO_CHANCE,
         draw=draw,
         render_fps=2,
     )

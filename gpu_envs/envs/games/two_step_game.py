@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
 from warp_kernels.games import two_step_game
 
@@ -37,6 +38,7 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(2) for agent in AGENTS},
         max_episode_steps=2,
         time_limit_terminates=True,
+        chance=NO_CHANCE,
         draw=draw,
         render_fps=1,
     )

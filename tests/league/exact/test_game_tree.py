@@ -1,17 +1,25 @@
 """Exact trees against OpenSpiel 2.0.2 and against what is known of small games."""
 
+import dataclasses
 import math
+from collections import Counter
+from itertools import combinations, permutations, product
+from types import SimpleNamespace
 
 import numpy as np
+import own_kuhn
 import pyspiel
 import pytest
 import torch
 from exact_games import GAMES, LARGE, psro, random_table, spiel_of, states_of, to_spiel, tree_of
 from open_spiel.python.algorithms import expected_game_score, policy_aggregator
 from scipy.optimize import linprog
+from toy import announce
 
+from gpu_envs.cli.new import written
+from gpu_envs.definition import Chance, deal, registry
 from gpu_envs.errors import ConfigError
-from league.exact import GameTree, enumeration
+from league.exact import GameTree, enumeration, solve_restricted_game
 from league.game import Game
 
 # NashConv of OpenSpiel's PSRO by iteration: exact payoffs and responses, uniform meta-strategy, uniform-random start
@@ -159,8 +167,8 @@ def test_returns_are_summed_over_steps():
             "perfect recall, .*; use imp_info=True, fewer cards such as num_cards=3, or",
         ),
         ("Goofspiel-v0", {"imp_info": True, "num_cards": 6}, "more than 2000000 histories of one length; use"),
-        ("ConnectFour-v0", {}, "no exact tree: expected DarkHex-v0, Goofspiel-v0, KuhnPoker-v0"),
-        ("DarkHex-v0", {}, "no exact tree: expected at most 6 cells, got 9; use learned responses"),
+        ("ConnectFour-v0", {}, "ConnectFour-v0: no exact tree: expected an environment that declares its random out"),
+        ("DarkHex-v0", {"num_rows": 2, "num_cols": 4}, "more than 2000000 histories of one length; use learned"),
     ],
 )
 def test_game_without_a_tree_raises(env_id, settings, words):
@@ -185,6 +193,79 @@ def test_bound_of_liars_dice_is_its_largest_number_of_histories(monkeypatch, set
     )
     GameTree.of(Game.of("LiarsDice-v0", settings))
     assert max(lengths) == histories
+
+
+def test_own_kuhn_poker_equals_openspiels(monkeypatch):
+    announce(monkeypatch, "OwnKuhn-v0", own_kuhn)
+    tree = GameTree.of(Game.of("OwnKuhn-v0"))
+    profile = [tree.uniform(seat) for seat in range(2)]
+    game = pyspiel.load_game("kuhn_poker")
+    assert tree.nash_conv(profile) == pytest.approx(pyspiel.nash_conv(game, pyspiel.UniformRandomPolicy(game)))
+    assert tree.nash_conv(profile) == pytest.approx(11 / 12)
+    assert solve_restricted_game(tree, tolerance=1e-4).value == pytest.approx(-1 / 18, abs=1e-4)
+    nash_convs = psro(tree, uniform, 20)
+    assert {row: nash_convs[row] for row in KUHN} == pytest.approx(KUHN, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("chance", "words"),
+    [
+        (None, "OwnKuhn-v0: no exact tree: expected an environment that declares its random outcomes"),
+        (
+            Chance("deck", 1, lambda: {(0, 1, 2): 1}),
+            r"expected State.deck \(0, 1, 2\) in 1 of all resets, got \d+ of 64",
+        ),
+        (deal("deck", 4, 3), r"expected State.deck \(0, 1, 2\) in 0.04167 of all resets"),
+        (
+            Chance("deck", 6, lambda: {deck: 1 + 3 * (deck[0] == 2) for deck in permutations(range(3))}),
+            r"chance: expected State.deck \(0, 1, 2\) in 0.08333 of all resets, got \d+ of 768; correct EnvD",
+        ),
+    ],
+    ids=["none", "too few", "too many", "other weights"],
+)
+def test_chance_that_differs_from_the_resets_is_refused(monkeypatch, chance, words):
+    build = lambda config: dataclasses.replace(own_kuhn.build(config), chance=chance)  # noqa: E731
+    announce(monkeypatch, "OwnKuhn-v0", SimpleNamespace(Config=own_kuhn.Config, build=build))
+    with pytest.raises(ConfigError, match=words):
+        GameTree.of(Game.of("OwnKuhn-v0"))
+
+
+def test_chance_of_an_unknown_field_is_refused():
+    with pytest.raises(ConfigError, match=r"chance: no field of State named 'dek'; did you mean deck\?"):
+        dataclasses.replace(own_kuhn.build(own_kuhn.Config()), chance=deal("dek", 3, 3))
+
+
+def test_uniform_play_of_the_template_of_cards_has_the_nash_conv_counted_by_hand(tmp_path, monkeypatch):
+    (tmp_path / "exact_cards").mkdir()
+    for file, text in written("exact_cards", "cards").items():
+        (tmp_path / "exact_cards" / file).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        tree = GameTree.of(Game.of("exact_cards:ExactCards-v0", {"num_rounds": 2}))
+    finally:
+        registry._withdraw("ExactCards-v0")
+
+    def paid(own, other, card, reply):
+        """Return what the player of `card` wins in both rounds; the last cards are no choice."""
+        return np.sign(card - reply) + np.sign(sum(own) - card - sum(other) + reply)
+
+    value, first, second = 0.0, Counter(), Counter()
+    for deck in permutations(range(4)):
+        own, other = tuple(sorted(deck[::2])), tuple(sorted(deck[1::2]))
+        for card, reply in product(own, other):
+            win = paid(own, other, card, reply) / 24 / 4
+            value += win
+            first[own, card] += win  # player 0 knows its hand, player 1 also the card on the table
+            second[other, card, reply] -= win
+    of_first = sum(max(first[own, card] for card in own) for own in combinations(range(4), 2)) * 2
+    sets = {(other, card) for other, card, _ in second}
+    of_second = sum(max(second[other, card, reply] for reply in other) for other, card in sets) * 2
+    profile = [tree.uniform(seat) for seat in range(2)]
+    assert tree.values(profile).tolist() == pytest.approx([value, -value])
+    for seat, best in enumerate((of_first, of_second)):
+        assert tree.best_response(profile, seat)[1] == pytest.approx(best)
+    assert tree.nash_conv(profile) == pytest.approx(of_first + of_second)
+    assert of_second > 0.1
 
 
 def test_game_with_too_many_histories_raises(monkeypatch):

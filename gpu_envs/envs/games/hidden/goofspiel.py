@@ -3,12 +3,14 @@
 The rules are in ``warp_kernels/games/hidden/goofspiel.py``.
 """
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import Chance, deal
 from gpu_envs.definition.environment import EnvDefinition, box, index, integers
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
@@ -97,9 +99,17 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(s.num_cards) for agent in agents},
         max_episode_steps=s.num_turns - (s.num_turns == s.num_cards),  # the last card is no choice
         time_limit_terminates=True,
+        chance=_chance(s),
         draw=draw,
         render_fps=1,
     )
+
+
+def _chance(s: goofspiel.Sizes) -> Chance:
+    """Return the chance of the order of the point cards."""
+    is_random = s.points_order == "random"
+    histories = math.perm(s.num_cards, s.num_turns) ** (s.players + is_random)  # a player has as many orders of cards
+    return deal("order", s.num_cards, s.num_turns, histories) if is_random else Chance(histories=histories)
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":

@@ -3,12 +3,16 @@
 The rules are in ``warp_kernels/games/hidden/liars_dice.py``.
 """
 
+import math
+from collections import Counter
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import Chance
 from gpu_envs.definition.environment import EnvDefinition, box, integers
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
@@ -79,9 +83,25 @@ def build(config: Config) -> EnvDefinition:
         action_spaces={agent: spaces.Discrete(bids + 1) for agent in AGENTS},
         max_episode_steps=bids + 1,  # every bid, then the call
         time_limit_terminates=True,
+        chance=_chance(config),
         draw=draw,
         render_fps=1,
     )
+
+
+def _chance(config: Config) -> Chance:
+    """Return the chance of a roll of all dice, those of each player in ascending order."""
+    faces, dice = range(1, config.dice_sides + 1), config.numdice
+
+    def weights() -> dict[tuple[int, ...], int]:
+        of_player = Counter(tuple(sorted(roll)) for roll in product(faces, repeat=dice))
+        hands = product(of_player.items(), repeat=config.players)
+        return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
+
+    count = math.comb(config.dice_sides + dice - 1, dice) ** config.players
+    # bids rise: a history of t actions is a set of t bids, or one of t - 1 bids and then the call
+    bids = config.players * dice * config.dice_sides
+    return Chance("dice", count, weights, count * math.comb(bids + 1, (bids + 1) // 2))
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":

@@ -1,10 +1,12 @@
 """Shared parts of the host files of board games without a view of the opponent's marks."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from gymnasium import spaces
 
+from gpu_envs.definition.chance import Chance
 from gpu_envs.definition.environment import any_bits, box, integers
 from warp_kernels.games.hidden import phantom_boards
 
@@ -52,6 +54,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         "action_spaces": {agent: spaces.Discrete(cells) for agent in agents},
         "max_episode_steps": most,
         "time_limit_terminates": True,
+        "chance": Chance(histories=math.factorial(cells) ** 2),  # each player tries the cells in any order
         "render_fps": 2,
     }
 
