@@ -110,7 +110,7 @@ def test_commands_of_the_tutorial_run(tmp_path):
     assert trained["returns"]["walker"]["mean"] > random["returns"]["walker"]["mean"] + 50
     (tmp_path / "use_meet.py").write_text(use)
     run("python use_meet.py")
-    before, after = ship.removeprefix("# change in: meet/__init__.py\n").split("# to\n")
+    before, after = map(str.strip, ship.removeprefix("# change in: meet/__init__.py\n").split("# to\n"))
     path = tmp_path / "meet" / "__init__.py"
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after))
