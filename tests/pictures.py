@@ -1,9 +1,10 @@
-"""A tiny environment with an image as observation: entry k at step t is (k + t) % 2, in any shape and dtype."""
+"""A tiny environment with images as observations: entry k at step t is (k + t) % 2, in several spaces."""
 
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import torch
 import warp as wp
 from gymnasium import spaces
 
@@ -12,8 +13,19 @@ from gpu_envs.utils.settings import setting
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 
-SHAPE = (3, 2, 4)
+SHAPE = (3, 2, 4)  # of an image
 WIDTH = 24
+NAMED = spaces.Dict(
+    [
+        ("vector", spaces.Box(-1, 1, (5,), np.float32)),
+        ("image", spaces.Box(0, 9, (2, 3, 2), np.uint8)),
+        ("flags", spaces.Box(0, 1, (3,), np.bool_)),
+        ("map", spaces.Box(0, 1, (1, 2, 2), np.float32)),
+    ]
+)
+"""Space of named blocks of 24 numbers."""
+SPACES = {kind: spaces.Box(0, 1, SHAPE, np.dtype(kind)) for kind in ("float32", "uint8", "bool")} | {"named": NAMED}
+"""Observation space by the setting `kind`."""
 
 
 @wp.struct
@@ -32,7 +44,8 @@ class Config:
 
     num_agents: int = setting(2, ge=1)
     max_steps: int = setting(4, ge=1, le=100)
-    dtype: str = setting("float32", choices=("float32", "uint8", "bool"))
+    kind: str = setting("float32", choices=tuple(SPACES))
+    """Dtype of the image, or named blocks."""
     channels_first: bool = setting(False)
 
 
@@ -67,7 +80,7 @@ def build(config: Config) -> EnvDefinition:
         state={"score": (len(agents),)},
         agents=agents,
         groups={"viewer": tuple(range(len(agents)))},
-        observation_spaces={agent: spaces.Box(0, 1, SHAPE, np.dtype(config.dtype)) for agent in agents},
+        observation_spaces=dict.fromkeys(agents, SPACES[config.kind]),
         action_spaces={agent: spaces.Discrete(2) for agent in agents},
         max_episode_steps=config.max_steps,
         time_limit_terminates=False,
@@ -76,6 +89,27 @@ def build(config: Config) -> EnvDefinition:
     )
 
 
-def picture(step: int, dtype: str) -> np.ndarray:
+def picture(step: int, kind: str) -> np.ndarray | dict[str, np.ndarray]:
     """Return the observation after a number of steps."""
-    return ((np.arange(WIDTH) + step) % 2).reshape(SHAPE).astype(dtype)
+    row = (np.arange(WIDTH) + step) % 2
+    if kind != "named":
+        return row.reshape(SHAPE).astype(kind)
+    return {
+        "vector": row[:5].astype(np.float32),
+        "image": row[5:17].reshape(2, 3, 2).astype(np.uint8),
+        "flags": row[17:20].astype(np.bool_),
+        "map": row[20:].reshape(1, 2, 2).astype(np.float32),
+    }
+
+
+def equal(found, step, kind, leading=()):
+    """Assert that observations are those of a step, in all rows."""
+    wanted = picture(step, kind)
+    blocks = wanted if kind == "named" else {"": wanted}
+    found = found if kind == "named" else {"": found}
+    assert set(found.keys()) == set(blocks)
+    for name, block in blocks.items():
+        values = found[name].numpy() if isinstance(found[name], torch.Tensor) else found[name]
+        assert values.dtype == block.dtype
+        assert values.shape == (*leading, *block.shape)
+        assert (values == block).all()

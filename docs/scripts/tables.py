@@ -148,7 +148,7 @@ def summary(place: str) -> str:
         f"{counted(len(rows), group)} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()
     ]
     kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
-    widths = {space.shape[0] for space in d.observation_spaces.values()}
+    widths = {space.shape[0] for space in d.flat_spaces.values()}
     limit = "terminates" if d.time_limit_terminates else "truncates"
     own = d.global_state_size
     joined = "own" if own else "the agents' observations, joined"
@@ -158,7 +158,7 @@ def summary(place: str) -> str:
         ("agents by group", "; ".join(groups)),
         ("actions", f"{kinds[type(d.action_spaces[d.agents[0]])]}, {kinds_of(d.action_spaces)}"),
         ("observation", f"float32, {' or '.join(str(width) for width in sorted(widths))} numbers an agent"),
-        ("global state", f"{own or sum(s.shape[0] for s in d.observation_spaces.values())} numbers a world, {joined}"),
+        ("global state", f"{own or sum(s.shape[0] for s in d.flat_spaces.values())} numbers a world, {joined}"),
         ("time limit", f"{d.max_episode_steps} steps, {limit}"),
         ("rules", _link(place, ROOT / f"{rules_module(place).replace('.', '/')}.py")),
         ("settings, spaces, drawing", _link(place, _host_file(place))),

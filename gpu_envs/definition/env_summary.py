@@ -35,7 +35,9 @@ def env_summary(
 
 
 def space_text(space: spaces.Space[Any]) -> str:
-    """Return a space in few words: the shape of a Box, and its bounds if they are finite and equal."""
+    """Return a space in few words: the shape of a Box, and its bounds if they are finite and equal; a Dict's Boxes."""
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {space_text(box)}' for name, box in space.items())})"
     if not isinstance(space, spaces.Box):
         return str(space)
     low, high = {float(bound) for bound in space.low.flat}, {float(bound) for bound in space.high.flat}

@@ -139,10 +139,11 @@ class EnvDefinition:
             Integer fields also have a range, see :func:`integers`, :func:`index` and :func:`any_bits`.
         agents: Names of the agents, in row order.
         groups: Rows of the agents that share spaces and, by default, a policy, by group.
-        observation_spaces: Unpadded observation space by agent: a Box of any shape, of float32, uint8 or bool. Rules
-            write a flat row of float32, in the order of C; views show the shape and the dtype of the space.
-        channels_first: Images, which are observation spaces of three axes, are (channels, height, width) instead of
-            (height, width, channels).
+        observation_spaces: Unpadded observation space by agent: a Box of any shape, of float32, uint8 or bool, or a
+            Dict of such Boxes. Rules write a flat row of float32: the blocks of a Dict in its order, each in the order
+            of C. Views show the shapes and dtypes of the space.
+        channels_first: Images, which are Boxes of three axes, are (channels, height, width) instead of (height, width,
+            channels).
         action_spaces: Discrete, MultiDiscrete or Box by agent; one kind per environment.
         max_episode_steps: Time limit [steps]; 0 for none.
         time_limit_terminates: True if the time limit is part of the rules and terminates; False if it truncates.
@@ -179,7 +180,7 @@ class EnvDefinition:
     state: dict[str, tuple[int, ...] | Integers]
     agents: tuple[str, ...]
     groups: dict[str, tuple[int, ...]]
-    observation_spaces: dict[str, spaces.Box]
+    observation_spaces: Mapping[str, spaces.Box | spaces.Dict]
     action_spaces: dict[str, spaces.Space[Any]]
     max_episode_steps: int
     time_limit_terminates: bool

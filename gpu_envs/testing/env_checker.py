@@ -1,5 +1,6 @@
 """Check that an environment satisfies the tensor contract; it stops at the first violation."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -9,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.env_summary import changed_settings
-from gpu_envs.definition.observation_shapes import DTYPES
+from gpu_envs.definition.observation_shapes import DTYPES, observation_blocks
 from gpu_envs.definition.registry import find
 from gpu_envs.descriptions.base import describe_observations
 from gpu_envs.errors import ActionError, ConfigError
@@ -156,8 +157,9 @@ def check_definition(subject: Subject) -> None:
     demand((names == "Box") == rules.continuous, "action spaces and rules.continuous agree", f"the spaces are {names}")
     for agent in d.agents:
         seen, done = d.observation_spaces[agent], d.action_spaces[agent]
-        fits = isinstance(seen, spaces.Box) and seen.dtype in DTYPES and len(seen.shape) > 0
-        demand(fits, "observation spaces are Boxes of float32, uint8 or bool", f"{agent} has {seen}")
+        boxes = observation_blocks(seen).values()
+        fits = bool(boxes) and all(isinstance(box, spaces.Box) and box.dtype in DTYPES and box.shape for box in boxes)
+        demand(fits, "observation spaces are Boxes of float32, uint8 or bool, or Dicts of these", f"{agent} has {seen}")
         fits = len(done.shape or ()) <= 1 and sum(done.shape or ()) <= rules.action_size
         demand(fits, "an action fits rules.action_size", f"{agent} has {done}")
         zero = not isinstance(done, spaces.Discrete) or done.start == 0
@@ -253,8 +255,12 @@ def _check_observations(
     outside = (obs < low) | (obs > high)
     promise = "observations lie in the observation space, padded by zeros"
     subject.nowhere(present & outside, promise, t, name, describe)
-    whole = torch.tensor([space.dtype != np.float32 for space in core.definition.observation_spaces.values()])
-    fraction = (obs != obs.round()) & whole.to(obs.device)[:, None]
+    whole = torch.zeros(obs.shape[1:], dtype=torch.bool)
+    for row, agent in enumerate(core.possible_agents):
+        boxes = observation_blocks(core.definition.observation_spaces[agent]).values()
+        flags = [box.dtype != np.float32 for box in boxes for _ in range(math.prod(box.shape))]
+        whole[row, : len(flags)] = torch.tensor(flags)
+    fraction = (obs != obs.round()) & whole.to(obs.device)
     subject.nowhere(present & fraction, "observations of uint8 and bool are whole numbers", t, name, describe)
 
 

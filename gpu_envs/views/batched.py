@@ -1,13 +1,13 @@
 """Batched multi-agent environment: PettingZoo's parallel interface with tensors whose first axis is num_envs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.observation_shapes import shape_observation
+from gpu_envs.definition.observation_shapes import observation_blocks, shape_observation
 from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
 from gpu_envs.runtime.core import Core, Seed
 from gpu_envs.utils.agent_rows import of_agent
@@ -54,7 +54,7 @@ class BatchedEnv(NotebookView):
         self.num_envs: int = core.num_envs
         self.device: torch.device = core.device
         self.possible_agents: list[str] = list(core.possible_agents)
-        self.observation_spaces: dict[str, spaces.Box] = (
+        self.observation_spaces: Mapping[str, spaces.Box | spaces.Dict] = (
             core.definition.observation_spaces if self.shapes_observations else core.observation_spaces
         )
         self.action_spaces: dict[str, spaces.Space[Any]] = core.action_spaces
@@ -68,7 +68,8 @@ class BatchedEnv(NotebookView):
         self._window: Any = None
         choices = core.num_choices.sum(1).tolist()
         self._split_obs = _observation_splitter(core, self.observation_spaces)
-        self._converts = any(space.dtype != np.float32 for space in self.observation_spaces.values())
+        blocks = (box for space in self.observation_spaces.values() for box in observation_blocks(space).values())
+        self._converts = any(box.dtype != np.float32 for box in blocks)
         self._split = _splitter(self.possible_agents, None, 0)
         self._split_action = self._split
         if core.action_kind != "discrete":
@@ -145,9 +146,9 @@ class BatchedEnv(NotebookView):
 
         Returns:
             Dicts by agent: observations (E, D), rewards, terminated and truncated (E,), and info. D is the agent's own
-            width. An info has "valid", "alive", "final_obs", "episode_return" and "episode_length". Environments with
-            illegal actions add "action_mask" (E, n), turn-based environments add "to_move". See
-            :meth:`gpu_envs.runtime.core.Core.step`.
+            width; images have their shape, and a Dict is a dict of its blocks. An info has "valid", "alive",
+            "final_obs", "episode_return" and "episode_length". Environments with illegal actions add "action_mask"
+            (E, n), turn-based environments add "to_move". See :meth:`gpu_envs.runtime.core.Core.step`.
 
         Raises:
             ActionError: An agent is missing or unknown, or its tensor is invalid; the message names the agent.
@@ -277,7 +278,9 @@ def check_render_mode(env_id: str, render_mode: str | None) -> None:
     check_value(env_id, "render_mode", render_mode, str | None, choices=tuple(RENDER_MODES))
 
 
-def _observation_splitter(core: Core, declared: dict[str, spaces.Box]) -> Callable[[torch.Tensor], TensorDict]:
+def _observation_splitter(
+    core: Core, declared: Mapping[str, spaces.Box | spaces.Dict]
+) -> Callable[[torch.Tensor], TensorDict]:
     """Return a function that splits observations (E, A, D) by agent, into the shapes of their spaces."""
     agents = list(core.possible_agents)
     if declared is core.observation_spaces or all(

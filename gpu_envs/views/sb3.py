@@ -121,10 +121,11 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         self.rows.set_opponents(_callables(opponents))
         self._ezpickle_kwargs["opponents"] = opponents  # for copies
 
-    def reset(self) -> np.ndarray:
+    def reset(self) -> Any:
         """Start new episodes in all worlds and return the observations (rows, D) float32.
 
-        The seed and options are those of ``seed`` and ``set_options``.
+        Images have the shape and dtype of their space, and a Dict is a dict of its blocks. The seed and options are
+        those of ``seed`` and ``set_options``.
 
         Raises:
             ConfigError: The options differ between rows.
@@ -168,7 +169,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         """Store the rows' actions (num_envs,) or (num_envs, K) for :meth:`step_wait`."""
         self._actions = actions
 
-    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play one step.
 
         Returns:
@@ -188,9 +189,14 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         infos = self._infos(info, truncated & ~terminated, rows)
         if rows.size:
             figures, elapsed = info["final_info"], round(time.time() - self._made, 6)
-            columns = (info["final_obs"], figures["episode_return"], figures["episode_length"])
-            lasts, returns, lengths = (column[rows] for column in columns)  # copies
-            for row, last, total, length in zip(rows.tolist(), lasts, returns.tolist(), lengths.tolist(), strict=True):
+            obs_of_ends = info["final_obs"]
+            if isinstance(obs_of_ends, dict):
+                blocks = {name: block[rows] for name, block in obs_of_ends.items()}  # copies
+                lasts = [{name: block[i] for name, block in blocks.items()} for i in range(len(rows))]
+            else:
+                lasts = obs_of_ends[rows]  # a copy
+            returns, lengths = (figures[name][rows].tolist() for name in ("episode_return", "episode_length"))
+            for row, last, total, length in zip(rows.tolist(), lasts, returns, lengths, strict=True):
                 infos[row]["terminal_observation"] = last
                 infos[row]["episode"] = {"r": total, "l": length, "t": elapsed}
         return obs, rewards.astype(np.float32), dones, infos
@@ -327,15 +333,21 @@ class _Model:
         self.model = model
         self.takes_masks = "action_masks" in inspect.signature(model.predict).parameters
 
-    def __call__(self, obs: torch.Tensor, *masks: torch.Tensor) -> torch.Tensor:
-        """Return actions (E, n[, K]) for observations (E, n, D)."""
-        extra = {"action_masks": masks[0].flatten(0, 1).cpu().numpy()} if masks and self.takes_masks else {}
-        seen = obs.flatten(0, 1).cpu().numpy()
+    def __call__(self, obs: Any, *masks: torch.Tensor) -> torch.Tensor:
+        """Return actions (E, n[, K]) for observations (E, n, D), or a dict of blocks (E, n, ...)."""
+        extra = {"action_masks": _arrays(masks[0])} if masks and self.takes_masks else {}
+        seen = {name: _arrays(block) for name, block in obs.items()} if isinstance(obs, dict) else _arrays(obs)
         normalized = self.model.get_vec_normalize_env() if hasattr(self.model, "get_vec_normalize_env") else None
         if normalized is not None:
             seen = normalized.normalize_obs(seen)
         actions, _ = self.model.predict(seen, **extra)
-        return torch.as_tensor(actions, device=obs.device).view(*obs.shape[:2], *actions.shape[1:])
+        like = next(iter(obs.values())) if isinstance(obs, dict) else obs
+        return torch.as_tensor(actions, device=like.device).view(*like.shape[:2], *actions.shape[1:])
+
+
+def _arrays(tensor: torch.Tensor) -> np.ndarray:
+    """Return values (E, n, ...) as an array of rows (E * n, ...)."""
+    return tensor.flatten(0, 1).cpu().numpy()
 
 
 def _callables(opponents: Any) -> Any:

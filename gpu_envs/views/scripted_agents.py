@@ -71,7 +71,7 @@ class _ScriptedRows:
     policy: Callable[..., Any]
     rows: slice | torch.Tensor
     width: int  # of the flat observation
-    space: spaces.Box | None  # of the observation; None for policies of flat ones
+    space: spaces.Box | spaces.Dict | None  # of the observation; None for policies of flat ones
     choices: int  # width of the action mask
     shape: tuple[int, ...]  # of the actions: (E, n) or (E, n, K)
 
@@ -83,8 +83,8 @@ class ScriptedAgents:
         core: Core of the view.
         opponents: "random", a policy of :mod:`trainers`, a callable ``policy(obs) -> action`` on tensors (E, n, D) and
             (E, n[, K]), or a dict of these by group or agent; n counts the agents of the group without rows in the
-            view. Callables get images in the shape and dtype of their space. Agents that are missing in the dict act at
-            random. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
+            view. Callables get observations in the shapes and dtypes of their space. Agents that are missing in the
+            dict act at random. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
         controlled: Agents that have rows in the view.
         live: Pass the core's own buffers to the policies, which the next step overwrites, instead of copies.
         argument: Name of the user's argument, for messages.
@@ -120,11 +120,11 @@ class ScriptedAgents:
                 actions = actions.clone()
             joint.copy_(core.sample_actions())
         for part in self._parts:
-            obs = core.obs[:, part.rows, : part.width]
-            inputs = [obs if part.space is None else shape_observation(obs, part.space)]
+            inputs = [core.obs[:, part.rows, : part.width]]
             if core.action_mask is not None:
                 inputs.append(core.action_mask[:, part.rows, : part.choices])
-            action = part.policy(*(inputs if self.live else [tensor.clone() for tensor in inputs]))
+            obs, *masks = inputs if self.live else [tensor.clone() for tensor in inputs]
+            action = part.policy(obs if part.space is None else shape_observation(obs, part.space), *masks)
             subject = f"action of {'group' if part.name in core.groups else 'agent'} {part.name!r}"
             check_tensor(core.id, subject, action, part.shape, joint.dtype, core.device)
             scatter_actions(joint, part.rows, action.detach())

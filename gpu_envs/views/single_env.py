@@ -60,7 +60,7 @@ class SingleEnv:
         self.render_mode = render_mode
         self.agents: list[str] = []
         """Agents that act in the next step."""
-        self.observation_spaces: dict[str, spaces.Box] = {
+        self.observation_spaces: dict[str, spaces.Box | spaces.Dict] = {
             agent: copy.deepcopy(core.definition.observation_spaces[agent]) for agent in core.possible_agents
         }
         self.action_spaces: dict[str, spaces.Space[Any]] = {
@@ -103,7 +103,7 @@ class SingleEnv:
             _numbers(arrays[name]) for name in ("reward", "terminated", "truncated", "alive")
         )
         self._to_move = _numbers(arrays["to_move"]) if "to_move" in arrays else None
-        self._obs: dict[str, np.ndarray] = {}
+        self._obs: dict[str, Any] = {}
         self._masks: dict[str, list[np.ndarray]] = {}  # one per action component
         self._infos: dict[str, dict[str, np.ndarray]] = {}
         for agent, row in self._rows.items():
@@ -208,9 +208,12 @@ class SingleEnv:
         if self._refuses and not self._is_legal(agent, value):
             raise ActionError(f"{subject} is illegal here (see action_mask)")
 
-    def observation(self, agent: str) -> np.ndarray:
-        """Return a copy of the observation of an agent, in the shape and dtype of its space."""
-        return self._obs[agent].astype(self.observation_spaces[agent].dtype)
+    def observation(self, agent: str) -> Any:
+        """Return a copy of the observation of an agent, in the shape and dtype of its space; a dict for a Dict."""
+        obs, space = self._obs[agent], self.observation_spaces[agent]
+        if isinstance(space, spaces.Dict):
+            return {name: obs[name].astype(box.dtype) for name, box in space.spaces.items()}
+        return obs.astype(space.dtype)
 
     def outcome(self, agent: str) -> tuple[float, bool, bool]:
         """Return the reward, terminated and truncated of the last step."""

@@ -33,7 +33,8 @@ class TorchRLEnv(EnvBase):
 
     With E worlds and n agents in a group, these entries are under the group's name:
 
-    - "observation" (E, n, D), with the width or shape of these agents' space; "reward" (E, n, 1) float32;
+    - "observation" (E, n, D), with the width or shape of these agents' space, nested by block for a Dict; "reward"
+      (E, n, 1) float32;
     - "action": (E, n) int64 (categorical), (E, n, K) int64 (multi-categorical) or (E, n, K) float32 (continuous). A
       vector that is not one-hot is an error, reported as action -1;
     - "done", "terminated", "truncated" (E, n, 1): the agent has left; they stay True until its world is reset;
@@ -160,7 +161,9 @@ class TorchRLEnv(EnvBase):
         for name, group in self._groups.items():
             rows = group.rows
             part: dict[str, Any] = {label: flag[:, rows, None] for label, flag in flags.items()}
-            part["observation"] = shape_observation(obs[:, rows], group.space)
+            seen = shape_observation(obs[:, rows], group.space)
+            shape = torch.Size((*batch, len(group.agents)))
+            part["observation"] = _tensordict(seen, shape, core.device) if isinstance(seen, dict) else seen
             part["alive"] = alive[:, rows]
             if group.choices:
                 mask = part["action_mask"] = info["action_mask"][:, rows, : group.choices]
@@ -168,7 +171,6 @@ class TorchRLEnv(EnvBase):
                     self.full_action_spec[name, "action"].update_mask(mask)
             if core.to_move is not None:
                 part["to_move"] = info["to_move"][:, rows]
-            shape = torch.Size((*batch, len(group.agents)))
             if core.definition.info:
                 extra = {label: info[label][:, rows] for label in core.definition.info}
                 part["info"] = _tensordict(extra, shape, core.device)

@@ -38,7 +38,7 @@ class Group:
     """Names, in the order of rows."""
     rows: slice | torch.Tensor
     """Rows among the agents of a core; a tensor is (agents,) int64."""
-    space: spaces.Box  # of the observation
+    space: spaces.Box | spaces.Dict  # of the observation
     choices: int  # width of the action mask; 0 if all actions are always legal
 
 
@@ -102,7 +102,7 @@ def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: boo
     seen, acts, earns, ends = {}, {}, {}, {}
     for name, group in groups.items():
         n, first = len(group.agents), group.agents[0]
-        part = {"observation": _box(group.space, n, device), "alive": _flag((n,), device)}
+        part = {"observation": _observation(group.space, n, device), "alive": _flag((n,), device)}
         if group.choices:
             part["action_mask"] = _flag((n, group.choices), device)
         if core.to_move is not None:
@@ -136,6 +136,13 @@ def _flag(shape: tuple[int, ...], device: torch.device) -> Any:
 
 def _free(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Any:
     return Unbounded(shape=shape, dtype=dtype, device=device)
+
+
+def _observation(space: spaces.Box | spaces.Dict, n: int, device: torch.device) -> Any:
+    """Return the spec of a group's observation; a Dict is nested by the names of its blocks."""
+    if isinstance(space, spaces.Dict):
+        return Composite({name: _box(box, n, device) for name, box in space.spaces.items()}, shape=(n,))  # type: ignore[arg-type]
+    return _box(space, n, device)
 
 
 def _box(space: spaces.Box, n: int, device: torch.device) -> Any:

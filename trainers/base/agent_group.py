@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from gymnasium import spaces
 from torch import Tensor
 
+from gpu_envs.definition.observation_shapes import observation_blocks
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils import agent_rows
 from gpu_envs.utils.agent_rows import rows_index
+from trainers.base.learner_spec import ObservationLayout
 
 __all__ = ["AgentGroup", "agent_rows_of", "make_agent_group", "make_mixed_group"]
 
@@ -27,10 +28,8 @@ class AgentGroup:
     """Largest observation width of the agents."""
     space: spaces.Space
     """Action space of one agent."""
-    image: tuple[int, ...] = ()
-    """Channels, height and width of the image that every agent observes; () for other observations."""
-    channels_last: bool = False
-    """Whether observations contain the image by height, width and channels."""
+    layout: ObservationLayout = field(default_factory=ObservationLayout)
+    """Blocks of the observation of every agent; none if agents differ."""
 
     @property
     def choices(self) -> int | None:
@@ -38,12 +37,6 @@ class AgentGroup:
         if isinstance(self.space, spaces.MultiDiscrete):
             return int(self.space.nvec.sum())
         return int(self.space.n) if isinstance(self.space, spaces.Discrete) else None
-
-    def with_image(self, settings: Any) -> Any:
-        """Return settings of networks with the image of these agents, where a CNN has none (`NetworkConfig.image`)."""
-        if getattr(settings, "network", "") != "cnn" or getattr(settings, "image", ()) or not self.image:
-            return settings
-        return replace(settings, image=self.image, channels_last=self.channels_last)
 
     def mask(self, mask: Tensor | None) -> Tensor | None:
         """Return the group's part (E, n, choices) of all agents' action masks (E, A, widest); None for None."""
@@ -77,17 +70,24 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
         raise ConfigError(
             f"policies: {', '.join(members)}: expected one action space per policy, got several; split the policy"
         )
-    shapes = {core.definition.observation_spaces[name].shape for name in names}
-    (shape,) = shapes if len(shapes) == 1 else ((),)
-    channels_last = len(shape) == 3 and not core.definition.channels_first
-    image = tuple(shape) if len(shape) == 3 else ()
     return AgentGroup(
         rows=rows_index(rows, core.device),
         obs_width=max(core.observation_spaces[name].shape[0] for name in names),
         space=space,
-        image=(*image[2:], *image[:2]) if channels_last else image,
-        channels_last=channels_last,
+        layout=_layout(core, names),
     )
+
+
+def _layout(core: Core, names: Sequence[str]) -> ObservationLayout:
+    """Return the blocks of agents; none if they have vectors only, or differ."""
+    spaces_of = [core.definition.observation_spaces[name] for name in names]
+    blocks, *others = [
+        {name: tuple(box.shape) for name, box in observation_blocks(space).items()} for space in spaces_of
+    ]
+    is_vector = not isinstance(spaces_of[0], spaces.Dict) and len(blocks["observation"]) == 1
+    if is_vector or any(list(other.items()) != list(blocks.items()) for other in others):
+        return ObservationLayout()
+    return ObservationLayout(blocks, not core.definition.channels_first)
 
 
 def make_mixed_group(core: Core, members: Sequence[str]) -> AgentGroup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +12,20 @@ from gymnasium import spaces
 from gpu_envs.errors import ConfigError
 from trainers.base.shard import Shard
 
-__all__ = ["ENGINES", "AgentSpec", "LearnerSpec"]
+__all__ = ["ENGINES", "AgentSpec", "LearnerSpec", "ObservationLayout"]
 
 ENGINES = ("auto", "torch", "kernel")
 """Values of `engine`: kernels where they pay, never, or wherever they support the policy."""
+
+
+@dataclass(frozen=True)
+class ObservationLayout:
+    """What the D numbers of an observation are: blocks, such as images and vectors, one after another."""
+
+    blocks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes by name; an image alone is the block "observation". {}: the observation is a vector."""
+    channels_last: bool = False
+    """Whether images, which are blocks of three axes, are (height, width, channels)."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,8 @@ class LearnerSpec:
     """Width S of the global state passed to `act` and in `Transition`; 0 if the learner does not use it."""
     has_action_mask: bool = False
     """Whether the environment has action masks."""
+    layout: ObservationLayout = field(default_factory=ObservationLayout)
+    """Blocks of the observations."""
     turn_based: bool = False
     """Whether agents take turns."""
     agents: tuple[AgentSpec, ...] = field(default=())

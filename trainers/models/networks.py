@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
+from trainers.base.learner_spec import ObservationLayout
 from trainers.base.torch_threads import torch_threads
 
 __all__ = ["ACTIVATIONS", "Network", "NetworkConfig", "actor_width", "mlp", "polyak_update", "target_copy", "with_ids"]
@@ -36,7 +37,7 @@ class NetworkConfig:
     """Activation function of the hidden layers: "tanh" or "relu"."""
     image: tuple[int, ...] = setting((), ge=1, requires={"network": "cnn"})
     """CNN only: channels, height and width of the image at the start of every observation. The other entries go
-    directly to the MLP. Left out, it is the image space of the environment."""
+    directly to the MLP. Left out, it is every image of the environment's observation space."""
     channels_last: bool = setting(False, requires={"network": "cnn"})
     """CNN only: observations contain the image by height, width and channels, instead of channels, height and width.
     An image space of the environment has an order of its own."""
@@ -47,8 +48,8 @@ class NetworkConfig:
     conv_pools: tuple[int, ...] = setting((1,), ge=1, requires={"network": "cnn"})
     """CNN only: side of the windows of max pooling after each convolution, or one for all; 1 does not pool."""
 
-    def spec(self, obs_width: int) -> dict[str, Any]:
-        """Return the arguments of `Network` as JSON data, for inputs of width D."""
+    def spec(self, obs_width: int, layout: ObservationLayout | None = None) -> dict[str, Any]:
+        """Return the arguments of `Network` as JSON data, for inputs of width D that begin with an observation."""
         spec: dict[str, Any] = {
             "obs_width": obs_width,
             "network": self.network,
@@ -57,8 +58,10 @@ class NetworkConfig:
             "image": list(self.image),
             "conv_filters": list(self.conv_filters),
         }
+        if layout is not None and layout.blocks:
+            spec["blocks"] = {name: list(shape) for name, shape in layout.blocks.items()}
         if self.network == "cnn":
-            spec["channels_last"] = self.channels_last
+            spec["channels_last"] = self.channels_last if self.image or layout is None else layout.channels_last
             spec |= {"conv_strides": list(self.conv_strides), "conv_pools": list(self.conv_pools)}
         return spec
 
@@ -81,14 +84,14 @@ class Network(nn.Module):
             generator: CPU generator of the weights.
 
         Raises:
-            ConfigError: The image of a CNN is larger than D or smaller than its strides and pools, or a GRU has no
-                hidden layer.
+            ConfigError: A CNN has no image, one larger than D, or one smaller than its strides and pools; or a GRU has
+                no hidden layer.
         """
         super().__init__()
         hidden, activation, width = list(spec["hidden_sizes"]), spec["activation"], int(spec["obs_width"])
-        self.picture: list[int] = []
+        self.images: list[tuple[int, list[int]]] = []  # first entry, and channels, height and width
         self.channels_last: bool = spec.get("channels_last", False)
-        self.convolutions: nn.Module | None = None
+        self.convolutions: nn.Sequential | None = None
         self.cell: nn.GRUCell | None = None
         self.hidden_width = 0
         if spec["network"] == "cnn":
@@ -112,29 +115,27 @@ class Network(nn.Module):
             self.out = nn.Identity()
 
     def _see(self, spec: Mapping[str, Any], width: int, generator: torch.Generator | None) -> int:
-        """Build the convolutions and return the input width of the MLP."""
-        picture, filters = list(spec["image"]), list(spec["conv_filters"])
+        """Build the convolutions of every image and return the input width of the MLP."""
+        self.images, filters = _images(spec, width), list(spec["conv_filters"])
         strides, pools = (_per_convolution(spec, name, len(filters)) for name in ("conv_strides", "conv_pools"))
-        if len(picture) != 3 or math.prod(picture) > width:
-            raise ConfigError(
-                f"learner.image: expected channels, height and width of at most the {width} numbers "
-                f"of an observation, got {tuple(picture)}"
-            )
-        layers: list[nn.Module] = []
-        channels, *sides = picture
-        for count, stride, pool in zip(filters, strides, pools, strict=True):
-            layer = nn.Conv2d(channels, count, 3, stride, padding=1)
-            _draw_orthogonal(layer.weight, math.sqrt(2.0), generator)
-            nn.init.zeros_(layer.get_parameter("bias"))
-            layers += [layer, ACTIVATIONS[spec["activation"]](), *([nn.MaxPool2d(pool)] if pool > 1 else [])]
-            channels, sides = count, [((side - 1) // stride + 1) // pool for side in sides]
-        if min(sides) < 1:
-            raise ConfigError(
-                f"learner.conv_pools: expected windows that leave at least one cell of an image of {picture[1]} x "
-                f"{picture[2]}, got strides {tuple(strides)} and pools {tuple(pools)}"
-            )
-        self.picture, self.convolutions = picture, nn.Sequential(*layers, nn.Flatten())
-        return channels * math.prod(sides) + width - math.prod(picture)
+        layers: list[nn.Module] = []  # of one image after another
+        for _, image in self.images:
+            channels, *sides = image
+            for count, stride, pool in zip(filters, strides, pools, strict=True):
+                layer = nn.Conv2d(channels, count, 3, stride, padding=1)
+                _draw_orthogonal(layer.weight, math.sqrt(2.0), generator)
+                nn.init.zeros_(layer.get_parameter("bias"))
+                layers += [layer, ACTIVATIONS[spec["activation"]](), *([nn.MaxPool2d(pool)] if pool > 1 else [])]
+                channels, sides = count, [((side - 1) // stride + 1) // pool for side in sides]
+            if min(sides) < 1:
+                raise ConfigError(
+                    f"learner.conv_pools: expected windows that leave at least one cell of an image of {image[1]} x "
+                    f"{image[2]}, got strides {tuple(strides)} and pools {tuple(pools)}"
+                )
+            layers.append(nn.Flatten())
+            width += channels * math.prod(sides) - math.prod(image)
+        self.convolutions = nn.Sequential(*layers)
+        return width
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., D) to (..., outputs); feedforward networks only."""
@@ -185,14 +186,36 @@ class Network(nn.Module):
     def _features(self, x: Tensor) -> Tensor:
         if self.convolutions is None:
             return x
-        size = math.prod(self.picture)
-        channels, height, width = self.picture
-        if self.channels_last:
-            pictures = x[..., :size].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
-        else:
-            pictures = x[..., :size].reshape(-1, channels, height, width)
-        seen = self.convolutions(pictures).to(x.dtype)
-        return torch.cat([seen.view(*x.shape[:-1], seen.shape[-1]), x[..., size:]], -1)
+        parts, end = [], 0
+        layers, count = list(self.convolutions.children()), len(self.convolutions) // len(self.images)
+        for index, (start, (channels, height, width)) in enumerate(self.images):
+            before, end = x[..., end:start], start + channels * height * width
+            if self.channels_last:
+                seen = x[..., start:end].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
+            else:
+                seen = x[..., start:end].reshape(-1, channels, height, width)
+            for layer in layers[index * count : (index + 1) * count]:
+                seen = layer(seen)
+            parts += [before, seen.to(x.dtype).view(*x.shape[:-1], seen.shape[-1])]
+        return torch.cat([*parts, x[..., end:]], -1)
+
+
+def _images(spec: Mapping[str, Any], width: int) -> list[tuple[int, list[int]]]:
+    """Return the first entry, and channels, height and width, of the images of inputs of width D."""
+    if spec["image"] or not any(len(shape) == 3 for shape in spec.get("blocks", {}).values()):
+        image = list(spec["image"])
+        if len(image) != 3 or math.prod(image) > width:
+            raise ConfigError(
+                f"learner.image: expected channels, height and width of at most the {width} numbers "
+                f"of an observation, got {tuple(image)}"
+            )
+        return [(0, image)]
+    images, start = [], 0
+    for shape in spec["blocks"].values():
+        if len(shape) == 3:
+            images.append((start, [*shape[2:], *shape[:2]] if spec.get("channels_last") else list(shape)))
+        start += math.prod(shape)
+    return images
 
 
 def _per_convolution(spec: Mapping[str, Any], name: str, count: int) -> list[int]:

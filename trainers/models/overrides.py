@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -68,7 +69,7 @@ def changed_network(name: str, network: nn.Module, spec: dict[str, Any], outputs
         spec: See `Network`.
         outputs: Width of its output.
     """
-    key = tuple((key, tuple(each) if isinstance(each, list) else each) for key, each in spec.items() if key in _FIELDS)
+    key = json.dumps({name: value for name, value in spec.items() if name in _FIELDS})
     hooked = any(map(_is_hooked, network.modules())) or any(each._backward_hooks for each in network.parameters())
     if hooked or _layers(network) != _expected(key, outputs):
         return f"{name}: expected the layers of the settings, got another {type(network).__name__}"
@@ -77,14 +78,14 @@ def changed_network(name: str, network: nn.Module, spec: dict[str, Any], outputs
 
 _FIELDS = (
     *("obs_width", "network", "hidden_sizes", "activation"),
-    *("image", "channels_last", "conv_filters", "conv_strides", "conv_pools"),
+    *("image", "channels_last", "conv_filters", "conv_strides", "conv_pools", "blocks"),
 )
 
 
 @cache
-def _expected(spec: tuple[tuple[str, Any], ...], outputs: int) -> list[tuple[str, type, str]]:
+def _expected(spec: str, outputs: int) -> list[tuple[str, type, str]]:
     with torch.device("meta"):
-        return _layers(Network(dict(spec), outputs, 1.0))
+        return _layers(Network(json.loads(spec), outputs, 1.0))
 
 
 def _layers(network: nn.Module) -> list[tuple[str, type, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,7 @@ __all__ = [
 FORMAT = "gpu-envs policy 4"  # format of a policy's JSON file
 READABLE = ("gpu-envs policy 3", FORMAT)
 """Formats that can be read; the first one does not say whether a policy needs masks."""
-OPTIONAL = ("ids", "decide_every", "has_action_mask", "channels_last", "conv_strides", "conv_pools")
+OPTIONAL = ("ids", "decide_every", "has_action_mask", "blocks", "channels_last", "conv_strides", "conv_pools")
 """Fields of a specification that only some policies have."""
 
 
@@ -57,6 +58,8 @@ class PolicySpec(NetworkConfig):
 
     obs_width: int = setting(0, ge=0)
     """Width D of the observations."""
+    blocks: dict[str, list[int]] = field(default_factory=dict)
+    """Shapes of the blocks of an observation by name, see `ObservationLayout`; {}: it is a vector."""
     ids: int = setting(0, ge=0)
     """Number of agents distinguished by one-hot indices; 0: none."""
     decide_every: int = setting(1, ge=1)
@@ -126,8 +129,9 @@ class Policy(Summarized):
         """Take ownership of the modules.
 
         Args:
-            spec: JSON data: `NetworkConfig.spec`, "action", for a policy that distinguishes n agents "ids" = n, for one
-                that decides at every n-th step "decide_every" = n, and for one that needs masks "has_action_mask".
+            spec: JSON data: `NetworkConfig.spec` of the layout of observations, "action", for a policy that
+                distinguishes n agents "ids" = n, for one that decides at every n-th step "decide_every" = n, and for
+                one that needs masks "has_action_mask".
             normalizer: Normalizer of observations.
             actor: Actor network.
             head: Action head of the actor's outputs.
@@ -141,12 +145,14 @@ class Policy(Summarized):
         self.actor: Network = actor
         self.head: Head = head
         self.obs_width: int = spec["obs_width"]
+        blocks = spec.get("blocks") or {"observation": [self.obs_width]}
+        self.blocks: dict[str, tuple[int, ...]] = {name: tuple(shape) for name, shape in blocks.items()}
         self.ids: int = spec.get("ids", 0)
         self.generator: torch.Generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def _summary(self) -> Summary:
         facts = {
-            "observation": f"Box({self.obs_width},)",
+            "observation": ", ".join(f"{name} {shape}" for name, shape in self.blocks.items()),
             "action": action_text(self.spec["action"]),
             "network": f"{self.spec['network']} {'-'.join(map(str, self.spec['hidden_sizes']))}",
             "parameters": sum(each.numel() for each in self.net.parameters()),
@@ -185,7 +191,8 @@ class Policy(Summarized):
 
         Args:
             obs: (..., D) tensor or NumPy array of any type of numbers; (..., n, D) for a policy that distinguishes n
-                agents. Or a dict with "observation" and "action_mask", as PettingZoo's views return it.
+                agents. An image may have its shape (..., *shape), and named blocks may be a dict of these. Or a dict
+                with "observation" and "action_mask", as PettingZoo's views return it.
             mask: (..., choices), of any type of numbers; True or not 0 = legal. A tuple is one mask per component.
             greedy: Return the most probable action instead of a sample.
             hidden_state: (..., H), of a recurrent policy; overwritten. The caller resets it to zero at episode starts.
@@ -199,16 +206,35 @@ class Policy(Summarized):
             ConfigError: A shape, mask or hidden state is missing or does not fit the policy. On a CPU also: an
                 observation is NaN, or a mask has no legal action.
         """
-        if isinstance(obs, Mapping):
-            if "observation" not in obs:
-                raise ConfigError(f"policy: obs: expected entries observation and action_mask, got {format_names(obs)}")
-            obs, mask = obs["observation"], obs.get("action_mask") if mask is None else mask
-        gives_tensors = isinstance(obs, Tensor)
-        obs, mask = self._tensor(obs).float(), None if mask is None else self._mask(mask)
+        names = set(obs.keys()) if isinstance(obs, Mapping) else set()  # a TensorDict has no `in`
+        if names and ("action_mask" in names or self.blocks.keys() - names):
+            if "observation" not in names:
+                expected = [*self.blocks, *(["action_mask"] if self.spec.get("has_action_mask") else [])]
+                raise ConfigError(f"policy: obs: expected entries {format_names(expected)}, got {format_names(names)}")
+            obs, mask = obs["observation"], obs.get("action_mask", None) if mask is None else mask
+        parts = obs.values() if isinstance(obs, Mapping) else [obs]
+        gives_tensors = any(isinstance(part, Tensor) for part in parts)
+        obs, mask = self.flatten(obs).float(), None if mask is None else self._mask(mask)
         hidden_state = torch.from_numpy(hidden_state) if isinstance(hidden_state, np.ndarray) else hidden_state
         self._check(obs, mask, hidden_state)
         action = self._act(obs, mask, greedy, hidden_state)
         return action if gives_tensors else action.cpu().numpy()[()]  # a number for a single action
+
+    def flatten(self, obs: Any) -> Tensor:
+        """Return observations as `act` takes them, except dicts with masks, as flat rows (..., D)."""
+        if not isinstance(obs, Mapping):
+            values, (shape, *others) = self._tensor(obs), self.blocks.values()
+            return values if others or values.shape[-1:] == (self.obs_width,) else _flat(values, shape)
+        if missing := sorted(self.blocks.keys() - set(obs.keys())):
+            raise ConfigError(f"policy: obs: expected entries {format_names(self.blocks)}, got no {missing[0]}")
+        rows: list[Tensor] = []
+        for name, shape in self.blocks.items():
+            values = self._tensor(obs[name]).float()
+            rows.append(_flat(values, shape))
+            if rows[-1].shape[-1:] != (math.prod(shape),) or rows[-1].shape[:-1] != rows[0].shape[:-1]:
+                expected = ", ".join(map(str, ("...", *shape)))
+                raise ConfigError(f"policy: obs: {name}: expected ({expected}), got {tuple(values.shape)}")
+        return torch.cat(rows, -1) if len(rows) > 1 else rows[0]
 
     def _tensor(self, values: Any) -> Tensor:
         return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values), device=self.device)
@@ -229,7 +255,10 @@ class Policy(Summarized):
         """Raise ConfigError if the inputs of `act` do not fit the policy; their values are checked on a CPU only."""
         shape, width = tuple(obs.shape), self.obs_width
         if not shape or shape[-1] != width:
-            raise ConfigError(f"policy: obs: expected (..., {width}), got {shape}; pass obs[..., :{width}]")
+            block, *others = self.blocks.values()
+            shaped = f" or (..., {', '.join(map(str, block))})" if not others and len(block) > 1 else ""
+            hint = f"; pass obs[..., :{width}]" if shape and shape[-1] > width else ""
+            raise ConfigError(f"policy: obs: expected (..., {width}){shaped}, got {shape}{hint}")
         if (hidden := self.actor.hidden_width) and (
             hidden_state is None or hidden_state.shape != (*shape[:-1], hidden)
         ):
@@ -309,6 +338,10 @@ class Policy(Summarized):
         seed: int,
     ) -> Policy:
         read = read_record(PolicySpec, shape_from, spec, OPTIONAL)
+        shapes = read.blocks.values()
+        is_empty = any(not shape or min(shape) < 1 for shape in shapes)
+        if shapes and (is_empty or sum(map(math.prod, shapes)) != read.obs_width):
+            raise CheckpointError(f"{shape_from}: blocks: expected {read.obs_width} numbers, got {read.blocks}")
         check_action_spec(f"{shape_from}: action", spec["action"])
         if len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
             raise CheckpointError(
@@ -352,6 +385,11 @@ def fit_inputs(policy: PolicyProtocol, obs: Tensor, mask: Tensor | None) -> tupl
     return obs[..., : policy.obs_width], mask
 
 
+def _flat(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return values (..., *shape) as (..., D), and values of another shape unchanged."""
+    return values.flatten(-len(shape)) if values.shape[-len(shape) :] == shape else values
+
+
 def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
     """Return whether a tensor of a shape broadcasts to another one."""
     pairs = zip(reversed(shape), reversed(to), strict=False)
@@ -375,7 +413,7 @@ class GreedyPolicy(nn.Module):
         """Return actions and the parameters of their distributions.
 
         Args:
-            obs: (N, D); (N, n, D) for a policy that distinguishes n agents.
+            obs: (N, D), or as `Policy.act` takes it; (N, n, D) for a policy that distinguishes n agents.
             mask: (N, choices), True = legal.
             hidden_state: (N, H), of a recurrent policy; zeros at the start of an episode.
 
@@ -383,7 +421,7 @@ class GreedyPolicy(nn.Module):
             The most probable action, as from `Policy.act`; logits (N, sum of choices) without mask, action values, or
             means (N, K) before they are mapped to the box; and the next hidden state of a recurrent policy.
         """
-        parameters, remembered = self.policy.actor.step(self.policy.inputs(obs), hidden_state)
+        parameters, remembered = self.policy.actor.step(self.policy.inputs(self.policy.flatten(obs)), hidden_state)
         action = self.policy.head.to_env(self.policy.head.mode(parameters, mask))
         return (action, parameters) if remembered is None else (action, parameters, remembered)
 

@@ -213,6 +213,7 @@ def assign_policies(
             time_limit=core.definition.max_episode_steps,
             state_width=whole.width,
             has_action_mask=core.action_mask is not None,
+            layout=agents.layout,
             turn_based=core.to_move is not None or every > 1,
             agents=players,
             policy=name,
@@ -223,7 +224,7 @@ def assign_policies(
             shard=shard,
         )
         clock = DecisionClock(every, agents, core) if every > 1 else None
-        learner = make(agents.with_image(config.learner), problem)
+        learner = make(config.learner, problem)
         getattr(learner, "reason_for_torch", "")  # raises an error if kernels are required and do not support it
         assignments[name] = PolicyAssignment(tuple(members), agents, learner, whole, clock)
     if central_input == "joint":

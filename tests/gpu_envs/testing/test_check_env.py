@@ -90,7 +90,7 @@ def test_violations_are_named(toys, flaw, words):
         ),
         (
             lambda d: {"observation_spaces": {**d.observation_spaces, "walker_1": spaces.Discrete(3)}},
-            "are Boxes of float32, uint8 or bool; walker_1",
+            "are Boxes of float32, uint8 or bool, or Dicts of these; walker_1",
         ),
         (
             lambda d: {"action_spaces": {**d.action_spaces, "walker_2": spaces.MultiDiscrete([3])}},

@@ -1,5 +1,6 @@
 """Actor-critic learners of all kinds: invalid rows, resumed runs, images."""
 
+import gymnasium
 import pictures
 import pytest
 import torch
@@ -9,6 +10,8 @@ from toy import announce
 from toy_core import Corridor
 from toy_run import make_corridor
 
+import gpu_envs
+import trainers
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
@@ -135,13 +138,30 @@ def test_cnn_policy_plays_connect_four(tmp_path):
 
 
 @pytest.mark.parametrize("channels_first", [False, True])
-def test_cnn_takes_the_image_space_of_the_environment(monkeypatch, tmp_path, channels_first):
+@pytest.mark.parametrize(
+    ("kind", "images"),
+    [("uint8", [(0, [4, 3, 2])]), ("named", [(5, [2, 2, 3]), (20, [2, 1, 2])])],
+    ids=["one", "named"],
+)
+def test_cnn_takes_the_images_of_the_observation_space(monkeypatch, tmp_path, kind, images, channels_first):
     announce(monkeypatch, "Pictures-v0", pictures)
     config = PPOConfig(rollout_length=8, network="cnn", conv_filters=(4,), conv_strides=(2,), hidden_sizes=(8,))
-    env = {"channels_first": channels_first, "dtype": "uint8"}
+    env = {"channels_first": channels_first, "kind": kind}
     trainer = trainer_of("Pictures-v0", config, tmp_path, num_envs=4, total_steps=32, env=env)
     actor = trainer.assignments["viewer"].learner.actor
-    assert actor.picture == ([3, 2, 4] if channels_first else [4, 3, 2])
+    if channels_first:
+        images = [(start, [*sides, channels]) for start, (channels, *sides) in images]
+    assert actor.images == images
     assert actor.channels_last == (not channels_first)
     trainer.run()
-    assert checkpoint.load(tmp_path).policy("viewer").act(trainer.core.obs, greedy=True).shape == (4, 2)
+    policy = trainers.load_policy(tmp_path)
+    observations, _ = gpu_envs.make("Pictures-v0", 3, "cpu", kind=kind).reset(seed=0)
+    flat = torch.arange(24.0).remainder(2).expand(3, 24)
+    assert torch.equal(policy.act(observations["viewer_0"], greedy=True), policy.act(flat, greedy=True))
+    world = gpu_envs.parallel_env("Pictures-v0", kind=kind)
+    action = policy.act(world.reset(seed=0)[0]["viewer_1"], greedy=True)
+    assert action == policy.act(flat[0], greedy=True)
+    rows = gymnasium.make_vec("gpu_envs/Pictures-v0", 3, agent="viewer_0", opponents=policy, device="cpu", kind=kind)
+    observations, _ = rows.reset(seed=0)
+    assert policy.act(observations).shape == (3,)
+    rows.step(policy.act(observations))

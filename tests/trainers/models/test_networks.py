@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
+from trainers.base.learner_spec import ObservationLayout
 from trainers.models.networks import Network, NetworkConfig, mlp
 
 
@@ -67,6 +68,32 @@ def test_cnn_sees_the_same_image_in_both_orders_of_its_axes():
     settings = {"network": "cnn", "width": 24, "image": (2, 3, 4), "conv_strides": (2, 1)}
     last, first = network(channels_last=True, **settings), network(**settings)
     torch.testing.assert_close(last(image.flatten(1)), first(image.permute(0, 3, 1, 2).flatten(1)))
+
+
+def test_every_image_among_named_blocks_has_convolutions_of_its_own():
+    blocks = {"speed": (2,), "view": (3, 4, 2), "bag": (1,), "map": (2, 3, 1)}
+    config = NetworkConfig(network="cnn", hidden_sizes=(8,), conv_filters=(4, 5), conv_strides=(2, 1))
+    net = Network(config.spec(33 + 1, ObservationLayout(blocks, channels_last=True)), 3, 1.0)
+    x = torch.randn((6, 34), generator=torch.Generator().manual_seed(2), requires_grad=True)
+    speed, view, bag, chart, index = x.split([2, 24, 1, 6, 1], -1)
+    first, second = net.convolutions[:5], net.convolutions[5:]
+    seen = [speed, first(view.view(6, 3, 4, 2).permute(0, 3, 1, 2)), bag]
+    seen += [second(chart.view(6, 2, 3, 1).permute(0, 3, 1, 2)), index]
+    torch.testing.assert_close(net(x), net.body(torch.cat(seen, -1)))
+    assert [part.shape[1] for part in seen] == [2, 5 * 2 * 2, 1, 5 * 1 * 2, 1]
+    net(x).sum().backward()
+    assert bool((x.grad != 0).all())
+
+
+def test_image_of_the_space_is_the_image_of_the_setting():
+    x = torch.randn((6, 24), generator=torch.Generator().manual_seed(2))
+    layout = ObservationLayout({"observation": (2, 3, 4)})
+    one, other = (
+        Network(NetworkConfig(network="cnn", image=image).spec(24, layout), 3, 1.0, torch.Generator().manual_seed(0))
+        for image in ((), (2, 3, 4))
+    )
+    assert torch.equal(one(x), other(x))
+    assert [name for name, _ in one.named_parameters()][:2] == ["convolutions.0.weight", "convolutions.0.bias"]
 
 
 def test_pools_and_strides_that_do_not_fit_are_refused():

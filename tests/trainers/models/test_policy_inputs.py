@@ -1,6 +1,8 @@
 """What `Policy.act` takes, and what it refuses."""
 
+import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
 from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig
 from trainers.algorithms.off_policy.sac import SAC, SACConfig
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
-from trainers.base.learner_spec import LearnerSpec
+from trainers.base.learner_spec import LearnerSpec, ObservationLayout
 from trainers.models.policy import Policy
 
 KINDS = {
@@ -80,6 +82,87 @@ def test_dictionaries_of_views_are_observations(index):
         policy.act({"observation": obs})
 
 
+IMAGE = ObservationLayout({"observation": (3, 2, 4)}, channels_last=True)
+NAMED = ObservationLayout({"vector": (5,), "image": (2, 3, 2), "flags": (3,), "map": (1, 2, 2)})
+BODIES = [{}, {"network": "cnn", "conv_filters": (4,)}]
+PIXELS = torch.randint(2, (64, 24), generator=torch.Generator().manual_seed(0))
+
+
+def shaped(layout, rows=PIXELS):
+    """Return rows in the form that views show: an image of uint8, or named blocks."""
+    sizes = [math.prod(shape) for shape in layout.blocks.values()]
+    parts = dict(zip(layout.blocks, rows.split(sizes, -1), strict=True))
+    parts = {name: part.unflatten(-1, layout.blocks[name]).to(torch.uint8) for name, part in parts.items()}
+    return parts if len(parts) > 1 else parts["observation"]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=["mlp", "cnn"])
+@pytest.mark.parametrize("layout", [IMAGE, NAMED], ids=["image", "named"])
+@pytest.mark.parametrize("kind", [PPO, DQN, QMIX, SAC])
+def test_observations_in_the_form_of_the_space_give_the_actions_of_flat_ones(kind, layout, body, tmp_path):
+    spec = LearnerSpec(24, spaces.Discrete(8), 2, 1, 1000, has_action_mask=True, layout=layout)
+    learner = kind(dataclasses.replace(KINDS[kind], **body), spec)
+    generator = torch.Generator().manual_seed(1)
+    for parameter in learner.actor.parameters():
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    mask, saved = torch.ones((64, 8), dtype=torch.bool), learner.policy()
+    wanted = saved.act(PIXELS, mask, greedy=True)
+    assert len(wanted.unique()) > 2
+    saved.save(tmp_path / "policy")
+    for policy in (saved, Policy.load(tmp_path / "policy"), Policy.from_state(saved.state_dict())):
+        obs = shaped(layout)
+        assert torch.equal(policy.act(obs, mask, greedy=True), wanted)
+        assert torch.equal(policy.act({"observation": obs, "action_mask": mask.int()}, greedy=True), wanted)
+        assert torch.equal(policy.act({"observation": obs}, mask, greedy=True), wanted)
+        pairs = shaped(layout, PIXELS[:4].view(2, 2, 24))  # (E, n)
+        assert torch.equal(policy.act(pairs, mask[:4].view(2, 2, 8), greedy=True), wanted[:4].view(2, 2))
+        arrays = shaped(layout, PIXELS[0])
+        arrays = {name: part.numpy() for name, part in arrays.items()} if layout is NAMED else arrays.numpy()
+        action = policy.act({"observation": arrays, "action_mask": mask[0].numpy()}, greedy=True)
+        assert isinstance(action, np.integer)
+        assert action == wanted[0]
+        for output, other in zip(policy.module()(obs, mask), policy.module()(PIXELS.float(), mask), strict=True):
+            assert torch.equal(output, other)
+
+
+def test_team_of_agents_with_indices_takes_images():
+    spec = LearnerSpec(24, spaces.Discrete(3), 2, 2, 1000, layout=IMAGE)
+    policy = QMIX(KINDS[QMIX], spec).policy()
+    obs = PIXELS[:4].view(2, 2, 24)
+    assert torch.equal(policy.act(shaped(IMAGE, obs), greedy=True), policy.act(obs, greedy=True))
+
+
+@pytest.mark.parametrize(
+    ("layout", "obs", "message"),
+    [
+        (IMAGE, torch.zeros(5, 2, 4, 3), r"expected \(..., 24\) or \(..., 3, 2, 4\), got \(5, 2, 4, 3\)$"),
+        (IMAGE, torch.zeros(5, 25), r"expected .*, got \(5, 25\); pass obs\[..., :24\]$"),
+        (NAMED, torch.zeros(5, 23), r"expected \(..., 24\), got \(5, 23\)$"),
+        (NAMED, {}, "expected entries vector, image, flags, map, got no flags$"),
+        (NAMED, {"image": PIXELS}, "expected entries vector, image, flags, map, got image$"),
+        (
+            NAMED,
+            {**shaped(NAMED), "map": torch.zeros(64, 3)},
+            r"map: expected \(..., 1, 2, 2\), got \(64, 3\)$",
+        ),
+        (NAMED, {**shaped(NAMED), "flags": torch.zeros(4, 3)}, r"flags: expected \(..., 3\), got \(4, 3\)$"),
+    ],
+)
+def test_observations_of_another_form_are_errors(layout, obs, message):
+    policy = PPO(KINDS[PPO], LearnerSpec(24, spaces.Discrete(3), 2, 1, 1000, layout=layout)).policy()
+    with pytest.raises(ConfigError, match=f"^policy: obs: {message}"):
+        policy.act(obs)
+
+
+@pytest.mark.parametrize("blocks", [{"a": [23]}, {"a": [24], "b": []}, {"a": [-4, -6]}, {"a": 24}, {"a": [24, 0]}])
+def test_policy_file_with_blocks_of_another_width_is_refused(blocks, tmp_path):
+    PPO(KINDS[PPO], LearnerSpec(24, spaces.Discrete(3), 2, 1, 1000, layout=NAMED)).policy().save(tmp_path / "policy")
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"blocks": blocks}))
+    with pytest.raises(CheckpointError, match="blocks"):
+        Policy.load(tmp_path / "policy")
+
+
 def test_masks_of_several_components_are_a_tuple_or_one_after_another():
     policy = policy_of(space=spaces.MultiDiscrete([2, 3]))
     parts = np.array([0, 1], np.int8), np.array([0, 0, 1], np.int8)
@@ -94,7 +177,7 @@ def test_masks_of_several_components_are_a_tuple_or_one_after_another():
     [
         (torch.zeros(5, 6), MASK, r"obs: expected \(..., 4\), got \(5, 6\); pass obs\[..., :4\]"),
         (np.zeros((5, 3)), MASK, r"obs: expected \(..., 4\), got \(5, 3\)"),
-        ({"obs": OBS}, MASK, "obs: expected entries observation and action_mask, got obs"),
+        ({"obs": OBS}, MASK, "obs: expected entries observation, action_mask, got obs"),
         (torch.zeros(()), MASK, r"obs: expected \(..., 4\), got \(\)"),
         (OBS.index_fill(1, torch.tensor([2]), torch.nan), MASK, r"obs: expected numbers, got NaN at \[0, 2\]"),
         (OBS, torch.zeros(5, 3), "mask: expected a legal action in each row, got a row without one"),

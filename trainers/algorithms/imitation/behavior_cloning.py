@@ -150,8 +150,8 @@ def clone(
         raise ConfigError(f"expected decisions for training and validation, got {len(train)} and {len(check)}")
 
     action = action_spec(agents.space, config.init_log_std)
-    image = agents.with_image(config).spec(agents.obs_width)
-    spec = {**image, **mask_spec(train.mask is not None), "action": action}
+    network = config.spec(agents.obs_width, agents.layout)
+    spec = {**network, **mask_spec(train.mask is not None), "action": action}
     head, normalizer = make_head(action), ObservationNormalizer(agents.obs_width)
     actor = Network(spec, head.num_params, 0.01, weights)
     net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).to(device)

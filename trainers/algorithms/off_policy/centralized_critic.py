@@ -141,7 +141,8 @@ class JointCritic(Network):
     ) -> None:
         """Build the network; `own` is the width of the agent's own code, other arguments as in `Network`."""
         rows = view.rows[view.policy]
-        super().__init__(config.spec(view.width + len(rows) + own), outputs, 1.0, generator)
+        body = "mlp" if config.network == "cnn" and not config.image else config.network  # it sees several images
+        super().__init__({**config.spec(view.width + len(rows) + own), "network": body}, outputs, 1.0, generator)
         self.agents: int = view.agents
         self.state_width: int = view.state_width
         self.register_buffer("rows", rows, persistent=False)

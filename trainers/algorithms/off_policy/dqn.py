@@ -91,7 +91,7 @@ class DQN(KernelActing):
         self.num_envs_total: int = spec.num_envs_total
         width, shape = spec.obs_width, (spec.num_envs, spec.num_agents)
         self.spec: dict[str, Any] = {
-            **config.spec(width),
+            **config.spec(width, spec.layout),
             **mask_spec(spec.has_action_mask),
             "action": greedy_spec(spec.action_space, config.dueling),
         }

@@ -93,7 +93,7 @@ class QMIX:
         envs, agents, width = spec.num_envs, spec.num_agents, spec.obs_width
         self.ids: int = agents if agents > 1 else 0
         self.spec: dict[str, Any] = {
-            **config.spec(width),
+            **config.spec(width, spec.layout),
             **mask_spec(spec.has_action_mask),
             "action": greedy_spec(spec.action_space),
             "ids": self.ids,

@@ -81,7 +81,7 @@ class SAC(ReplayLearner):
         # whether critics output the values of all choices
         self.values_all_choices: bool = isinstance(head, CategoricalHead) and not head.multi
         self.spec: dict[str, Any] = {
-            **config.spec(spec.obs_width),
+            **config.spec(spec.obs_width, spec.layout),
             **mask_spec(spec.has_action_mask),
             "action": action,
         }
@@ -109,7 +109,7 @@ class SAC(ReplayLearner):
 
     def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> Network:
         """Build a critic of situations and codes of width `code_width`, with `values` outputs."""
-        return Network(self.config.spec(spec.obs_width + code_width), values, 1.0, weights)
+        return Network(self.config.spec(spec.obs_width + code_width, spec.layout), values, 1.0, weights)
 
     def _make_experience(self, spec: LearnerSpec) -> ReplayStore:
         return ReplayStore(self.config, spec, self.head)

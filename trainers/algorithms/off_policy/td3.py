@@ -79,7 +79,7 @@ class TD3(ReplayLearner):
         self.head: CategoricalHead | TanhGaussianHead | TanhHead = head
         self.discrete: bool = isinstance(head, CategoricalHead)
         self.spec: dict[str, Any] = {
-            **config.spec(spec.obs_width),
+            **config.spec(spec.obs_width, spec.layout),
             **mask_spec(spec.has_action_mask),
             "action": action,
         }
@@ -103,7 +103,7 @@ class TD3(ReplayLearner):
         self._schedule()
 
     def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
-        network = self.config.spec(spec.obs_width + self.head.code_width)
+        network = self.config.spec(spec.obs_width + self.head.code_width, spec.layout)
         return nn.ModuleList([Network(network, 1, 1.0, weights) for _ in range(1 + self.config.twin)])
 
     def _make_experience(self, spec: LearnerSpec) -> ReplayStore:

@@ -119,7 +119,7 @@ class ActorCritic(nn.Module):
         super().__init__()
         weights = torch.Generator().manual_seed(spec.seed)
         self.spec: dict[str, Any] = {
-            **config.spec(spec.obs_width),
+            **config.spec(spec.obs_width, spec.layout),
             **mask_spec(spec.has_action_mask),
             "action": action,
         }

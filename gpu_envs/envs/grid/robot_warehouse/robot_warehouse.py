@@ -231,10 +231,9 @@ def observation_space(config: Config) -> spaces.Box:
     return spaces.Box(low, high, dtype=np.float32)
 
 
-def _declared_space(config: Config) -> spaces.Box:
-    """Return the observation space that views show: an image (layers, height, width), or flat numbers."""
-    image = nested_space(config) if config.view.kind == "image" else None
-    return image if isinstance(image, spaces.Box) else observation_space(config)
+def _declared_space(config: Config) -> spaces.Box | spaces.Dict:
+    """Return the observation space that views show: rware's, except that flattened observations are flat."""
+    return observation_space(config) if config.view.kind == "flattened" else nested_space(config)
 
 
 def nested_space(config: Config) -> spaces.Dict | spaces.Box:
