@@ -27,6 +27,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition import registry
+from gpu_envs.definition.observation_shapes import observation_blocks
 from gpu_envs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -139,14 +140,17 @@ def describe_observations(core: Core) -> dict[str, list[dict[str, Any]]] | None:
 
     Returns:
         The blocks in order, by group, or by agent if the agents of a group differ. A block has ``meaning``, ``unit``
-        and ``entries``, a name per entry. None if the environment has no such description.
+        and ``entries``, a name per entry. Without a description they are the blocks of a Dict, or an image, with the
+        indices of every number; None for a vector.
 
     Raises:
         ConfigError: The description and the observation have different numbers of entries.
     """
     blocks = getattr(description_module(core.id), "observation_blocks", None)
     if blocks is None:
-        return None
+        declared = core.definition.observation_spaces
+        is_vector = all(len(space.shape or ()) == 1 for space in declared.values())
+        return None if is_vector else _by_group(core, lambda row: _shapes(declared[core.possible_agents[row]]))
 
     def describe(row: int) -> list[dict[str, Any]]:
         found = [
@@ -237,6 +241,18 @@ def _by_group(core: Core, describe: Callable[[int], list[Any]]) -> dict[str, lis
         first = next(iter(names.values()))
         found |= {group: first} if all(each == first for each in names.values()) else names
     return found
+
+
+def _shapes(space: spaces.Space[Any]) -> list[dict[str, Any]]:
+    """Return a block of :func:`describe_observations` for every Box, with its shape and the indices of its numbers."""
+    return [
+        {
+            "meaning": f"{name} {' x '.join(map(str, box.shape))}",
+            "unit": "",
+            "entries": [", ".join(map(str, index)) for index in np.ndindex(box.shape)],
+        }
+        for name, box in observation_blocks(space).items()
+    ]
 
 
 def _width(core: Core, row: int) -> int:

@@ -65,7 +65,7 @@ The answers are::
         - bounds: [W][4] x_min, y_min, x_max, y_max, or [T + 1][W][4] if the view moves
         - background, surround, border, margin: see `gpu_envs.rendering.scene.Scene`; colors are [r, g, b] in 0..1
         - obs_names: {group: [{meaning, unit, entries}]}: descriptions of an observation's blocks and entries, in
-          order; by agent if those of a group differ; null: not described
+          order; by agent if those of a group differ; null: a vector that is not described
         - action_names: {group: [name]}, or [[name]] by component; empty: actions have numbers only. null: not
           described, or continuous. See `gpu_envs.descriptions`
         - action_parts: {group: [name]}: names of the components of continuous actions. null: not described, or discrete

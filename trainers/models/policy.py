@@ -221,7 +221,11 @@ class Policy(Summarized):
         return action if gives_tensors else action.cpu().numpy()[()]  # a number for a single action
 
     def flatten(self, obs: Any) -> Tensor:
-        """Return observations as `act` takes them, except dicts with masks, as flat rows (..., D)."""
+        """Return observations as `act` takes them, except dicts with masks, as flat rows (..., D).
+
+        Raises:
+            ConfigError: A named block is missing or has another shape.
+        """
         if not isinstance(obs, Mapping):
             values, (shape, *others) = self._tensor(obs), self.blocks.values()
             return values if others or values.shape[-1:] == (self.obs_width,) else _flat(values, shape)

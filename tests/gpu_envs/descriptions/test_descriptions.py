@@ -3,6 +3,7 @@
 import sys
 from types import ModuleType
 
+import pictures
 import pytest
 import toy
 from gymnasium import spaces
@@ -84,6 +85,16 @@ def test_registered_environment_with_a_description(monkeypatch):
         descriptions.describe_observations(core)
     with pytest.raises(ConfigError, match="expected 3 actions, got 1"):
         descriptions.describe_actions(core)
+
+
+def test_images_and_named_blocks_without_a_description_have_their_shapes_and_indices(monkeypatch):
+    toy.announce(monkeypatch, "Pictures-v0", pictures)
+    (image,) = descriptions.describe_observations(make_core("Pictures-v0", 1, "cpu"))["viewer"]
+    assert (image["meaning"], len(image["entries"])) == ("observation 3 x 2 x 4", 24)
+    assert image["entries"][:5] == ["0, 0, 0", "0, 0, 1", "0, 0, 2", "0, 0, 3", "0, 1, 0"]
+    blocks = descriptions.describe_observations(make_core("Pictures-v0", 1, "cpu", kind="named"))["viewer"]
+    assert [block["meaning"] for block in blocks] == ["vector 5", "image 2 x 3 x 2", "flags 3", "map 1 x 2 x 2"]
+    assert blocks[3]["entries"] == ["0, 0, 0", "0, 0, 1", "0, 1, 0", "0, 1, 1"]
 
 
 @pytest.mark.parametrize(
