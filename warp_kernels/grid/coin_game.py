@@ -48,6 +48,8 @@ class State:
     coin: wp.array2d(dtype=wp.vec2i)  # (E, 2) cells: row, column
     own_coins: wp.array3d(dtype=int)  # (E, 2, J) coins of its own color that a player took, per inner episode
     other_coins: wp.array3d(dtype=int)  # (E, 2, J) coins of the other color that a player took, per inner episode
+    own_total: wp.array2d(dtype=int)  # (E, 2) coins of its own color that a player took in the episode
+    other_total: wp.array2d(dtype=int)  # (E, 2) coins of the other color that a player took in the episode
     convention: wp.array2d(dtype=int)  # (E, 2) last coin taken in the inner episode: 0 none, 1 own, 2 other color
     convention_steps: wp.array2d(dtype=int)  # (E, 9) steps that began with each pair of conventions
     convention_own: wp.array3d(dtype=int)  # (E, 2, 9) those in which a player took a coin of its own color
@@ -113,6 +115,10 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
         state.other_coins[env, 0, inner] = state.other_coins[env, 0, inner] + red_blue
         state.own_coins[env, 1, inner] = state.own_coins[env, 1, inner] + blue_blue
         state.other_coins[env, 1, inner] = state.other_coins[env, 1, inner] + blue_red
+        state.own_total[env, 0] = state.own_total[env, 0] + red_red
+        state.other_total[env, 0] = state.other_total[env, 0] + red_blue
+        state.own_total[env, 1] = state.own_total[env, 1] + blue_blue
+        state.other_total[env, 1] = state.other_total[env, 1] + blue_red
         red_before = state.convention[env, 0]
         blue_before = state.convention[env, 1]
         pair = _pair(red_before, blue_before)
@@ -190,6 +196,8 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
         for player in range(2):
             state.convention[env, player] = 0
             state.inner_done[env, player] = 0
+            state.own_total[env, player] = 0
+            state.other_total[env, player] = 0
             for inner in range(num_inner_episodes):
                 state.own_coins[env, player, inner] = 0
                 state.other_coins[env, player, inner] = 0

@@ -99,6 +99,31 @@ def test_counts_and_length_of_an_episode():
     own, other = info["own_coins"], info["other_coins"]
     assert own.shape == other.shape == (64, 2, 3)
     assert min(own.sum(), other.sum()) > 100
+    assert torch.equal(core.episode_results, torch.stack([own.sum(-1), other.sum(-1)], -1).float())
+    core.reset()
+    core.step(torch.full((64, 2), STAY))
+    assert core.world_state["own_total"].max() <= 1, "a reset clears the totals"
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_totals_are_counted_by_rewards(schedule):
+    """With these payoffs a reward tells the color of the coin; a last step has none, but takes coins, too."""
+    matrix = ((1.0, 100.0, 0.0), (100.0, 1.0, 0.0))
+    settings = {"num_inner_steps": 6, "num_outer_steps": 1, "payoff_matrix": matrix}
+    core = make_core(ENV, 64, "cpu", seed=0, schedule=schedule, **settings)
+    core.reset()
+    for _ in range(3):
+        own, other = torch.zeros(2, 64, 2)
+        for _ in range(5):
+            _, reward, *_, info = core.step(core.sample_actions())
+            own += reward % 100.0
+            other += reward // 100.0
+        assert torch.equal(info["own_coins_total"].float(), own)
+        assert torch.equal(info["other_coins_total"].float(), other)
+        assert min(own.sum(), other.sum()) > 30
+        core.step(core.sample_actions())
+        last = core.episode_results - torch.stack([own, other], -1)
+        assert set(last.flatten().tolist()) == {0.0, 1.0}
 
 
 def test_roles_are_single_players_unless_rewards_are_shared():
