@@ -32,7 +32,7 @@ NICENESS = "RAY_worker_niceness"
 """Variable with the priority of Ray's workers. Ray's own value, 15, would let them wait for all else on the machine."""
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ORACLES = ("ai_economist", "hanabi", "jaxmarl", "lbforaging", "overcooked", "rware")
+ORACLES = ("ai_economist", "hanabi", "jaxmarl", "lbforaging", "overcooked", "rware", "warpdrive")
 """Originals of environments, which `make test-parity` plays."""
 LIMIT_OF_ORACLES = "60m"  # their Python is slow, or JAX compiles it for every setting
 
@@ -149,6 +149,12 @@ def overcooked(session: nox.Session) -> None:
     test(session)
 
 
+@nox.session(default=False, tags=["parity"])
+def warpdrive(session: nox.Session) -> None:
+    """TagContinuous-v0 and TagGridworld-v0 against WarpDrive's Python classes, with Gym only of what it requires."""
+    test(session)
+
+
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """Build the site in out/docs with the cells of its tutorials run, and check its links."""
@@ -218,8 +224,9 @@ def prepare(session: nox.Session) -> None:
     lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
-    # nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of 2021 of Jupyter and other tools
-    few = ("--no-deps",) if session.name in ("ai_economist", "ptxas") else ()
+    # nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of 2021 of Jupyter and other tools,
+    # and WarpDrive Numba and PyCUDA
+    few = ("--no-deps",) if session.name in ("ai_economist", "ptxas", "warpdrive") else ()
     session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]

@@ -73,6 +73,19 @@ def test_defaults_are_those_of_the_original():
         np.testing.assert_array_equal(given.astype(wanted.dtype), wanted, name)  # theirs are float32
 
 
+@pytest.mark.parametrize(("dx", "differ"), [(0.0, True), (0.1, False)])
+def test_sections_of_the_original_at_dx_0_depend_on_its_compilation(dx, differ):
+    """So conic observations at the edges of sections are not compared."""
+    env = jaxmarl.make("SMAX", num_allies=2, num_enemies=1, observation_type="conic")
+    _, state = env.reset(jax.random.PRNGKey(0))
+    state = state.replace(unit_positions=jnp.array([[10.0, 10.0], [10.0 + dx, 13.0], [12.0, 11.0]]))
+    compiled = jax.jit(env.get_obs)(state)
+    with jax.disable_jit():
+        plain = env.get_obs(state)
+    gaps = [np.abs(np.asarray(compiled[agent]) - np.asarray(plain[agent])).max() for agent in env.agents]
+    assert max(gaps) == (1.0 if differ else pytest.approx(0.0, abs=1e-6))
+
+
 def quantiles(values):
     """Return quantiles of every column."""
     return np.quantile(values.reshape(-1, values.shape[-1]), np.linspace(0.05, 0.95, 10), axis=0)
