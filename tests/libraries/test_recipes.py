@@ -35,6 +35,16 @@ def test_recipe_of_the_page_runs(section, tmp_path, monkeypatch, capsys):
         assert space["again"].spec.max_episode_steps == 25
 
 
+def test_agents_of_openspiel_learn_from_whole_games():
+    (block,) = notebook.blocks(notebook.LIBRARIES.read_text(encoding="utf-8"), notebook.PYTHON, "OpenSpiel's agents")
+    space = {}
+    exec(compile(block.code.replace("range(1000)", "range(60)"), "OpenSpiel", "exec"), space)
+    assert sorted(space["state"].rewards) in ([-1, 1], [0, 0])
+    for player in space["players"]:
+        values = [value for actions in player._q_values.values() for value in actions.values()]
+        assert min(values) < 0 < max(values)  # it has won and lost games
+
+
 def test_minari_records_only_the_agents_turns_with_skip_waiting(tmp_path, monkeypatch):
     """Player 1 of tic-tac-toe has two to four turns; the opponent's moves are no steps."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
