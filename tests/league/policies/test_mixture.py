@@ -1,9 +1,11 @@
 """Mixtures draw a member once per episode, for all agents of a seat."""
 
+import gymnasium
 import pytest
 import torch
 from psro_runs import RPS, pure
 
+import gpu_envs
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.evaluation.tabular_game import TabularGame
 from league.policies.mixture import MixturePolicy
@@ -12,6 +14,21 @@ from league.rollout.matchups import simulate_matchups
 from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
+
+
+class FirstLegal:
+    def initial_hidden_state(self, *shape):
+        return None
+
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
+        return mask.int().argmax(-1) if mask is not None else torch.zeros(obs.shape[:-1], dtype=torch.int64)
+
+
+class LastLegal(FirstLegal):
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
+        if mask is None:
+            return torch.full(obs.shape[:-1], 4)
+        return mask.shape[-1] - 1 - mask.int().flip(-1).argmax(-1)
 
 
 def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
@@ -28,6 +45,34 @@ def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
     again = mixture.act(obs, hidden_state=hidden_state, greedy=True)
     assert torch.equal(again[2000:], first[2000:])
     assert 0.5 < (again[:2000] != first[:2000]).any(1).float().mean() < 0.75
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TicTacToe-v0"])
+def test_rows_of_a_view_draw_their_opponent_once_per_episode(env_id):
+    """The first or the last legal action: turn-based games have steps in which the opponent only waits."""
+    agent = gpu_envs.make(env_id, 1, "cpu").possible_agents[-1]
+    mixture = MixturePolicy([FirstLegal(), LastLegal()])
+    rows = gymnasium.make_vec(
+        f"gpu_envs/{env_id}", num_envs=64, agent=agent, opponents=mixture, autoreset_mode="same_step", device="cpu"
+    )
+    core, others = rows.core, slice(0, -1)
+    rows.reset(seed=1)
+    episodes = {}  # (world, episode) -> members whose actions were seen
+    for _ in range(60):
+        mask = core.action_mask
+        if mask is None:
+            mask = torch.ones(64, core.num_agents, 5, dtype=torch.bool)
+        first, last = (policy.act(core.obs[:, others], mask[:, others]) for policy in mixture.members)
+        index = core.episode_index.clone()
+        rows.step(rows.sample_actions())
+        played = rows._opponents._joint[:, others]
+        for world in range(64):
+            members = episodes.setdefault((world, int(index[world])), set())
+            told = first[world] != last[world]  # one legal action tells nothing
+            members |= {"first" if chosen else "last" for chosen in (played[world] == first[world])[told].tolist()}
+    assert {len(members) for members in episodes.values() if members} == {1}
+    drawn = [min(members) for members in episodes.values() if members]
+    assert 0.3 < drawn.count("first") / len(drawn) < 0.7
 
 
 def test_members_of_a_mixture_have_their_own_hidden_states():
