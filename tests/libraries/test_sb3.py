@@ -40,6 +40,28 @@ def actions_of(env):
 # ---------------------------------------------------------------- the rows are the core
 
 
+@pytest.mark.parametrize(("env_id", "agent"), [("TicTacToe-v0", "player_1"), ("SimpleTag-v0", "agent_0")])
+def test_rows_of_an_agent_are_those_of_make_vec(env_id, agent):
+    settings = {"num_envs": 6, "agent": agent, "opponents": "random", "device": "cpu", "seed": 4}
+    env = SB3VecEnv(env_id, **settings)
+    rows = gymnasium.make_vec(f"gpu_envs/{env_id}", autoreset_mode="same_step", to_numpy=True, **settings)
+    assert env.num_envs == 6
+    np.testing.assert_array_equal(env.reset(), rows.reset()[0])
+    ended = 0
+    for _ in range(40):
+        action = rows.sample_actions()
+        np.testing.assert_array_equal(action, actions_of(env))
+        obs, reward, done, infos = env.step(action)
+        expected, expected_reward, terminated, truncated, info = rows.step(action)
+        np.testing.assert_array_equal(obs, expected)
+        np.testing.assert_array_equal(reward, expected_reward.astype(np.float32))
+        np.testing.assert_array_equal(done, terminated | truncated)
+        for row in np.flatnonzero(done):
+            np.testing.assert_array_equal(infos[row]["terminal_observation"], info["final_obs"][row])
+        ended += done.sum()
+    assert ended >= 6
+
+
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0", "CartPole-v1", "Toy-v0"])
 def test_rows_are_the_core(toys, env_id):
     """Ends, last observations and time limits agent by agent, where agents leave one by one, too."""
