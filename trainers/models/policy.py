@@ -151,8 +151,10 @@ class Policy(Summarized):
         self.generator: torch.Generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def _summary(self) -> Summary:
+        boxes = {name: f"Box{shape}" for name, shape in self.blocks.items()}
+        blocks = ", ".join(f"{name}: {box}" for name, box in boxes.items())
         facts = {
-            "observation": ", ".join(f"{name} {shape}" for name, shape in self.blocks.items()),
+            "observation": boxes["observation"] if list(boxes) == ["observation"] else f"Dict({blocks})",
             "action": action_text(self.spec["action"]),
             "network": f"{self.spec['network']} {'-'.join(map(str, self.spec['hidden_sizes']))}",
             "parameters": sum(each.numel() for each in self.net.parameters()),
