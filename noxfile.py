@@ -101,7 +101,7 @@ def ray(session: nox.Session) -> None:
 
 @nox.session
 def recipes(session: nox.Session) -> None:
-    """RSL-RL, CleanRL and Minari, as the guide's recipes use them."""
+    """RSL-RL, CleanRL, RL Zoo, Minari, ONNX and agents of OpenSpiel, as the guide's recipes use them."""
     test(session)
 
 

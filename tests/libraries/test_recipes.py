@@ -1,5 +1,9 @@
 """The recipes of docs/guides/libraries.md, with little training."""
 
+import shlex
+import subprocess
+import sys
+
 import gymnasium
 import minari
 import onnx
@@ -43,6 +47,19 @@ def test_agents_of_openspiel_learn_from_whole_games():
     for player in space["players"]:
         values = [value for actions in player._q_values.values() for value in actions.values()]
         assert min(values) < 0 < max(values)  # it has won and lost games
+
+
+def test_command_of_rl_zoo_trains_with_the_file_of_the_page(tmp_path):
+    page = notebook.LIBRARIES.read_text(encoding="utf-8")
+    (settings,), (command,) = (notebook.blocks(page, kind, "RL Zoo") for kind in ("yaml", "sh"))
+    (tmp_path / "cartpole.yml").write_text(settings.code)
+    program, *words = shlex.split(command.code)
+    assert program == "python"
+    done = subprocess.run(
+        [sys.executable, *words, "--n-timesteps", "512"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("logs/ppo/*/*.zip"))) == 1
 
 
 def test_minari_records_only_the_agents_turns_with_skip_waiting(tmp_path, monkeypatch):
