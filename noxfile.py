@@ -225,8 +225,8 @@ def prepare(session: nox.Session) -> None:
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
     # nvcc, which is not used, needs 80 MB more; ai-economist requires the versions of 2021 of Jupyter and other tools,
-    # and WarpDrive Numba and PyCUDA
-    few = ("--no-deps",) if session.name in ("ai_economist", "ptxas", "warpdrive") else ()
+    # overcooked_ai Jupyter, and WarpDrive Numba and PyCUDA
+    few = ("--no-deps",) if session.name in ("ai_economist", "overcooked", "ptxas", "warpdrive") else ()
     session.install(*PIP_OPTIONS, *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]

@@ -1,5 +1,8 @@
 """Transitions of overcooked_ai 1.1.0, which replays compare with Overcooked-v0.
 
+Those with `old_dynamics` are of the package `overcooked` 0.2.1, which has the rules of later versions of overcooked_ai.
+The old dynamics are compared with JaxMARL, too, in test_jaxmarl_overcooked.py.
+
 The recorded traces of the quick tests are made by this module:
 
     .nox/overcooked/bin/python -m libraries.overcooked_oracle   # in the folder tests
@@ -15,9 +18,10 @@ from gpu_envs.envs.kitchen.overcooked.layouts import Kitchen
 
 np.Inf = np.inf  # noqa: NPY201  # the name that the original uses, which NumPy 2 has removed
 
+from overcooked.mdp import overcooked_mdp as later  # noqa: E402
+from overcooked_ai_py.mdp import overcooked_mdp as original  # noqa: E402
 from overcooked_ai_py.mdp.actions import Action, Direction  # noqa: E402
 from overcooked_ai_py.mdp.overcooked_env import OvercookedEnv  # noqa: E402
-from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld, Recipe  # noqa: E402
 
 TRACE = Path(__file__).parents[1] / "parity" / "kitchen" / "overcooked.npz"
 KINDS = {"dish": 1, "onion": 2, "tomato": 3, "soup": 4}
@@ -35,26 +39,6 @@ TRACED = (
 )  # fmt: skip
 
 
-class Original(OvercookedGridworld):
-    """The original, with the old dynamics of its later versions: three ingredients start to cook by themselves.
-
-    The old dynamics are compared with JaxMARL, too, in test_jaxmarl_overcooked.py.
-    """
-
-    def __init__(self, *args, old_dynamics=False, **more):
-        super().__init__(*args, **more)
-        self.old_dynamics = old_dynamics
-
-    def soup_to_be_cooked_at_location(self, state, pos):
-        return not self.old_dynamics and super().soup_to_be_cooked_at_location(state, pos)
-
-    def step_environment_effects(self, state):
-        for soup in state.objects.values():
-            if self.old_dynamics and soup.name == "soup" and soup.is_idle and len(soup.ingredients) == 3:
-                soup.begin_cooking()
-        super().step_environment_effects(state)
-
-
 def make(**settings):
     """Return an original environment with these settings of Overcooked-v0."""
     given = dict(settings)
@@ -64,19 +48,21 @@ def make(**settings):
     for orders in ("start_all_orders", "start_bonus_orders"):
         if orders in given:
             given[orders] = [{"ingredients": list(order)} for order in given[orders]]
-    Recipe.ALL_RECIPES_CACHE.clear()  # otherwise recipes of earlier settings would be orders
+    for package in (original, later):
+        package.Recipe.ALL_RECIPES_CACHE.clear()  # otherwise recipes of earlier settings would be orders
     if grid is None:
-        known = OvercookedGridworld.from_layout_name(name)
+        known = original.OvercookedGridworld.from_layout_name(name)
         base = dict(
             terrain=known.terrain_mtx, start_player_positions=known.start_player_positions, layout_name=name,
             start_all_orders=known.start_all_orders, start_bonus_orders=known.start_bonus_orders,
         )  # fmt: skip
         base |= {key: value for key, value in known.recipe_config.items() if key not in ("all_orders",)}
     else:
-        known = OvercookedGridworld.from_grid(grid)
+        known = original.OvercookedGridworld.from_grid(grid)
         base = dict(terrain=known.terrain_mtx, start_player_positions=known.start_player_positions)
-    Recipe.ALL_RECIPES_CACHE.clear()
-    return OvercookedEnv.from_mdp(Original(**base | given), horizon=horizon, info_level=0)
+    original.Recipe.ALL_RECIPES_CACHE.clear()
+    kitchen = (later if given.get("old_dynamics") else original).OvercookedGridworld(**base | given)
+    return OvercookedEnv(lambda _: kitchen, horizon=horizon, info_level=0)
 
 
 def random_settings(rng):
