@@ -5,6 +5,7 @@ It imports neither torch nor a host file, so that the command line starts fast a
 
 from __future__ import annotations
 
+import copy
 import importlib
 import re
 import warnings
@@ -116,12 +117,14 @@ def register(
         description: Import path of a module that describes observations and actions (see
             ``gpu_envs.descriptions``) for the viewer; ``__name__`` if the host file describes them itself.
         presets: Defaults of ``gpu-envs train`` by type of device and algorithm, such as ``{("cpu", "ppo"): {"num_envs":
-            64, "env": {"length": 5}, "learner": {"gamma": 0.95}}}``: fields of ``trainers.TrainConfig``.
+            64, "env": {"length": 5}, "learner": {"gamma": 0.95}}}``: copied fields of ``trainers.TrainConfig``.
         scripted: Function or class ``scripted(core, member)`` that returns the policy of a group or an agent with the
-            methods of :class:`trainers.models.policy.PolicyProtocol`; the name "scripted" of opponents stands for it.
+            methods of :class:`trainers.models.policy.PolicyProtocol`. ``gpu-envs eval --opponents scripted``,
+            ``gpu-envs train --eval-opponents scripted`` and ``gpu-envs clone scripted`` play it.
 
     Raises:
-        ConfigError: The id is malformed or taken by another module, or neither a module nor config and build are given.
+        ConfigError: The id is malformed or taken by another module, neither a module nor config and build are given,
+            or the presets or the script have another form.
     """
     if not isinstance(id, str) or not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
         raise ConfigError(f"register: id must look like 'Name-v0', got {shown(id)}")
@@ -135,20 +138,39 @@ def register(
             raise ConfigError(f"register: {name}: expected the import path of a module, got {shown(path)}")
     if module is None:
         _check_host(f"register: {id}", config, build)
-    for key, settings in (presets or {}).items():
-        if not isinstance(key, tuple) or len(key) != 2 or key[0] not in ("cpu", "cuda"):
-            raise ConfigError(f"register: presets: expected keys such as ('cpu', 'ppo'), got {shown(key)}")
-        if not isinstance(settings, Mapping):
-            raise ConfigError(f"register: presets: {key}: expected a dict of settings, got {shown(settings)}")
+    _check_presets({} if presets is None else presets)
     if scripted is not None and not callable(scripted):
         raise ConfigError(f"register: scripted: expected a function scripted(core, member), got {shown(scripted)}")
     max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, ge=1)
     reward_threshold = check_value("register", "reward_threshold", reward_threshold, float | None)
     _withdraw(id)  # a module that is reloaded registers its environment again
     _entries[id] = EnvSpec(
-        id, module, config, build, max_episode_steps, reward_threshold, description, presets or {}, scripted
+        id, module, config, build, max_episode_steps, reward_threshold, description, _copied(presets or {}), scripted
     )
     _announce(id)
+
+
+def _check_presets(presets: Any) -> None:
+    """Raise a ConfigError unless presets are dicts of settings by type of device and algorithm."""
+    if not isinstance(presets, Mapping):
+        raise ConfigError(f"register: presets: expected a dict such as {{('cpu', 'ppo'): {{}}}}, got {shown(presets)}")
+    for key, settings in presets.items():
+        pair = key if isinstance(key, tuple) and len(key) == 2 else ("", "")
+        if pair[0] not in ("cpu", "cuda") or not isinstance(pair[1], str) or not pair[1]:
+            raise ConfigError(f"register: presets: expected keys such as ('cpu', 'ppo'), got {shown(key)}")
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"register: presets: {key}: expected a dict of settings, got {shown(settings)}")
+        for name in ("env", "learner"):
+            if not isinstance(settings.get(name, {}), Mapping):
+                got = shown(settings[name])
+                raise ConfigError(f"register: presets: {key}: {name}: expected a dict of settings, got {got}")
+
+
+def _copied(value: Any) -> Any:
+    """Return a deep copy with dicts for mappings of other types, such as read-only ones, which cannot be copied."""
+    if isinstance(value, Mapping):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return copy.deepcopy(value)
 
 
 def _module_of(entry: EnvSpec) -> str | None:

@@ -305,7 +305,10 @@ class _SharedInfo(dict):
     """Info of several rows, which refuses changes; its copies are plain dicts."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("this info belongs to several rows: change a copy of it, dict(info)")
+        raise TypeError(
+            "this info belongs to several rows: change a copy, dict(info); for a wrapper that writes to infos, put "
+            "a VecEnvWrapper below it whose step_wait returns infos = [dict(info) for info in infos]"
+        )
 
     __setitem__ = __delitem__ = __ior__ = pop = popitem = clear = _refuse
     update: Any = _refuse

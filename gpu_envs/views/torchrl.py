@@ -161,9 +161,10 @@ class TorchRLEnv(EnvBase):
         for name, group in self._groups.items():
             rows = group.rows
             part: dict[str, Any] = {label: flag[:, rows, None] for label, flag in flags.items()}
-            seen = shape_observation(obs[:, rows], group.space)
             shape = torch.Size((*batch, len(group.agents)))
-            part["observation"] = _tensordict(seen, shape, core.device) if isinstance(seen, dict) else seen
+            observation = shape_observation(obs[:, rows], group.space)
+            is_nested = isinstance(observation, dict)
+            part["observation"] = _tensordict(observation, shape, core.device) if is_nested else observation
             part["alive"] = alive[:, rows]
             if group.choices:
                 mask = part["action_mask"] = info["action_mask"][:, rows, : group.choices]

@@ -39,7 +39,7 @@ from trainers.config.train_config import TrainConfig, make_train_core, members_b
 from trainers.evaluation.policy_evaluation import by_member, policies_of
 from trainers.evaluation.policy_runner import Players
 from trainers.evaluation.record_episodes import record_policies
-from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policy
+from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.models.policy import Policy
 from trainers.storage import checkpoint, recording_files, run_folder
 from trainers.storage.checkpoint import Checkpoint
@@ -154,7 +154,7 @@ def _given(args: CloneOptions) -> tuple[TrainConfig, Recording | Checkpoint | No
 def _players(source: Checkpoint | None, core: Core, sides: Mapping[str, Sequence[str]]) -> Players:
     """Return the policies to record: all policies of the source, including those that are not cloned."""
     if source is None:
-        return {member: scripted_policy(core, member) for members in sides.values() for member in members}
+        return scripted_policies_of(core, sides)
     return by_member(sides, policies_of(source, sides, core))
 
 

@@ -19,7 +19,7 @@ from trainers.config.train_config import TrainConfig, make_eval_core, members_by
 from trainers.evaluation.cross_play import as_json, play_and_print
 from trainers.evaluation.policy_evaluation import by_member, load_opponents, policies_of
 from trainers.evaluation.policy_runner import Players
-from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policy
+from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
 from trainers.storage import checkpoint
 
 __all__ = ["EvalOptions", "eval_command"]
@@ -72,7 +72,7 @@ def eval_command(argv: list[str]) -> int:
     lines = [f"trained: {saved.path} (step {saved.steps:,})"]
     opponent_players: Players | None = None
     if args.opponents == Path(SCRIPTED):
-        opponent_players = {member: scripted_policy(core, member) for members in sides.values() for member in members}
+        opponent_players = scripted_policies_of(core, sides)
         lines.append("other: scripted")
     elif args.opponents is not None:
         opponent, policies = load_opponents(args.opponents, config.env_id, sides, core)

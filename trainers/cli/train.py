@@ -30,6 +30,7 @@ from trainers.config.train_config import OPTION_FIELDS, TrainConfig, make_eval_c
 from trainers.evaluation.cross_play import as_json, play_and_print
 from trainers.evaluation.policy_evaluation import by_member
 from trainers.evaluation.policy_video import MAX_FRAMES, record
+from trainers.evaluation.scripted_policies import SCRIPTED
 from trainers.runner.actors.async_collector import ActorSource
 from trainers.runner.episode_statistics import RECENT
 from trainers.runner.signals import process_seconds
@@ -156,7 +157,9 @@ def _print_goal(result: TrainResult, goal: float) -> None:
 
 def _config(args: TrainOptions) -> TrainConfig:
     """Return the configuration of the run."""
-    recorded = {name: recorded_path(getattr(args, name)) for name in ("eval_opponents", "init_from")}
+    recorded = {"init_from": recorded_path(args.init_from)}
+    if args.eval_opponents != SCRIPTED:
+        recorded["eval_opponents"] = recorded_path(args.eval_opponents)
     return TrainConfig(
         env_id=args.env_id,
         env=parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OPTION_FIELDS}),

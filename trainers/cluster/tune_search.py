@@ -26,6 +26,7 @@ from trainers.cluster.search_space import FIELDS, Space
 from trainers.cluster.tune_results import COMMAND, FORMAT, TuneResult, read_results, read_search, search_settings
 from trainers.cluster.tune_trial import TuneConfig, trainable
 from trainers.config.train_config import TrainConfig, changed, make_train_core
+from trainers.evaluation.scripted_policies import SCRIPTED
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.signals import interrupts
@@ -79,7 +80,7 @@ def tune(
         raise ConfigError(f"until_return = {config.until_return}: has no effect in a search; leave it out")
     if config.device.startswith("cuda:"):
         raise ConfigError(f"device: expected 'cuda', because Ray assigns GPUs to trials, got {config.device!r}")
-    if config.eval_opponents is not None:  # trials run elsewhere
+    if config.eval_opponents not in (None, SCRIPTED):  # trials run elsewhere
         config = dataclasses.replace(config, eval_opponents=str(checkpoint.find(Path(config.eval_opponents)).resolve()))
     run_dir = Path(run_dir).resolve()
     _check_new(run_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -33,13 +34,16 @@ def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
 
     Raises:
         UnknownEnvironmentError: The environment is unknown.
-        ConfigError: The preset that the environment has registered has a setting that is unknown or invalid.
+        ConfigError: The preset that the environment has registered has a setting that is unknown or invalid, or there
+            is none for this algorithm and one for an unknown algorithm.
     """
     kind, wanted = device.partition(":")[0], registry.find(algorithm)
     presets = {of: settings for (on, of), settings in presets_of(env_id).items() if on == kind}
-    near = (settings for of, settings in presets.items() if registry.find(of).config_type is wanted.config_type)
-    settings = presets.get(algorithm) or next(near, None)
-    env = next((each["env"] for each in presets.values() if "env" in each), {})  # one game for all algorithms
+    settings = presets.get(algorithm)
+    if settings is None:
+        like = (of for of in presets if _config_type(env_id, kind, of) is wanted.config_type)
+        settings = presets.get(next(like, algorithm))
+    env = next((entry["env"] for entry in presets.values() if "env" in entry), {})  # one game for all algorithms
     if settings is None:
         return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, env=env, **FALLBACK[kind])
     settings = _checked(f"{env_id}: presets", settings, TrainConfig)
@@ -50,13 +54,24 @@ def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
 
 
 def presets_of(env_id: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-    """Return the presets of an environment by type of device and algorithm: those it has registered, or `PRESETS`.
+    """Return a copy of an environment's presets by type of device and algorithm: its registered ones, or `PRESETS`.
 
     Raises:
         UnknownEnvironmentError: The environment is unknown.
     """
     registered = environments.find(env_id).presets
-    return registered or {(on, of): settings for (id, on, of), settings in PRESETS.items() if id == env_id}
+    presets = registered or {(on, of): settings for (id, on, of), settings in PRESETS.items() if id == env_id}
+    return copy.deepcopy(presets)
+
+
+def _config_type(env_id: str, kind: str, algorithm: str) -> type[Any] | None:
+    """Return the config class of an algorithm with a preset; None for one of a module, which has its own class."""
+    if ":" in algorithm:  # its module may not be imported
+        return None
+    try:
+        return registry.find(algorithm).config_type
+    except ConfigError as error:
+        raise ConfigError(f"{env_id}: presets: {(kind, algorithm)}: {error}") from None
 
 
 def _checked(where: str, settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class TrainConfig:
     eval_episodes: int = setting(64, ge=0)
     """Evaluation episodes per policy at every checkpoint; 0: no evaluation."""
     eval_opponents: str | None = setting(None, requires={"eval_episodes": Bounds(gt=0)})
-    """Run or checkpoint whose policies are the opponents in evaluations; None: random opponents."""
+    """Opponents in evaluations: the policies of a run or checkpoint, or "scripted"; None: random opponents."""
     patience: int = setting(0, ge=0, requires={"eval_episodes": Bounds(gt=0)})
     """Evaluations without a new best score after which the training stops early; 0: no early stopping."""
     init_from: str | None = None

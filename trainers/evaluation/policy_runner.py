@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.observed_turns import ObservedTurns
+from gpu_envs.utils.tensor_checks import check_tensor
 from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group, make_mixed_group
 from trainers.base.decision_clock import DecisionClock
 from trainers.models.batched_policies import BatchedPolicies, can_batch
@@ -29,13 +31,17 @@ class PolicyRunner:
     def __init__(self, core: Core, players: Players) -> None:
         """Start with zero hidden states, as after a reset of all environments."""
         self.core = core
-        batches: list[list[tuple[list[int], AgentGroup, PolicyProtocol]]] = []
+        batches: list[list[_Member]] = []
         for policy in {id(policy): policy for policy in players.values() if policy is not None}.values():
             names = [name for name, each in players.items() if each is policy]  # all of its agents act at once
             make = make_agent_group if isinstance(policy, Policy) else make_mixed_group
-            member = (agent_rows_of(core, names), make(core, names), policy)
+            member = _Member(names, agent_rows_of(core, names), make(core, names), policy)
             for batch in batches:
-                if can_batch(batch[0][2], policy) and _every(policy) == 1 and len(batch[0][0]) == len(member[0]):
+                if (
+                    can_batch(batch[0].policy, policy)
+                    and _every(policy) == 1
+                    and len(batch[0].rows) == len(member.rows)
+                ):
                     batch.append(member)
                     break
             else:
@@ -51,16 +57,29 @@ class PolicyRunner:
         return action
 
 
+class _Member(NamedTuple):
+    """Policy and the agents that it plays."""
+
+    names: list[str]  # of groups or agents
+    rows: list[int]
+    agents: AgentGroup
+    policy: PolicyProtocol
+
+
 class _PolicyGroup:
     """One policy, or several policies that act in one batch."""
 
-    def __init__(self, core: Core, members: Sequence[tuple[list[int], AgentGroup, PolicyProtocol]]) -> None:
-        self.agents = [agents for _, agents, _ in members]
-        rows, _, self.policy = members[0]
-        several = [policy for _, _, policy in members if isinstance(policy, Policy)] if len(members) > 1 else []
+    def __init__(self, core: Core, members: Sequence[_Member]) -> None:
+        self.agents = [member.agents for member in members]
+        self.names, rows, _, self.policy = members[0]
+        several = [member.policy for member in members if isinstance(member.policy, Policy)] if len(members) > 1 else []
         self.batch = BatchedPolicies(several) if several else None
         leading = (len(several),) if several else ()
         self.core = core
+        self.shape: tuple[int, ...] | None = None  # of the actions of a policy that may return anything
+        if not isinstance(self.policy, Policy):
+            shapes = [core.action_spaces[core.possible_agents[row]].shape or () for row in rows]
+            self.shape = (core.num_envs, len(rows), *max(shapes))
         every = _every(self.policy)
         self.clock = DecisionClock(every, self.agents[0], core) if every > 1 else None
         self.hidden_state = self.policy.initial_hidden_state(*leading, core.num_envs, len(rows))
@@ -71,7 +90,11 @@ class _PolicyGroup:
     def act(
         self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, begins: Tensor, greedy: bool, into: Tensor
     ) -> None:
-        """Write the actions of these agents to those of all agents."""
+        """Write the actions of these agents to those of all agents.
+
+        Raises:
+            ActionError: The action of a scripted policy has the wrong shape, dtype or device.
+        """
         if self.hidden_state is not None:
             self.hidden_state.masked_fill_(begins[:, None, None], 0.0)
         if self.batch is None:
@@ -81,6 +104,9 @@ class _PolicyGroup:
                 moves = self.clock.decides(self.core, own.mask(mask), moves)
             seen, before = obs[:, own.rows], self._before()
             action = self.policy.act(*fit_inputs(self.policy, seen, own.mask(mask)), greedy, self.hidden_state)
+            if self.shape is not None:
+                subject = f"scripted: action of {', '.join(self.names)}"
+                check_tensor(self.core.id, subject, action, self.shape, into.dtype, self.core.device)
             self._advance(seen, moves, begins, before)
             if self.clock is not None and moves is not None:
                 action = self.clock.hold(action, moves)

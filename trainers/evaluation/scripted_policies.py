@@ -7,7 +7,7 @@ observations can be incomplete (TagContinuous does not observe an agent's own he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,6 +39,7 @@ __all__ = [
     "Script",
     "ScriptedPolicy",
     "has_script",
+    "scripted_policies_of",
     "scripted_policy",
     "simple_tag",
     "tag_continuous",
@@ -237,6 +238,15 @@ def scripted_policy(core: Core, member: str) -> PolicyProtocol:
         if not callable(getattr(policy, method, None)):
             raise ConfigError(f"{core.id}: scripted: expected a policy with the method {method}, got {shown(policy)}")
     return policy
+
+
+def scripted_policies_of(core: Core, sides: Mapping[str, Sequence[str]]) -> dict[str, PolicyProtocol]:
+    """Return the scripted policies of groups or agents by name, from those that each policy controls by its name.
+
+    Raises:
+        ConfigError: As of `scripted_policy`.
+    """
+    return {member: scripted_policy(core, member) for members in sides.values() for member in members}
 
 
 class DeafListener:

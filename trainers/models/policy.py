@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gpu_envs.errors import CheckpointError, ConfigError, format_names
+from gpu_envs.errors import CheckpointError, ConfigError, format_names, shown
 from gpu_envs.utils.settings import setting
 from gpu_envs.utils.summaries import Summarized, Summary
 from trainers.base.serialization import (
@@ -212,7 +212,8 @@ class Policy(Summarized):
         if names and ("action_mask" in names or self.blocks.keys() - names):
             if "observation" not in names:
                 expected = [*self.blocks, *(["action_mask"] if self.spec.get("has_action_mask") else [])]
-                raise ConfigError(f"policy: obs: expected entries {format_names(expected)}, got {format_names(names)}")
+                got = format_names(sorted(map(str, names)))
+                raise ConfigError(f"policy: obs: expected entries {format_names(expected)}, got {got}")
             obs, mask = obs["observation"], obs.get("action_mask", None) if mask is None else mask
         parts = obs.values() if isinstance(obs, Mapping) else [obs]
         gives_tensors = any(isinstance(part, Tensor) for part in parts)
@@ -226,30 +227,39 @@ class Policy(Summarized):
         """Return observations as `act` takes them, except dicts with masks, as flat rows (..., D).
 
         Raises:
-            ConfigError: A named block is missing or has another shape.
+            ConfigError: Values are no numbers, or a named block is missing or has another shape.
         """
         if not isinstance(obs, Mapping):
-            values, (shape, *others) = self._tensor(obs), self.blocks.values()
+            values, (shape, *others) = self._tensor("obs", obs), self.blocks.values()
             return values if others or values.shape[-1:] == (self.obs_width,) else _flat(values, shape)
         if missing := sorted(self.blocks.keys() - set(obs.keys())):
             raise ConfigError(f"policy: obs: expected entries {format_names(self.blocks)}, got no {missing[0]}")
         rows: list[Tensor] = []
         for name, shape in self.blocks.items():
-            values = self._tensor(obs[name]).float()
+            values = self._tensor(f"obs: {name}", obs[name]).float()
             rows.append(_flat(values, shape))
-            if rows[-1].shape[-1:] != (math.prod(shape),) or rows[-1].shape[:-1] != rows[0].shape[:-1]:
+            if rows[-1].shape[-1:] != (math.prod(shape),):
                 expected = ", ".join(map(str, ("...", *shape)))
                 raise ConfigError(f"policy: obs: {name}: expected ({expected}), got {tuple(values.shape)}")
+            leading, got = tuple(rows[0].shape[:-1]), tuple(rows[-1].shape[:-1])
+            if got != leading:
+                first = next(iter(self.blocks))
+                raise ConfigError(f"policy: obs: {name}: expected the leading axes {leading} of {first}, got {got}")
         return torch.cat(rows, -1) if len(rows) > 1 else rows[0]
 
-    def _tensor(self, values: Any) -> Tensor:
-        return values if isinstance(values, Tensor) else torch.tensor(np.asarray(values), device=self.device)
+    def _tensor(self, where: str, values: Any) -> Tensor:
+        if isinstance(values, Tensor):
+            return values
+        try:
+            return torch.tensor(np.asarray(values), device=self.device)
+        except (TypeError, ValueError):  # None, text, objects, a ragged list
+            raise ConfigError(f"policy: {where}: expected numbers, got {shown(values)}") from None
 
     def _mask(self, mask: Any) -> Tensor:
         """Return a mask as a bool tensor."""
         if isinstance(mask, tuple):
-            mask = torch.cat([self._tensor(each) for each in mask], -1)
-        mask = self._tensor(mask)
+            mask = torch.cat([self._tensor("mask", part) for part in mask], -1)
+        mask = self._tensor("mask", mask)
         return mask if mask.dtype == torch.bool else mask != 0
 
     @property
@@ -263,6 +273,7 @@ class Policy(Summarized):
         if not shape or shape[-1] != width:
             block, *others = self.blocks.values()
             shaped = f" or (..., {', '.join(map(str, block))})" if not others and len(block) > 1 else ""
+            shaped = f" or a dict of {format_names(self.blocks)}" if others else shaped
             hint = f"; pass obs[..., :{width}]" if shape and shape[-1] > width else ""
             raise ConfigError(f"policy: obs: expected (..., {width}){shaped}, got {shape}{hint}")
         if (hidden := self.actor.hidden_width) and (

@@ -10,7 +10,8 @@ from gpu_envs.runtime.core import Core
 from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core
 from trainers.evaluation.kernel_episodes import KernelPlayers
 from trainers.evaluation.policy_evaluation import Team, by_member, evaluate_policies, load_opponents, teams
-from trainers.models.policy import Policy, PolicyProtocol
+from trainers.evaluation.scripted_policies import SCRIPTED, scripted_policies_of
+from trainers.models.policy import PolicyProtocol
 from trainers.runner.agent_assignment import PolicyAssignment
 
 __all__ = ["EVAL_SEED", "TrainingEvaluator"]
@@ -38,7 +39,8 @@ class TrainingEvaluator:
             factory: Creates the environments.
 
         Raises:
-            ConfigError: `eval_opponents` is set, but all agents share one policy.
+            ConfigError: `eval_opponents` is set, but all agents share one policy; or it is "scripted", but there is no
+                script for the environment.
             CheckpointError: The policies of `eval_opponents` do not fit the environment.
         """
         self.config: TrainConfig = config
@@ -48,18 +50,23 @@ class TrainingEvaluator:
         self.core: Core | None = None
         self.kernels: KernelPlayers | None = None
         self.teams: list[Team] = []
-        self.opponents: dict[str, Policy] = {}
+        self.opponents: dict[str, PolicyProtocol] = {}
         if config.eval_opponents is not None:
             if len(self.sides) == 1:
                 raise ConfigError(f"eval_opponents: all agents of {core.id} share one policy; leave it out")
-            policies = load_opponents(Path(config.eval_opponents), config.env_id, self.sides, core)[1]
-            self.opponents = {member: policies[name] for name, members in self.sides.items() for member in members}
+            if config.eval_opponents == SCRIPTED:
+                self.opponents = scripted_policies_of(core, self.sides)  # errors before the run starts
+            else:
+                policies = load_opponents(Path(config.eval_opponents), config.env_id, self.sides, core)[1]
+                self.opponents = dict(by_member(self.sides, policies))
 
     def scores(self) -> dict[str, float]:
         """Return "eval/<policy>/return", "eval/<policy>/episode_length_mean", and "eval/score", the mean return."""
         if self.core is None:
             self.core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
             self.teams = teams(self.core, self.sides, EVAL_SEED)
+            if self.config.eval_opponents == SCRIPTED:
+                self.opponents = scripted_policies_of(self.core, self.sides)  # they read the worlds that they play in
             own = {name: assignment.policy() for name, assignment in self.assignments.items()}
             self.kernels = KernelPlayers(self.core, [by_member(self.sides, own), self.opponents])
         row: dict[str, float] = {}

@@ -86,6 +86,14 @@ def test_errors_print_one_line(run, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_scripted_opponents_of_evaluations_are_recorded_by_name(capsys):
+    argv = ["SimpleTag-v0", "--device", "cpu", "--print-config"]
+    assert train_command([*argv, "--eval-opponents", "scripted"]) == 0
+    assert "\neval_opponents: scripted\n" in capsys.readouterr().out
+    with pytest.raises(CheckpointError, match="^scripted: expected a checkpoint"):
+        train_command([*argv, "--init-from", "scripted"])
+
+
 @pytest.mark.slow
 def test_train_against_a_checkpoint(run, tmp_path):
     """And with deterministic algorithms: nothing that a small training needs is refused."""

@@ -1,5 +1,7 @@
 """Presets name environments and algorithms, and are valid settings; environments can register their own."""
 
+from types import MappingProxyType
+
 import pytest
 from toy import announce
 
@@ -32,9 +34,43 @@ def test_registered_presets_are_those_of_the_environment(monkeypatch):
     assert preset("Toy-v0", "cuda").num_envs == 2048
 
 
+def test_registered_presets_are_copies(monkeypatch):
+    env, learner = {"length": 7}, {"gamma": 0.9}
+    settings = MappingProxyType({"env": MappingProxyType(env), "learner": learner})
+    announce(monkeypatch, presets={("cpu", "ppo"): settings})
+    env["length"] = learner["gamma"] = 0
+    preset("Toy-v0", "cpu").env["length"] = 1
+    config = preset("Toy-v0", "cpu")
+    assert (config.env, config.learner.gamma) == ({"length": 7}, 0.9)
+    preset("TagContinuous-v0", "cpu").env["num_taggers"] = 1
+    assert preset("TagContinuous-v0", "cpu").env["num_taggers"] == 3
+
+
+def test_key_of_an_unknown_algorithm_is_an_error_where_presets_are_compared(monkeypatch):
+    own = ("cpu", "no_module:Learner")
+    announce(monkeypatch, presets={own: {}, ("cpu", "pppo"): {}, ("cpu", "ppo"): {"num_envs": 12}})
+    assert preset("Toy-v0", "cpu").num_envs == 12
+    with pytest.raises(ConfigError, match=r"^Toy-v0: presets: \('cpu', 'pppo'\): no algorithm named 'pppo'"):
+        preset("Toy-v0", "cpu", "mappo")
+
+
 @pytest.mark.parametrize(
     ("presets", "words"),
     [
+        (
+            [("cpu", "ppo")],
+            r"register: presets: expected a dict such as {\('cpu', 'ppo'\): {}}, got \[\('cpu', 'ppo'\)\]",
+        ),
+        ({("cpu", 1): {}}, r"register: presets: expected keys such as \('cpu', 'ppo'\), got \('cpu', 1\)"),
+        ({("cpu", ""): {}}, r"register: presets: expected keys such as \('cpu', 'ppo'\), got \('cpu', ''\)"),
+        (
+            {("cpu", "ppo"): {"env": 5}},
+            r"register: presets: \('cpu', 'ppo'\): env: expected a dict of settings, got 5",
+        ),
+        (
+            {("cpu", "ppo"): {"learner": None}},
+            r"register: presets: \('cpu', 'ppo'\): learner: expected a dict of settings, got None",
+        ),
         ({("gpu", "ppo"): {}}, r"register: presets: expected keys such as \('cpu', 'ppo'\), got \('gpu', 'ppo'\)"),
         ({"ppo": {}}, r"register: presets: expected keys such as \('cpu', 'ppo'\), got 'ppo'"),
         ({("cpu", "ppo"): 64}, r"register: presets: \('cpu', 'ppo'\): expected a dict of settings, got 64"),

@@ -1,12 +1,14 @@
 """Scripted policies: what they do in places set by hand, and that both sides beat random play, intervals apart."""
 
+import numpy as np
 import pytest
 import torch
 from toy import announce
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.evaluation.scripted_policies import SCRIPTS, ScriptedPolicy, has_script, scripted_policy
 
 ENVS = {
@@ -133,6 +135,32 @@ class Climber:
 
     def seed(self, seed):
         pass
+
+
+@pytest.mark.parametrize(
+    ("action", "got"),
+    [
+        (torch.full((3, 3), 1.7), r"torch.float32 \(3, 3\) on cpu"),
+        (torch.zeros(3, 1, dtype=torch.int64), r"torch.int64 \(3, 1\) on cpu"),
+        (torch.zeros(3, dtype=torch.int64), r"torch.int64 \(3,\) on cpu"),
+        (torch.tensor(0), r"torch.int64 \(\) on cpu"),
+        (np.zeros((3, 3), np.int64), r"int64 \(3, 3\) on cpu"),
+        (None, "NoneType"),
+    ],
+    ids=["float", "column", "one_agent", "number", "array", "none"],
+)
+def test_action_of_a_registered_script_with_another_form_is_an_error(monkeypatch, action, got):
+    announce(monkeypatch, scripted=Climber)
+    core = make_core("Toy-v0", 3, "cpu", seed=0)
+    obs, info = core.reset()
+    policy = scripted_policy(core, "walker")
+    runner = PolicyRunner(core, {"walker": policy})
+    expected = torch.where(info["action_mask"][..., 2], 2, 0)
+    assert torch.equal(runner.act(obs, info), expected)
+    monkeypatch.setattr(policy, "act", lambda *inputs: action)
+    message = r"^Toy-v0: scripted: action of walker: expected a torch.int64 tensor \(3, 3\) on cpu, got "
+    with pytest.raises(ActionError, match=message + got):
+        runner.act(obs, info)
 
 
 def test_registered_script_plays(monkeypatch):

@@ -137,7 +137,13 @@ def test_team_of_agents_with_indices_takes_images():
     [
         (IMAGE, torch.zeros(5, 2, 4, 3), r"expected \(..., 24\) or \(..., 3, 2, 4\), got \(5, 2, 4, 3\)$"),
         (IMAGE, torch.zeros(5, 25), r"expected .*, got \(5, 25\); pass obs\[..., :24\]$"),
-        (NAMED, torch.zeros(5, 23), r"expected \(..., 24\), got \(5, 23\)$"),
+        (NAMED, torch.zeros(5, 23), r"expected \(..., 24\) or a dict of vector, image, flags, map, got \(5, 23\)$"),
+        (NAMED, {"c": 0, "a": 0, "b": 0}, "expected entries vector, image, flags, map, got a, b, c$"),
+        (NAMED, {**shaped(NAMED), "map": None}, "map: expected numbers, got None$"),
+        (NAMED, {**shaped(NAMED), "map": "abc"}, "map: expected numbers, got 'abc'$"),
+        (NAMED, {**shaped(NAMED), "map": np.array([None, 1])}, r"map: expected numbers, got array\(\[None, 1\]"),
+        (NAMED, {**shaped(NAMED), "map": [[1], [2, 3]]}, r"map: expected numbers, got \[\[1\], \[2, 3\]\]$"),
+        (IMAGE, None, "expected numbers, got None$"),
         (NAMED, {}, "expected entries vector, image, flags, map, got no flags$"),
         (NAMED, {"image": PIXELS}, "expected entries vector, image, flags, map, got image$"),
         (
@@ -145,7 +151,11 @@ def test_team_of_agents_with_indices_takes_images():
             {**shaped(NAMED), "map": torch.zeros(64, 3)},
             r"map: expected \(..., 1, 2, 2\), got \(64, 3\)$",
         ),
-        (NAMED, {**shaped(NAMED), "flags": torch.zeros(4, 3)}, r"flags: expected \(..., 3\), got \(4, 3\)$"),
+        (
+            NAMED,
+            {**shaped(NAMED), "flags": torch.zeros(4, 3)},
+            r"flags: expected the leading axes \(64,\) of vector, got \(4,\)$",
+        ),
     ],
 )
 def test_observations_of_another_form_are_errors(layout, obs, message):
@@ -183,6 +193,7 @@ def test_masks_of_several_components_are_a_tuple_or_one_after_another():
         (OBS, torch.zeros(5, 3), "mask: expected a legal action in each row, got a row without one"),
         (OBS, torch.ones(5, 4), r"mask: expected \(5, 3\) for obs \(5, 4\), got \(5, 4\)"),
         (OBS, torch.ones(4, 3), r"mask: expected \(5, 3\) for obs \(5, 4\), got \(4, 3\)"),
+        (OBS, "legal", "mask: expected numbers, got 'legal'"),
         (OBS[0], torch.ones(1, 3), r"mask: expected \(3,\) for obs \(4,\), got \(1, 3\)"),
     ],
 )

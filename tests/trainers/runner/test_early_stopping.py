@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoints import assert_equal_checkpoints, iterations_of
+from toy import announce
 from toy_core import Identity
 from toy_run import make_corridor, toy_config
 
@@ -18,6 +19,8 @@ from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.cli.train import train_command
 from trainers.config.train_config import CUBLAS, TrainConfig
+from trainers.evaluation.scripted_policies import ScriptedPolicy
+from trainers.models.policy import Policy
 from trainers.runner import training_evaluator
 from trainers.runner.early_stopping import EarlyStopping
 from trainers.runner.episode_statistics import RECENT, EpisodeStatistics
@@ -219,6 +222,27 @@ def test_evaluations_against_the_policies_of_a_checkpoint(tmp_path, monkeypatch)
     mean = (float(row["eval/even/return"]) + float(row["eval/odd/return"])) / 2
     assert float(row["eval/score"]) == pytest.approx(mean)
     assert checkpoint.load(tmp_path / "run").score == pytest.approx(mean)
+
+
+def test_evaluations_against_scripted_policies(tmp_path, monkeypatch):
+    settings = {"num_envs": 8, "total_steps": 64, "eval_episodes": 8, "num_threads": 1, "learner": TINY}
+    config = TrainConfig("SimpleTag-v0", env={"max_cycles": 5}, eval_opponents="scripted", **settings)
+    games, play = [], training_evaluator.evaluate_policies
+    monkeypatch.setattr(
+        training_evaluator,
+        "evaluate_policies",
+        lambda core, players, **options: (games.append((core, players)), play(core, players, **options))[1],
+    )
+    Trainer(config, tmp_path / "run").run()
+    (core, chasers), (_, prey) = games
+    for script, opponent in ((chasers["agent"], prey["agent"]), (prey["adversary"], chasers["adversary"])):
+        assert isinstance(script, ScriptedPolicy)
+        assert script.core is core  # it reads the worlds that it plays in
+        assert isinstance(opponent, Policy)
+    announce(monkeypatch)
+    with pytest.raises(ConfigError, match=r"^Toy-v0: there are scripted policies for SimpleTag-v0, "):
+        Trainer(TrainConfig("Toy-v0", sharing="agent", eval_opponents="scripted", **settings), tmp_path / "toy")
+    assert not (tmp_path / "toy").exists()
 
 
 def test_unfit_opponents_are_refused_before_the_folder_is_created(tmp_path):
