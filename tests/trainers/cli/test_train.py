@@ -90,7 +90,7 @@ def test_scripted_opponents_of_evaluations_are_recorded_by_name(capsys):
     argv = ["SimpleTag-v0", "--device", "cpu", "--print-config"]
     assert train_command([*argv, "--eval-opponents", "scripted"]) == 0
     assert "\neval_opponents: scripted\n" in capsys.readouterr().out
-    with pytest.raises(CheckpointError, match="^scripted: expected a checkpoint"):
+    with pytest.raises(CheckpointError, match=r"^scripted: expected a checkpoint"):
         train_command([*argv, "--init-from", "scripted"])
 
 
