@@ -165,8 +165,8 @@ class EnvDefinition:
         results: Entries of ``info``, a number per agent (A,), that tell how an episode has ended, such as a victory.
             Evaluations report the values at the end of each agent.
         chance: Random outcomes of a game, for exact game trees: :func:`gpu_envs.definition.deal`, ``NO_CHANCE``, or a
-            :class:`gpu_envs.definition.Chance`. All other random numbers are the same in the whole tree. None: unknown,
-            no tree.
+            :class:`gpu_envs.definition.Chance`. Other random numbers must not change what agents see or earn, else the
+            tree is refused. None: unknown, no tree.
         fixed_params: Parameters that ``set_params`` refuses, because the clock or other settings depend on them.
         reset_options: Function from the options of a Gymnasium reset to parameters for that reset; raises ConfigError.
         reset_option_names: Keys of those options; other keys are refused.
@@ -212,6 +212,11 @@ class EnvDefinition:
         """
         check_functions(self.rules)
         self._check_fields()
+        if self.rules.global_state is not None and self.global_state_size < 1:
+            raise ConfigError(
+                f"{self.rules.key}: global_state_size: expected the width of the rows that rules.global_state writes, "
+                f"got {self.global_state_size}"
+            )
         for name, dtype in array_fields(self.rules.state).items():
             place = f"{self.rules.key}: State.{name}"
             declared = self.state[name]
@@ -267,6 +272,8 @@ class EnvDefinition:
             if shape[:1] != (count,):
                 wanted = f"a field of State with a row per agent ({count}, ...)"
                 raise ConfigError(f"{key}: info: {name}: expected {wanted}, got {state_field} {shape}")
+        if self.chance is not None and not isinstance(self.chance, Chance):
+            raise ConfigError(f"{key}: chance: expected a Chance, such as deal(...), or None, got {shown(self.chance)}")
         if self.chance is not None and self.chance.field and self.chance.field not in arrays:
             message = unknown_name_message("field of State", self.chance.field, list(arrays))
             raise ConfigError(f"{key}: chance: {message}")

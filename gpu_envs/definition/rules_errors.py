@@ -53,7 +53,7 @@ def check_functions(rules: Rules) -> None:
     """Check that every function of the rules is a Warp function with the arguments that it is called with.
 
     Functions that they call are checked, too: one that returns a value must not end without, because Warp would return
-    an undefined number.
+    an undefined number; and none uses a buffer of masks or turns of rules without them, which has no memory.
 
     Raises:
         RulesError: Naming the function, its file and line, and what is expected.
@@ -89,6 +89,7 @@ def check_functions(rules: Rules) -> None:
             _check_function(rules, place, function, expected)
     for function in author_functions(rules):
         _check_returns(function)
+        _check_buffers(rules, function)
 
 
 def author_functions(rules: Rules) -> list[Any]:
@@ -138,6 +139,29 @@ def _always_returns(body: Sequence[ast.stmt], names: CompileTimeValues) -> bool:
         if isinstance(statement, ast.While) and names.value(statement.test) and not has_break(statement.body):
             return True
     return False
+
+
+def _check_buffers(rules: Rules, function: Any) -> None:
+    """Raise a RulesError if a function uses a buffer that is empty with these rules: a write would be out of bounds."""
+    flags = {"action_mask": "masked", "to_move": "turn_based"}
+    names = CompileTimeValues(function)
+    ios = [name for name, kind in function.adj.arg_types.items() if kind in (episode.IO, wp.ref[episode.IO])]
+    queue: list[ast.AST] = list(function.adj.tree.body[0].body)
+    while queue:
+        node = queue.pop(0)
+        condition = names.value(node.test) if isinstance(node, ast.If) else None
+        if isinstance(node, ast.If) and isinstance(condition, int):  # wp.static(...) selects a branch
+            queue[:0] = node.body if condition else node.orelse
+            continue
+        queue[:0] = ast.iter_child_nodes(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ios:
+            flag = flags.get(node.attr)
+            if flag is not None and not getattr(rules, flag):
+                line = function.adj.fun_lineno + node.lineno - 1
+                raise RulesError(
+                    f"{function.adj.filename}:{line}, {function.adj.fun_name}: io.{node.attr}: expected "
+                    f"Rules({flag}=True), got False; without it there is no such buffer"
+                )
 
 
 def _check_function(rules: Rules, place: str, function: Any, arguments: dict[str, Any]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from torch import Tensor, from_numpy
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.definition import Chance
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.core import Core
 from league.game import Game
 from trainers.base.agent_group import agent_rows_of
@@ -18,8 +21,11 @@ __all__ = ["LARGEST", "EnumeratedTree", "PlayerTree", "enumerate_tree"]
 
 LARGEST = 2_000_000
 """Largest number of histories of one length. As many need about 8 GB of memory."""
-_DRAWS = 64  # resets per outcome of chance, so that every outcome occurs
-_DEVIATIONS = 6.0  # largest difference of a frequency from its probability [standard deviations]
+_DRAWS = 64  # expected number of resets with the rarest outcome of chance, so that every outcome occurs
+_MIN_DRAWS = 2**16  # lowest number of resets, so that wrong probabilities of few outcomes show
+_LIKELIHOOD = 1e-9  # refused if drawn frequencies are less likely under the declared probabilities
+_COMPARED_WORLDS = 256  # lowest number of worlds, over all outcomes, whose play is compared
+_COMPARED_STEPS = 1000  # largest number of compared steps
 _NOT_BY_WORLD = ("params",)  # entries of a core's state without an axis of worlds
 
 
@@ -101,19 +107,27 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
     Agents that move simultaneously choose one after the other, without observing the earlier choices.
 
     Raises:
-        ConfigError: The environment does not declare its chance (see `EnvDefinition.chance`), or resets draw other
-            outcomes; several agents share a seat, actions are not Discrete, an agent has no perfect recall, or there
-            are more than `LARGEST` histories of one length.
+        ConfigError: The environment does not declare its chance (see `EnvDefinition.chance`), or plays differently:
+            resets draw other outcomes, or worlds of one outcome differ after the same actions. Several agents share a
+            seat, actions are not Discrete, an agent has no perfect recall, or there are more than `LARGEST` histories
+            of one length.
     """
     if "domain_randomization" in game.env:
         raise ConfigError(f"{game.env_id}: no exact tree: expected an environment without domain_randomization")
-    core, chance = _dealt(game)
+    core = game.core(1, autoreset="disabled")
+    if core.definition.chance is None:
+        raise ConfigError(
+            f"{game.env_id}: no exact tree: expected an environment that declares its random outcomes, "
+            "EnvDefinition.chance, such as KuhnPoker-v0, got one that does not; use learned responses and sampled "
+            "payoffs"
+        )
     rows = [agent_rows_of(core, seat.members) for seat in game.seats]
     if any(len(members) != 1 for members in rows):
         raise ConfigError(f"{game.env_id}: no exact tree: expected one agent per seat, got {[len(r) for r in rows]}")
     if not all(isinstance(space, spaces.Discrete) for space in core.action_spaces.values()):
         raise ConfigError(f"{game.env_id}: no exact tree: expected Discrete actions, got others")
     agents = [row for (row,) in rows]
+    core, chance = _dealt(game, core.definition.chance)
     sizes = core.num_choices[agents, 0].tolist()
     found = [_Infosets(game.env_id, size) for size in sizes]
 
@@ -160,43 +174,131 @@ def _branches(
     return world, choice, sequence
 
 
-def _dealt(game: Game) -> tuple[Core, np.ndarray]:
+def _dealt(game: Game, chance: Chance) -> tuple[Core, np.ndarray]:
     """Return a world for every outcome of chance right after its reset, and the probabilities of the outcomes (W,).
 
-    Worlds are reset until every outcome has occurred.
+    Raises:
+        ConfigError: There are too many outcomes, or worlds differ from the declared chance.
     """
-    core = game.core(1, autoreset="disabled")
-    chance, where = core.definition.chance, f"{game.env_id}: no exact tree"
-    if chance is None:
-        raise ConfigError(
-            f"{where}: expected an environment that declares its random outcomes, EnvDefinition.chance, such as "
-            "KuhnPoker-v0, got one that does not; use learned responses and sampled payoffs"
-        )
+    where = f"{game.env_id}: no exact tree"
     if chance.histories > LARGEST:
         raise _too_large(game.env_id)
-    if not chance.field:
-        core.reset(seed=0)
-        return core, np.ones(1)
-    weights = chance.weights() if chance.count * _DRAWS <= LARGEST else {}
-    total = sum(weights.values())
-    draws = total // min(weights.values(), default=1) * _DRAWS
-    if not weights or draws > LARGEST:
+    if chance.count * _DRAWS > LARGEST:
         raise ConfigError(f"{where}: {chance.count} deals are too many; use sampled payoffs")
+    weights = _weights(game, chance, f"{where}: chance")
+    total, rarest = sum(weights.values()), min(weights.values())
+    draws = -(-total // rarest) * _DRAWS
+    if draws > LARGEST:
+        raise ConfigError(
+            f"{where}: chance: expected outcomes in at least 1 of {LARGEST // _DRAWS} resets, got one in {rarest} of "
+            f"{total}; use sampled payoffs"
+        )
+    draws = max(draws, _MIN_DRAWS) if chance.field else _COMPARED_WORLDS
     core = game.core(draws, autoreset="disabled")
     core.reset(seed=0)
-    outcomes, first, counts = np.unique(
-        core.world_state[chance.field].flatten(1).numpy(), axis=0, return_index=True, return_counts=True
+    values, first, outcome_of, counts = np.unique(
+        _outcomes(core, chance), axis=0, return_index=True, return_inverse=True, return_counts=True
     )
-    drawn = dict(zip(map(tuple, outcomes.tolist()), zip(first, counts, strict=True), strict=True))
-    for outcome in dict.fromkeys((*weights, *drawn)):
-        share, count = weights.get(outcome, 0) / total, drawn.get(outcome, (0, 0))[1]
-        if abs(count - share * draws) > _DEVIATIONS * (share * (1.0 - share) * draws) ** 0.5:
-            raise ConfigError(
-                f"{where}: chance: expected State.{chance.field} {outcome} in {share:.4g} of all resets, got "
-                f"{count} of {draws}; correct EnvDefinition.chance"
-            )
+    drawn = dict(zip(map(tuple, values.tolist()), zip(first.tolist(), counts.tolist(), strict=True), strict=True))
+    _check_frequencies(chance, weights, {outcome: count for outcome, (_, count) in drawn.items()}, where)
+    _check_play(game, core, outcome_of.reshape(-1), chance)
     rows = np.array([drawn[outcome][0] for outcome in weights])
     return _moved(game, core, rows), np.array([weight / total for weight in weights.values()])
+
+
+def _outcomes(core: Core, chance: Chance) -> np.ndarray:
+    """Return the outcomes of chance in all worlds (E, N); N = 0 if nothing is random."""
+    if not chance.field:
+        return np.zeros((core.num_envs, 0), np.int64)
+    return core.world_state[chance.field].reshape(core.num_envs, -1).numpy()
+
+
+def _weights(game: Game, chance: Chance, where: str) -> Mapping[tuple[int, ...], int]:
+    """Return the declared weights by outcome, checked."""
+    weights, size = chance.weights(), _outcomes(game.core(1), chance).shape[1]
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"{where}: expected a dict from weights(), got {shown(weights)}")
+    for outcome, weight in weights.items():
+        if not isinstance(outcome, tuple) or len(outcome) != size:
+            field = f"State.{chance.field}" if chance.field else "no field"
+            raise ConfigError(
+                f"{where}: expected outcomes of weights() as tuples of {size} values of {field}, got {shown(outcome)}"
+            )
+        if not isinstance(weight, Integral) or int(weight) < 1:
+            raise ConfigError(f"{where}: expected ints >= 1 in weights(), got {shown(weight)} for {shown(outcome)}")
+    if len(weights) != chance.count:
+        raise ConfigError(f"{where}: expected count={chance.count} outcomes in weights(), got {len(weights)}")
+    return weights
+
+
+def _check_frequencies(
+    chance: Chance, weights: Mapping[tuple[int, ...], int], counts: Mapping[tuple[int, ...], int], where: str
+) -> None:
+    """Raise a ConfigError if the numbers of resets by outcome do not fit the weights, by Pearson's chi-squared test."""
+    outcomes = list(dict.fromkeys((*weights, *counts)))
+    observed = np.array([counts.get(outcome, 0) for outcome in outcomes])
+    share = np.array([weights.get(outcome, 0) / sum(weights.values()) for outcome in outcomes])
+    draws = int(observed.sum())
+    is_impossible = (observed == 0) | (share == 0)
+    statistic = np.where(
+        is_impossible, np.inf, (observed - share * draws) ** 2 / np.where(is_impossible, 1.0, share * draws)
+    )
+    freedom = torch.tensor(max(len(outcomes) - 1, 1) / 2, dtype=torch.float64)
+    if torch.special.gammaincc(freedom, torch.tensor(statistic.sum() / 2)) < _LIKELIHOOD:
+        worst = int(statistic.argmax())
+        raise ConfigError(
+            f"{where}: chance: expected State.{chance.field} {outcomes[worst]} in {share[worst]:.4g} of all resets, "
+            f"got {observed[worst]} of {draws}; correct EnvDefinition.chance"
+        )
+
+
+def _check_play(game: Game, core: Core, outcome_of: np.ndarray, chance: Chance) -> None:
+    """Raise a ConfigError if two worlds of one outcome differ in what agents see or earn after the same actions.
+
+    Pairs of worlds of one outcome play random legal actions, each pair its own.
+
+    Args:
+        game: The game.
+        core: Worlds right after their resets.
+        outcome_of: Number of the outcome by world (E,).
+        chance: Declared chance.
+    """
+    order = outcome_of.argsort(kind="stable")
+    counts = np.bincount(outcome_of)
+    rank = np.arange(len(order)) - np.repeat(counts.cumsum() - counts, counts)  # among the worlds of the outcome
+    pairs = max(_COMPARED_WORLDS // len(counts) // 2, 1)
+    is_first = (rank % 2 == 0) & (rank + 1 < np.repeat(counts, counts)) & (rank < 2 * pairs)
+    pair_start = np.flatnonzero(is_first)
+    worlds = _moved(game, core, order[np.stack((pair_start, pair_start + 1), 1).reshape(-1)])
+    sizes, generator = worlds.num_choices[:, 0].numpy(), np.random.default_rng(0)
+    for step in range(_COMPARED_STEPS):
+        alive = worlds.alive.numpy()
+        moves = alive if worlds.to_move is None else worlds.to_move.numpy() & alive
+        legal = np.broadcast_to(np.arange(sizes.max()) < sizes[:, None], (*alive.shape, sizes.max()))
+        if worlds.action_mask is not None:
+            legal = legal & worlds.action_mask[..., : sizes.max()].numpy()
+        signals = {
+            "reward": worlds.reward.numpy() if step else np.zeros(alive.shape),
+            "end": alive,
+            "turn": moves,
+            "observation": np.where(moves[..., None], worlds.obs.numpy(), 0.0),
+            "action mask": legal & moves[..., None],
+        }
+        for name, values in signals.items():
+            if (values[::2] != values[1::2]).any():
+                fixed = f"State.{chance.field} and actions" if chance.field else "actions"
+                raise ConfigError(
+                    f"{game.env_id}: no exact tree: chance: expected the same {name} in all worlds with the same "
+                    f"{fixed}, got different ones after {step} steps; draw all that is random at the reset, and "
+                    "declare it in EnvDefinition.chance"
+                )
+        running = alive.any(1)
+        if not running.any():
+            return
+        scores = generator.random(legal[::2].shape).repeat(2, 0)
+        choice = np.where(legal, scores, -1.0).argmax(-1) * moves  # agents that do not move have the single choice 0
+        worlds, choice = _moved(game, worlds, np.flatnonzero(running)), choice[running]
+        worlds.step(from_numpy(choice))
 
 
 def _moved(game: Game, core: Core, rows: np.ndarray) -> Core:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from planted import ENV_ID, fault_line, register_planted
+from planted import ENV_ID, fault_line, planted_source, register_planted
 
 import gpu_envs
 from gpu_envs.cli import main
@@ -82,6 +82,30 @@ def test_function_that_does_not_fit_its_place_is_named(tmp_path, monkeypatch, ol
     if line:
         start = f"{tmp_path}/rules.py:{fault_line('walk', old, new)}, "
         assert str(caught.value).startswith(start), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "buffer", "words"),
+    [
+        ("        masked=True,\n        turn_based=True,\n", "to_move", "turn_based=True"),
+        ("        turn_based=True,\n", "to_move", "turn_based=True"),
+        ("        masked=True,\n", "action_mask", "masked=True"),
+    ],
+    ids=["neither", "masks alone", "turns alone"],
+)
+def test_buffer_that_the_rules_do_not_have_is_refused_with_its_line(tmp_path, monkeypatch, old, buffer, words):
+    register_planted(monkeypatch, tmp_path, "nim", (old, ""))
+    line = 1 + next(i for i, text in enumerate(planted_source("nim").splitlines()) if f"io.{buffer}[" in text)
+    start = re.escape(f"{tmp_path}/rules.py:{line}, observe: io.{buffer}: expected Rules({words}), got False")
+    with pytest.raises(RulesError, match=f"^{start}"):
+        gpu_envs.make(ENV_ID)
+
+
+def test_global_state_without_a_width_is_refused(tmp_path, monkeypatch):
+    width = next(line for line in planted_source("walk").splitlines(keepends=True) if "global_state_size=" in line)
+    register_planted(monkeypatch, tmp_path, "walk", (width, ""))
+    with pytest.raises(ConfigError, match=r"global_state_size: expected the width of the rows .*, got 0"):
+        gpu_envs.make(ENV_ID)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+import pickle
 from collections import Counter
 from itertools import combinations, permutations, product
 from types import SimpleNamespace
 
 import numpy as np
+import own_coin
 import own_kuhn
 import pyspiel
 import pytest
@@ -17,8 +19,9 @@ from scipy.optimize import linprog
 from toy import announce
 
 from gpu_envs.cli.new import written
-from gpu_envs.definition import Chance, deal, registry
+from gpu_envs.definition import NO_CHANCE, Chance, deal, registry
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.factory import configured_definition
 from league.exact import GameTree, enumeration, solve_restricted_game
 from league.game import Game
 
@@ -213,12 +216,12 @@ def test_own_kuhn_poker_equals_openspiels(monkeypatch):
         (None, "OwnKuhn-v0: no exact tree: expected an environment that declares its random outcomes"),
         (
             Chance("deck", 1, lambda: {(0, 1, 2): 1}),
-            r"expected State.deck \(0, 1, 2\) in 1 of all resets, got \d+ of 64",
+            r"expected State.deck \(0, 2, 1\) in 0 of all resets, got \d+ of 65536",
         ),
-        (deal("deck", 4, 3), r"expected State.deck \(0, 1, 2\) in 0.04167 of all resets"),
+        (deal("deck", 4, 3), r"expected State.deck \(0, 1, 3\) in 0.04167 of all resets, got 0 of 65536"),
         (
             Chance("deck", 6, lambda: {deck: 1 + 3 * (deck[0] == 2) for deck in permutations(range(3))}),
-            r"chance: expected State.deck \(0, 1, 2\) in 0.08333 of all resets, got \d+ of 768; correct EnvD",
+            r"chance: expected State.deck \(\d, \d, \d\) in 0.08333 of all resets, got \d+ of 65536; correct EnvD",
         ),
     ],
     ids=["none", "too few", "too many", "other weights"],
@@ -228,6 +231,104 @@ def test_chance_that_differs_from_the_resets_is_refused(monkeypatch, chance, wor
     announce(monkeypatch, "OwnKuhn-v0", SimpleNamespace(Config=own_kuhn.Config, build=build))
     with pytest.raises(ConfigError, match=words):
         GameTree.of(Game.of("OwnKuhn-v0"))
+
+
+def tree_of_coin(monkeypatch, chance, **params):
+    announce(monkeypatch, "OwnCoin-v0", own_coin.host(chance, params))
+    return GameTree.of(Game.of("OwnCoin-v0"))
+
+
+def test_chance_in_a_field_without_further_axes_weights_the_returns(monkeypatch):
+    tree = tree_of_coin(monkeypatch, own_coin.coin(3, 1))
+    zero = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    guesses = zero.expand(len(tree.legal[1]), 2)
+    assert tree.values([tree.uniform(0), guesses]).tolist() == pytest.approx([-0.5, 0.5])  # right in 3 of 4 games
+    assert tree.values([tree.uniform(0), tree.uniform(1)]).tolist() == pytest.approx([0.0, 0.0])
+
+
+@pytest.mark.parametrize(("heads", "tails", "share"), [(1, 1, 0.5), (2, 1, 0.3333), (13, 4, 0.2353)])
+def test_declared_weights_that_differ_from_the_resets_are_refused(monkeypatch, heads, tails, share):
+    with pytest.raises(ConfigError, match=rf"State.coin \([01],\) in {share} of all resets, got \d+ of 65536; correct"):
+        tree_of_coin(monkeypatch, own_coin.coin(heads, tails))
+
+
+@pytest.mark.parametrize(
+    ("chance", "params", "words"),
+    [
+        (NO_CHANCE, {}, "observation in all worlds with the same actions, got different ones after 0 steps"),
+        (own_coin.coin(3, 1), {"bonus": 1.0}, "reward in all worlds with the same State.coin and actions, .* 2 steps"),
+        (own_coin.coin(3, 1), {"noise": 1.0}, "reward in all worlds with the same State.coin and actions, .* 2 steps"),
+    ],
+    ids=["none declared", "second field", "step"],
+)
+def test_undeclared_chance_is_refused(monkeypatch, chance, params, words):
+    with pytest.raises(ConfigError, match=f"OwnCoin-v0: no exact tree: chance: expected the same {words}"):
+        tree_of_coin(monkeypatch, chance, **params)
+
+
+KUHN_DEAL = deal("deck", 3, 3).weights()
+
+
+@pytest.mark.parametrize(
+    ("chance", "words"),
+    [
+        (Chance("deck", 6), r"tuples of 3 values of State.deck, got \(\)"),
+        (Chance("deck", 6, lambda: [1, 2]), r"expected a dict from weights\(\), got \[1, 2\]"),
+        (Chance("deck", 6, lambda: {1: 1}), "tuples of 3 values of State.deck, got 1"),
+        (Chance("deck", 6, lambda: {(0, 1): 1}), r"tuples of 3 values of State.deck, got \(0, 1\)"),
+        (Chance("", 6, lambda: KUHN_DEAL), r"tuples of 0 values of no field, got \(0, 1, 2\)"),
+        (Chance("deck", 5, lambda: KUHN_DEAL), r"expected count=5 outcomes in weights\(\), got 6"),
+        (Chance("deck", 6, dict), r"expected count=6 outcomes in weights\(\), got 0"),
+        (
+            Chance("deck", 6, lambda: dict.fromkeys(KUHN_DEAL, 1 / 6)),
+            r"expected ints >= 1 in weights\(\), got 0.16.* for \(0, 1, 2\)",
+        ),
+        (Chance("deck", 6, lambda: dict.fromkeys(KUHN_DEAL, 0)), r"ints >= 1 in weights\(\), got 0 for"),
+        (
+            Chance("deck", 6, lambda: {**KUHN_DEAL, (2, 1, 0): 10**9}),
+            "expected outcomes in at least 1 of 31250 resets, got one in 1 of 1000000005; use sampled payoffs",
+        ),
+    ],
+    ids=str,
+)
+def test_weights_of_a_wrong_form_are_refused(monkeypatch, chance, words):
+    build = lambda config: dataclasses.replace(own_kuhn.build(config), chance=chance)  # noqa: E731
+    announce(monkeypatch, "OwnKuhn-v0", SimpleNamespace(Config=own_kuhn.Config, build=build))
+    with pytest.raises(ConfigError, match=f"OwnKuhn-v0: no exact tree: chance: .*{words}"):
+        GameTree.of(Game.of("OwnKuhn-v0"))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Chance(3), "field: expected a str, got 3"),
+        (lambda: Chance("deck", "6"), "count: expected an int >= 1, got '6'"),
+        (lambda: Chance("deck", 0), "count: expected an int >= 1, got 0"),
+        (lambda: Chance("deck", 6, KUHN_DEAL), "weights: expected a function that returns a dict, got {"),
+        (lambda: Chance("deck", 6, dict, None), "histories: expected an int >= 0, got None"),
+        (lambda: deal("deck", 3.0, 3), "cards: expected an int >= 0, got 3.0"),
+        (lambda: deal("deck", -1, -1), "cards: expected an int >= 0, got -1"),
+        (lambda: deal("deck", 2, 3), r"dealt: expected an int in \[0, 2\], got 3"),
+        (lambda: deal("deck", 3, -1), r"dealt: expected an int in \[0, 3\], got -1"),
+        (lambda: deal(3, 3, 3), "field: expected a str, got 3"),
+    ],
+)
+def test_chance_of_wrong_types_is_refused(make, words):
+    with pytest.raises(ConfigError, match=f"^chance: {words}"):
+        make()
+
+
+def test_definition_with_another_object_as_chance_is_refused():
+    with pytest.raises(ConfigError, match=r"chance: expected a Chance, such as deal\(\.\.\.\), or None, got 'deck'"):
+        dataclasses.replace(own_kuhn.build(own_kuhn.Config()), chance="deck")
+
+
+@pytest.mark.parametrize("env_id", ["KuhnPoker-v0", "LiarsDice-v0", "MatrixGame-v0"])
+def test_chance_can_be_pickled(env_id):
+    chance = configured_definition(env_id, None, {})[2].chance
+    copy = pickle.loads(pickle.dumps(chance))
+    assert copy.weights() == chance.weights()
+    assert (copy.field, copy.count, copy.histories) == (chance.field, chance.count, chance.histories)
 
 
 def test_chance_of_an_unknown_field_is_refused():

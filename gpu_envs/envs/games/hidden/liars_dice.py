@@ -6,6 +6,7 @@ The rules are in ``warp_kernels/games/hidden/liars_dice.py``.
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -90,18 +91,19 @@ def build(config: Config) -> EnvDefinition:
 
 
 def _chance(config: Config) -> Chance:
-    """Return the chance of a roll of all dice, those of each player in ascending order."""
-    faces, dice = range(1, config.dice_sides + 1), config.numdice
-
-    def weights() -> dict[tuple[int, ...], int]:
-        of_player = Counter(tuple(sorted(roll)) for roll in product(faces, repeat=dice))
-        hands = product(of_player.items(), repeat=config.players)
-        return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
-
-    count = math.comb(config.dice_sides + dice - 1, dice) ** config.players
+    """Return the chance of a roll of all dice; the dice of a player are in ascending order."""
+    count = math.comb(config.dice_sides + config.numdice - 1, config.numdice) ** config.players
     # bids rise: a history of t actions is a set of t bids, or one of t - 1 bids and then the call
-    bids = config.players * dice * config.dice_sides
-    return Chance("dice", count, weights, count * math.comb(bids + 1, (bids + 1) // 2))
+    bids = config.players * config.numdice * config.dice_sides
+    return Chance("dice", count, partial(_weights, config), count * math.comb(bids + 1, (bids + 1) // 2))
+
+
+def _weights(config: Config) -> dict[tuple[int, ...], int]:
+    """Return the number of rolls by their sorted dice."""
+    rolls = product(range(1, config.dice_sides + 1), repeat=config.numdice)
+    of_player = Counter(tuple(sorted(roll)) for roll in rolls)
+    hands = product(of_player.items(), repeat=config.players)
+    return {sum((roll for roll, _ in hand), ()): math.prod(count for _, count in hand) for hand in hands}
 
 
 def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
