@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import toy
 from toy_league import digests
 from watch_runs import RPS, array, ask, until
 
@@ -82,14 +83,15 @@ def test_latest_policy_of_a_league_is_a_main_agent(tmp_path, watched):
     assert (run["colors"]["player_0"], run["colors"]["player_1"]) == ("blue", "red")
 
 
-def test_parents_are_given_by_name(tmp_path, watched):
+def test_parents_are_given_by_name(tmp_path, watched, monkeypatch):
     from toy_league import loop
 
     from league.watch.sources import league as league_source
 
+    toy.announce(monkeypatch)
     loop(tmp_path, iterations=1)
-    with RunStore.open(tmp_path, write=False) as store, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunTables, "measure", lambda *_: None)  # the toy game does not exist
+    with RunStore.open(tmp_path, write=False) as store:
+        monkeypatch.setattr(RunTables, "measure", lambda *_: None)  # the toy has other agents than this game
         league = league_source._league(league_source.read_report(store).to_json(), store.game)
     assert [(each["name"], each["parent"]) for each in league["lineage"][:2]] == [
         ("random", None),

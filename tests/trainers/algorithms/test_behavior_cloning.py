@@ -282,7 +282,8 @@ def cloned(tmp_path_factory):
     return out
 
 
-def test_eval_command_reads_a_cloned_policy(cloned, capsys):
+def test_eval_command_reads_a_cloned_policy(cloned, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")  # a row per matchup
     assert eval_command([str(cloned), "--device", "cpu", "--episodes", "8", "--opponents", "scripted"]) == 0
     text = capsys.readouterr().out
     assert "other: scripted" in text
@@ -294,7 +295,8 @@ def test_eval_command_reads_a_cloned_policy(cloned, capsys):
     assert isinstance(saved.policy("tagger"), Policy)
 
 
-def test_clone_command_uses_recorded_episodes_of_one_group(cloned, tmp_path, capsys):
+def test_clone_command_uses_recorded_episodes_of_one_group(cloned, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")  # a row per matchup
     argv = [str(cloned / "episodes"), *FAST, "--run-dir", str(tmp_path / "one"), "--policy", "tagger"]
     assert clone_command(argv) == 0
     assert checkpoint.load(tmp_path / "one").policies == ("tagger",)
