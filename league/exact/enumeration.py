@@ -183,12 +183,12 @@ def _dealt(game: Game, chance: Chance) -> tuple[Core, np.ndarray]:
     where = f"{game.env_id}: no exact tree"
     if chance.histories > LARGEST:
         raise _too_large(game.env_id)
-    if chance.count * _DRAWS > LARGEST:
+    if chance.field and chance.count * _DRAWS > LARGEST:
         raise ConfigError(f"{where}: {chance.count} deals are too many; use sampled payoffs")
     weights = _weights(game, chance, f"{where}: chance")
     total, rarest = sum(weights.values()), min(weights.values())
     draws = -(-total // rarest) * _DRAWS
-    if draws > LARGEST:
+    if chance.field and draws > LARGEST:
         raise ConfigError(
             f"{where}: chance: expected outcomes in at least 1 of {LARGEST // _DRAWS} resets, got one in {rarest} of "
             f"{total}; use sampled payoffs"
