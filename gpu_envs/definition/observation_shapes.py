@@ -78,7 +78,7 @@ def shape_observation(rows: Any, space: spaces.Space[Any]) -> Any:
         space: Declared observation space of D numbers.
 
     Returns:
-        (..., *space.shape), a view where the dtype is float32 and the memory allows it; for a Dict a dict by block.
+        ``(..., *space.shape)``, a view where the dtype is float32 and the memory allows it; for a Dict a dict by block.
     """
     return _convert(shape_row(rows, space), space)
 

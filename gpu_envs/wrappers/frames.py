@@ -20,7 +20,7 @@ MAX_FRAMES = 1024
 
 
 class FrameStackObservation(TensorWrapper):
-    """Return the last ``stack_size`` observations, oldest first: (num_envs, stack_size, *shape), in their dtype.
+    """Return the last ``stack_size`` observations, oldest first: ``(num_envs, stack_size, *shape)``, in their dtype.
 
     At the start of an episode the earlier frames are padding. With SAME_STEP, ``info["final_obs"]`` is the stack at the
     end of the agent. Agents that have left get zeros.
@@ -60,7 +60,7 @@ class FrameStackObservation(TensorWrapper):
         self._last = torch.zeros_like(self._frames)  # of the last step in which the agent acted
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes; return stacks (num_envs, stack_size, *shape), padded before the first observation."""
+        """Start new episodes; return stacks ``(num_envs, stack_size, *shape)``, padded before the first observation."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._frames = torch.where(expand_rows(self._reset_rows(options), self._frames), self._first(obs), self._frames)
         return self._frames.clone(), info
@@ -81,6 +81,6 @@ class FrameStackObservation(TensorWrapper):
         return torch.cat((self._frames[:, 1:], obs[:, None]), 1)
 
     def _first(self, obs: torch.Tensor) -> torch.Tensor:
-        """Return stacks (num_envs, stack_size, *shape) of padding and the first observation of an episode."""
+        """Return stacks ``(num_envs, stack_size, *shape)`` of padding and the first observation of an episode."""
         padding = obs[:, None] if self._padding is None else self._padding
         return torch.cat((padding.expand_as(self._frames)[:, 1:], obs[:, None]), 1)

@@ -193,7 +193,7 @@ class Policy(Summarized):
 
         Args:
             obs: (..., D) tensor or NumPy array of any type of numbers; (..., n, D) for a policy that distinguishes n
-                agents. An image may have its shape (..., *shape), and named blocks may be a dict of these. Or a dict
+                agents. An image may have its shape `(..., *shape)`, and named blocks may be a dict of these. Or a dict
                 with "observation" and "action_mask", as PettingZoo's views return it.
             mask: (..., choices), of any type of numbers; True or not 0 = legal. A tuple is one mask per component.
             greedy: Return the most probable action instead of a sample.
@@ -403,7 +403,7 @@ def fit_inputs(policy: PolicyProtocol, obs: Tensor, mask: Tensor | None) -> tupl
 
 
 def _flat(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return values (..., *shape) as (..., D), and values of another shape unchanged."""
+    """Return values `(..., *shape)` as (..., D), and values of another shape unchanged."""
     return values.flatten(-len(shape)) if values.shape[-len(shape) :] == shape else values
 
 
