@@ -57,12 +57,13 @@ default_role = "code"
 maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 OTHERS = (
-    "abc|array|benchmarl|collections|contextlib|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
+    "abc|array|ast|benchmarl|collections|contextlib|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
     "sqlite3|stable_baselines3|torch|torchrl|types|warp|weakref|wp|"
-    "AECEnv|Composite|EnvBase|Figure|MultiOneHot|OneHot|Tensor|float32|int64|signal|vec3f|vec3ub"
+    "AECEnv|Composite|EnvBase|Figure|MultiOneHot|OneHot|Tensor|float32|int32|int64|signal|vec3f|vec3ub"
 )
 nitpick_ignore_regex = [
     (r"py:.*", rf"({OTHERS})(\..+)?"),
+    (r"py:class", r"(ndim|dtype)=.*"),  # of Warp's arrays
     (r"py:class", r"gpu_envs\.views\.benchmarl\._Tasks"),  # private, the type of a public name
     (r"py:.*", r"([\w.]+\.)?([A-Z]|Cfg|One|SingleStream)"),  # type variables, and names of unions
 ]

@@ -52,7 +52,7 @@ class EnvSpec:
     description: str | None = None
     """Module that describes observations and actions, see ``gpu_envs.descriptions``; None for no description."""
     presets: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of trainings by type of device and algorithm, which :mod:`trainers` reads."""
+    """Settings of trainings by type of device and algorithm, which ``trainers`` reads."""
     scripted: Callable[[Any, str], Any] | None = None
     """Function ``scripted(core, member)`` that returns the scripted policy of a group or an agent, or None."""
 

@@ -62,7 +62,7 @@ def write_keys(buffers: dict[str, Any], keys: torch.Tensor | int, indices: Any, 
         keys: One int for all worlds, or (E,) int64.
         indices: Global indices of the worlds, (E,) int32.
         mask: (E,) bool, or None for all worlds; then the buffers and indices may be arrays of
-            :func:`gpu_envs.utils.host_view.host_view`.
+            ``gpu_envs.utils.host_view.host_view``.
     """
     world: Any = episode.OWN_SEED if isinstance(keys, torch.Tensor) else indices
     for name, value in (("seed", keys), ("world", world), ("episode", -1)):  # the next reset starts episode 0

@@ -35,7 +35,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         env_id: "SimpleTag-v0", ...
         agent: Name of the controlled agent; required if the environment has several.
         opponents: Policies of the other agents: "random" (legal actions from the world's own random streams), a policy
-            of :mod:`trainers`, a callable ``policy(observation) -> action``, or a dict of these by agent or group.
+            of ``trainers``, a callable ``policy(observation) -> action``, or a dict of these by agent or group.
             Agents that are not in the dict act at random. If actions can be illegal, the signature is
             ``policy(observation, action_mask)``.
         skip_waiting: In games of turns, return only at the agent's own turns: a step also plays what the others do

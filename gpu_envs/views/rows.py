@@ -61,7 +61,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         env_id: "SimpleTag-v0", ...
         group: Group whose agents get rows; None means all agents, which must have equal spaces.
         agent: Agent that gets rows, one per world, in place of a group.
-        opponents: Policies of the other agents: "random", a policy of :mod:`trainers`, a callable
+        opponents: Policies of the other agents: "random", a policy of ``trainers``, a callable
             ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a dict of these by group or agent; n
             counts the agents of the group without rows. Images have their shape and dtype. If actions can be illegal,
             the signature is ``policy(obs, action_mask)``. Its inputs are copies unless ``reuse_buffers=True``.

@@ -62,7 +62,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         num_envs: Number of worlds.
         group: Group whose agents get rows; None means all agents, which must have equal spaces.
         agent: Agent that gets rows, one per world, in place of a group.
-        opponents: Policies of the other agents: "random", an SB3 model or policy, a policy of :mod:`trainers`, a
+        opponents: Policies of the other agents: "random", an SB3 model or policy, a policy of ``trainers``, a
             callable ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a dict of these by group or
             agent. An SB3 model is any object with ``predict``; it samples actions as in training.
             :meth:`set_opponents` replaces the policies.

@@ -24,7 +24,7 @@ class PolicyPlayer:
     Args:
         core: The worlds.
         agents: Agents that the policy plays.
-        policy: Policy as in :mod:`trainers`, with ``act(obs, mask)``; a recurrent one has
+        policy: Policy as in ``trainers``, with ``act(obs, mask)``; a recurrent one has
             ``act(obs, mask, hidden_state=...)`` and ``initial_hidden_state(E, n)``.
     """
 
@@ -81,7 +81,7 @@ class ScriptedAgents:
 
     Args:
         core: Core of the view.
-        opponents: "random", a policy of :mod:`trainers`, a callable ``policy(obs) -> action`` on tensors (E, n, D) and
+        opponents: "random", a policy of ``trainers``, a callable ``policy(obs) -> action`` on tensors (E, n, D) and
             (E, n[, K]), or a dict of these by group or agent; n counts the agents of the group without rows in the
             view. Callables get observations in the shapes and dtypes of their space. Agents that are missing in the
             dict act at random. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
