@@ -67,7 +67,7 @@ def count_operations(rules: Rules, max_unroll: int) -> tuple[int, dict[str, tupl
     call, and those of phases over agents for every agent, as in the fused kernel.
 
     Returns:
-        Number of operations; and by "file:line" of every unrolled loop, its length and the operations of its copies.
+        Number of operations; and by ``file:line`` of every unrolled loop, its length and the operations of its copies.
     """
     functions = _Functions(max_unroll)
     sizes: Counter[str] = Counter()
@@ -85,7 +85,7 @@ def _times(size: Counter[str], count: int) -> Counter[str]:
 
 
 class _Functions:
-    """Operations of Warp functions: of every unrolled loop by "file:line", and all of a function under _TOTAL."""
+    """Operations of Warp functions: of every unrolled loop by ``file:line``, and all of a function under _TOTAL."""
 
     def __init__(self, max_unroll: int) -> None:
         self.lengths: dict[str, int] = {}  # of unrolled loops, by place
@@ -165,7 +165,7 @@ class CompileTimeValues:
         self._first_line = function.adj.fun_lineno
 
     def place(self, node: ast.For) -> str:
-        """Return "file:line" of a statement."""
+        """Return ``file:line`` of a statement."""
         return f"{self._file}:{self._first_line + node.lineno - 1}"
 
     def value(self, node: ast.AST) -> Any:
