@@ -128,14 +128,14 @@ def register(
     """
     if not isinstance(id, str) or not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
         raise ConfigError(f"register: id must look like 'Name-v0', got {shown(id)}")
+    for name, path in (("module", module), ("description", description)):
+        if path is not None and not (isinstance(path, str) and re.fullmatch(r"\w+(\.\w+)*", path)):
+            raise ConfigError(f"register: {name}: expected the import path of a module, got {shown(path)}")
     entry_module = module or getattr(config, "__module__", None)
     if id in _entries and (entry_module is None or entry_module != _module_of(_entries[id])):
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
-    for name, path in (("module", module), ("description", description)):
-        if path is not None and not (isinstance(path, str) and re.fullmatch(r"\w+(\.\w+)*", path)):
-            raise ConfigError(f"register: {name}: expected the import path of a module, got {shown(path)}")
     if module is None:
         _check_host(f"register: {id}", config, build)
     _check_presets({} if presets is None else presets)

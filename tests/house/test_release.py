@@ -147,7 +147,8 @@ def test_installed_package_works_from_an_empty_folder(built, kind, tmp_path):
     where = run("python", "-c", "import gpu_envs, league; print(gpu_envs.__file__)", cwd=here, env=env)
     assert Path(where.strip()).is_relative_to(packages), where
     assert "SimpleTag-v0" in run("gpu-envs", "list", cwd=here, env=env).split()
-    assert run("gpu-envs", "check", "SimpleTag-v0", cwd=here, env=env) == "SimpleTag-v0 passed all checks\n"
+    checked = run("gpu-envs", "check", "SimpleTag-v0", cwd=here, env=env)
+    assert checked.startswith("SimpleTag-v0 passed all 12 checks in "), checked
     train = "gpu-envs train SimpleTag-v0 --device cpu --num-envs 16 --total-steps 4096 --eval-episodes 0 --no-video"
     assert "trained" in run(*train.split(), "--run-dir", "run", cwd=here, env=env)
     assert (here / "run" / "metrics.csv").exists()

@@ -5,6 +5,7 @@ import dataclasses
 import gymnasium
 import pytest
 import torch
+import toy
 import turns
 from toy import announce
 
@@ -177,15 +178,13 @@ def test_team_loses_the_stake_of_an_illegal_action_together(schedule):
 
 def test_shared_stake_needs_turns():
     with pytest.raises(errors.ConfigError, match="shared_stake: expected False unless agents take turns"):
-        team_of(turns.Config(), turn_based=False)
+        team_of(toy.Config(), toy)
 
 
-def team_of(config, turn_based=True, **settings):
+def team_of(config, host=turns, **settings):
     """Return a core with two worlds of the game, whose players are a team."""
-    definition = turns.build(config)
-    rules = dataclasses.replace(
-        definition.rules, key=f"nim of a team {config.players}", shared_stake=True, turn_based=turn_based
-    )
+    definition = host.build(config)
+    rules = dataclasses.replace(definition.rules, key=f"{definition.rules.key} of a team", shared_stake=True)
     team = dataclasses.replace(definition, rules=rules)
     core = Core(team, env_id="Nim-v0", config=config, num_envs=2, device=torch.device("cpu"), seed=0, **settings)
     core.reset()
