@@ -339,11 +339,11 @@ class _Model:
     def __call__(self, obs: Any, *masks: torch.Tensor) -> torch.Tensor:
         """Return actions (E, n[, K]) for observations (E, n, D), or a dict of blocks (E, n, ...)."""
         extra = {"action_masks": _arrays(masks[0])} if masks and self.takes_masks else {}
-        seen = {name: _arrays(block) for name, block in obs.items()} if isinstance(obs, dict) else _arrays(obs)
+        observation = {name: _arrays(block) for name, block in obs.items()} if isinstance(obs, dict) else _arrays(obs)
         normalized = self.model.get_vec_normalize_env() if hasattr(self.model, "get_vec_normalize_env") else None
         if normalized is not None:
-            seen = normalized.normalize_obs(seen)
-        actions, _ = self.model.predict(seen, **extra)
+            observation = normalized.normalize_obs(observation)
+        actions, _ = self.model.predict(observation, **extra)
         like = next(iter(obs.values())) if isinstance(obs, dict) else obs
         return torch.as_tensor(actions, device=like.device).view(*like.shape[:2], *actions.shape[1:])
 
