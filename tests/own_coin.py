@@ -64,21 +64,8 @@ def rules() -> Rules:
         state.second[env] = philox.below(word[1], 2)
         state.called[env] = 0
 
-    return Rules(
-        key="own_coin",
-        params=Params,
-        state=State,
-        num_agents=2,
-        action_size=1,
-        continuous=False,
-        num_choices=2,
-        phases=(world_phase(act),),
-        observe=observe,
-        legal=legal,
-        reset=reset,
-        masked=True,
-        turn_based=True,
-    )
+    functions = {"phases": (world_phase(act),), "observe": observe, "legal": legal, "reset": reset}
+    return dataclasses.replace(own_kuhn.rules(), key="own_coin", params=Params, state=State, **functions)
 
 
 def coin(heads: int, tails: int) -> Chance:

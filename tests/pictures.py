@@ -102,14 +102,14 @@ def picture(step: int, kind: str) -> np.ndarray | dict[str, np.ndarray]:
     }
 
 
-def equal(found, step, kind, leading=()):
+def equal(observation, step, kind, leading=()):
     """Assert that observations are those of a step, in all rows."""
-    wanted = picture(step, kind)
-    blocks = wanted if kind == "named" else {"": wanted}
-    found = found if kind == "named" else {"": found}
-    assert set(found.keys()) == set(blocks)
+    expected = picture(step, kind)
+    blocks = expected if kind == "named" else {"": expected}
+    observation = observation if kind == "named" else {"": observation}
+    assert set(observation.keys()) == set(blocks)
     for name, block in blocks.items():
-        values = found[name].numpy() if isinstance(found[name], torch.Tensor) else found[name]
+        values = observation[name].numpy() if isinstance(observation[name], torch.Tensor) else observation[name]
         assert values.dtype == block.dtype
         assert values.shape == (*leading, *block.shape)
         assert (values == block).all()

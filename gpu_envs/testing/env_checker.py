@@ -255,12 +255,12 @@ def _check_observations(
     outside = (obs < low) | (obs > high)
     promise = "observations lie in the observation space, padded by zeros"
     subject.nowhere(present & outside, promise, t, name, describe)
-    whole = torch.zeros(obs.shape[1:], dtype=torch.bool)
+    integral = torch.zeros(obs.shape[1:], dtype=torch.bool)
     for row, agent in enumerate(core.possible_agents):
         boxes = observation_blocks(core.definition.observation_spaces[agent]).values()
         flags = [box.dtype != np.float32 for box in boxes for _ in range(math.prod(box.shape))]
-        whole[row, : len(flags)] = torch.tensor(flags)
-    fraction = (obs != obs.round()) & whole.to(obs.device)
+        integral[row, : len(flags)] = torch.tensor(flags)
+    fraction = (obs != obs.round()) & integral.to(obs.device)
     subject.nowhere(present & fraction, "observations of uint8 and bool are whole numbers", t, name, describe)
 
 

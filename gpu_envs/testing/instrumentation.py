@@ -180,18 +180,18 @@ class _Instrument(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         """Check the divisor of a division or a remainder."""
-        original = copy.deepcopy(node)
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant):
-            node.right = self._call("_checked_divisor", node.right, self._add_site(original))
-        return node
+        return self._check_divisor(node, "right")
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         """Check the divisor of ``x /= y``, ``x //= y`` and ``x %= y``."""
+        return self._check_divisor(node, "value")
+
+    def _check_divisor(self, node: ast.BinOp | ast.AugAssign, operand: str) -> ast.AST:
         original = copy.deepcopy(node)
         self.generic_visit(node)
-        if isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.value, ast.Constant):
-            node.value = self._call("_checked_divisor", node.value, self._add_site(original))
+        divisor = getattr(node, operand)
+        if isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(divisor, ast.Constant):
+            setattr(node, operand, self._call("_checked_divisor", divisor, self._add_site(original)))
         return node
 
     def visit_While(self, node: ast.While) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition.observation_shapes import DTYPES
+from gpu_envs.definition.observation_shapes import DTYPES, observation_blocks
 from gpu_envs.errors import ConfigError, format_names, missing_extra, packages
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.agent_rows import rows_index
@@ -141,7 +141,8 @@ def _free(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> A
 def _observation(space: spaces.Box | spaces.Dict, n: int, device: torch.device) -> Any:
     """Return the spec of a group's observation; a Dict is nested by the names of its blocks."""
     if isinstance(space, spaces.Dict):
-        return Composite({name: _box(box, n, device) for name, box in space.spaces.items()}, shape=(n,))  # type: ignore[arg-type]
+        boxes = observation_blocks(space).items()
+        return Composite({name: _box(box, n, device) for name, box in boxes}, shape=(n,))
     return _box(space, n, device)
 
 

@@ -180,17 +180,17 @@ def _dealt(game: Game, chance: Chance) -> tuple[Core, np.ndarray]:
     Raises:
         ConfigError: There are too many outcomes, or worlds differ from the declared chance.
     """
-    where = f"{game.env_id}: no exact tree"
+    prefix = f"{game.env_id}: no exact tree"
     if chance.histories > LARGEST:
         raise _too_large(game.env_id)
     if chance.field and chance.count * _DRAWS > LARGEST:
-        raise ConfigError(f"{where}: {chance.count} deals are too many; use sampled payoffs")
-    weights = _weights(game, chance, f"{where}: chance")
+        raise ConfigError(f"{prefix}: {chance.count} deals are too many; use sampled payoffs")
+    weights = _weights(game, chance, f"{prefix}: chance")
     total, rarest = sum(weights.values()), min(weights.values())
     draws = -(-total // rarest) * _DRAWS
     if chance.field and draws > LARGEST:
         raise ConfigError(
-            f"{where}: chance: expected outcomes in at least 1 of {LARGEST // _DRAWS} resets, got one in {rarest} of "
+            f"{prefix}: chance: expected outcomes in at least 1 of {LARGEST // _DRAWS} resets, got one in {rarest} of "
             f"{total}; use sampled payoffs"
         )
     draws = max(draws, _MIN_DRAWS) if chance.field else _COMPARED_WORLDS
@@ -200,7 +200,7 @@ def _dealt(game: Game, chance: Chance) -> tuple[Core, np.ndarray]:
         _outcomes(core, chance), axis=0, return_index=True, return_inverse=True, return_counts=True
     )
     drawn = dict(zip(map(tuple, values.tolist()), zip(first.tolist(), counts.tolist(), strict=True), strict=True))
-    _check_frequencies(chance, weights, {outcome: count for outcome, (_, count) in drawn.items()}, where)
+    _check_frequencies(chance, weights, {outcome: count for outcome, (_, count) in drawn.items()}, prefix)
     _check_play(game, core, outcome_of.reshape(-1), chance)
     rows = np.array([drawn[outcome][0] for outcome in weights])
     return _moved(game, core, rows), np.array([weight / total for weight in weights.values()])
@@ -213,26 +213,26 @@ def _outcomes(core: Core, chance: Chance) -> np.ndarray:
     return core.world_state[chance.field].reshape(core.num_envs, -1).numpy()
 
 
-def _weights(game: Game, chance: Chance, where: str) -> Mapping[tuple[int, ...], int]:
+def _weights(game: Game, chance: Chance, prefix: str) -> Mapping[tuple[int, ...], int]:
     """Return the declared weights by outcome, checked."""
     weights, size = chance.weights(), _outcomes(game.core(1), chance).shape[1]
     if not isinstance(weights, Mapping):
-        raise ConfigError(f"{where}: expected a dict from weights(), got {shown(weights)}")
+        raise ConfigError(f"{prefix}: expected a dict from weights(), got {shown(weights)}")
     for outcome, weight in weights.items():
         if not isinstance(outcome, tuple) or len(outcome) != size:
             field = f"State.{chance.field}" if chance.field else "no field"
             raise ConfigError(
-                f"{where}: expected outcomes of weights() as tuples of {size} values of {field}, got {shown(outcome)}"
+                f"{prefix}: expected outcomes of weights() as tuples of {size} values of {field}, got {shown(outcome)}"
             )
         if not isinstance(weight, Integral) or int(weight) < 1:
-            raise ConfigError(f"{where}: expected ints >= 1 in weights(), got {shown(weight)} for {shown(outcome)}")
+            raise ConfigError(f"{prefix}: expected ints >= 1 in weights(), got {shown(weight)} for {shown(outcome)}")
     if len(weights) != chance.count:
-        raise ConfigError(f"{where}: expected count={chance.count} outcomes in weights(), got {len(weights)}")
+        raise ConfigError(f"{prefix}: expected count={chance.count} outcomes in weights(), got {len(weights)}")
     return weights
 
 
 def _check_frequencies(
-    chance: Chance, weights: Mapping[tuple[int, ...], int], counts: Mapping[tuple[int, ...], int], where: str
+    chance: Chance, weights: Mapping[tuple[int, ...], int], counts: Mapping[tuple[int, ...], int], prefix: str
 ) -> None:
     """Raise a ConfigError if the numbers of resets by outcome do not fit the weights, by Pearson's chi-squared test."""
     outcomes = list(dict.fromkeys((*weights, *counts)))
@@ -247,7 +247,7 @@ def _check_frequencies(
     if torch.special.gammaincc(freedom, torch.tensor(statistic.sum() / 2)) < _LIKELIHOOD:
         worst = int(statistic.argmax())
         raise ConfigError(
-            f"{where}: chance: expected State.{chance.field} {outcomes[worst]} in {share[worst]:.4g} of all resets, "
+            f"{prefix}: chance: expected State.{chance.field} {outcomes[worst]} in {share[worst]:.4g} of all resets, "
             f"got {observed[worst]} of {draws}; correct EnvDefinition.chance"
         )
 

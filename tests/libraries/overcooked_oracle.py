@@ -51,15 +51,15 @@ def make(**settings):
     for package in (original, later):
         package.Recipe.ALL_RECIPES_CACHE.clear()  # otherwise recipes of earlier settings would be orders
     if grid is None:
-        known = original.OvercookedGridworld.from_layout_name(name)
+        layout = original.OvercookedGridworld.from_layout_name(name)
         base = dict(
-            terrain=known.terrain_mtx, start_player_positions=known.start_player_positions, layout_name=name,
-            start_all_orders=known.start_all_orders, start_bonus_orders=known.start_bonus_orders,
+            terrain=layout.terrain_mtx, start_player_positions=layout.start_player_positions, layout_name=name,
+            start_all_orders=layout.start_all_orders, start_bonus_orders=layout.start_bonus_orders,
         )  # fmt: skip
-        base |= {key: value for key, value in known.recipe_config.items() if key not in ("all_orders",)}
+        base |= {key: value for key, value in layout.recipe_config.items() if key not in ("all_orders",)}
     else:
-        known = original.OvercookedGridworld.from_grid(grid)
-        base = dict(terrain=known.terrain_mtx, start_player_positions=known.start_player_positions)
+        layout = original.OvercookedGridworld.from_grid(grid)
+        base = dict(terrain=layout.terrain_mtx, start_player_positions=layout.start_player_positions)
     original.Recipe.ALL_RECIPES_CACHE.clear()
     kitchen = (later if given.get("old_dynamics") else original).OvercookedGridworld(**base | given)
     return OvercookedEnv(lambda _: kitchen, horizon=horizon, info_level=0)

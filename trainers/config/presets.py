@@ -37,20 +37,21 @@ def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
         ConfigError: The preset that the environment has registered has a setting that is unknown or invalid, or there
             is none for this algorithm and one for an unknown algorithm.
     """
-    kind, wanted = device.partition(":")[0], registry.find(algorithm)
+    kind, spec = device.partition(":")[0], registry.find(algorithm)
     presets = {of: settings for (on, of), settings in presets_of(env_id).items() if on == kind}
     settings = presets.get(algorithm)
     if settings is None:
-        like = (of for of in presets if _config_type(env_id, kind, of) is wanted.config_type)
+        like = (of for of in presets if _config_type(env_id, kind, of) is spec.config_type)
         settings = presets.get(next(like, algorithm))
     env = next((entry["env"] for entry in presets.values() if "env" in entry), {})  # one game for all algorithms
     if settings is None:
         return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, env=env, **FALLBACK[kind])
     settings = _checked(f"{env_id}: presets", settings, TrainConfig)
-    learner = _checked(f"{env_id}: presets: learner", settings.get("learner", {}), wanted.config_type)
-    given = {name: value for name, value in learner.items() if name not in wanted.fixed}
-    own = {"env_id": env_id, "env": env, "device": device, "algorithm": algorithm, "learner": wanted.settings(**given)}
-    return TrainConfig(**{**settings, **own})
+    learner = _checked(f"{env_id}: presets: learner", settings.get("learner", {}), spec.config_type)
+    learner = {name: value for name, value in learner.items() if name not in spec.fixed}
+    learner = spec.settings(**learner)
+    arguments = {"env_id": env_id, "env": env, "device": device, "algorithm": algorithm, "learner": learner}
+    return TrainConfig(**{**settings, **arguments})
 
 
 def presets_of(env_id: str) -> Mapping[tuple[str, str], Mapping[str, Any]]:

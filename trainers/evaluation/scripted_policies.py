@@ -244,7 +244,7 @@ def scripted_policies_of(core: Core, sides: Mapping[str, Sequence[str]]) -> dict
     """Return the scripted policies of groups or agents by name, from those that each policy controls by its name.
 
     Raises:
-        ConfigError: As of `scripted_policy`.
+        ConfigError: See `scripted_policy`.
     """
     return {member: scripted_policy(core, member) for members in sides.values() for member in members}
 

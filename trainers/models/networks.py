@@ -191,12 +191,12 @@ class Network(nn.Module):
         for index, (start, (channels, height, width)) in enumerate(self.images):
             before, end = x[..., end:start], start + channels * height * width
             if self.channels_last:
-                seen = x[..., start:end].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
+                features = x[..., start:end].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
             else:
-                seen = x[..., start:end].reshape(-1, channels, height, width)
+                features = x[..., start:end].reshape(-1, channels, height, width)
             for layer in layers[index * count : (index + 1) * count]:
-                seen = layer(seen)
-            parts += [before, seen.to(x.dtype).view(*x.shape[:-1], seen.shape[-1])]
+                features = layer(features)
+            parts += [before, features.to(x.dtype).view(*x.shape[:-1], features.shape[-1])]
         return torch.cat([*parts, x[..., end:]], -1)
 
 

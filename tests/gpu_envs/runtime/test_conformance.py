@@ -224,20 +224,20 @@ def test_random_play_is_step_after_step(env_id, small_core, schedule, autoreset)
 def test_returns_and_lengths(env_id, small_core):
     core = small_core(env_id, 16)
     core.reset()
-    total, length, seen = torch.zeros_like(core.reward, dtype=torch.float64), torch.zeros_like(core.reward), 0
+    total, length, num_episodes = torch.zeros_like(core.reward, dtype=torch.float64), torch.zeros_like(core.reward), 0
     for _ in range(40):
         _, reward, terminated, truncated, info = core.step(core.sample_actions())
         total += reward  # in float64, as the core sums; the return is rounded once
         length += info["valid"].float()
         done = terminated | truncated
-        seen += int(done.sum())
+        num_episodes += int(done.sum())
         torch.testing.assert_close(info["episode_return"][done], total[done].float(), rtol=0, atol=0)
         assert torch.equal(info["episode_length"][done], length[done].int())
         fresh = done & info["alive"]
         total[fresh], length[fresh] = 0, 0
         restarted = ~info["valid"] & info["alive"]  # terminated earlier, and its world has been reset
         total[restarted], length[restarted] = 0, 0
-    assert seen > 0
+    assert num_episodes > 0
 
 
 @pytest.mark.representative

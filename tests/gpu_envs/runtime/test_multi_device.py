@@ -91,16 +91,16 @@ def test_masks_and_turns_are_gathered(monkeypatch, host):
 
 def test_steps_in_place_are_those_of_one_core(monkeypatch):
     toy.announce(monkeypatch, "Game-v0", toy)
-    whole = gpu_envs.make("Game-v0", 5, "cpu", seed=0).core
-    split = gpu_envs.make("Game-v0", 5, devices=["cpu", "cpu"], seed=0).core
-    whole.reset()
-    split.reset()
+    core = gpu_envs.make("Game-v0", 5, "cpu", seed=0).core
+    sharded = gpu_envs.make("Game-v0", 5, devices=["cpu", "cpu"], seed=0).core
+    core.reset()
+    sharded.reset()
     for _ in range(4):
-        split.action_buffer.copy_(whole.sample_actions())
-        split.step_in_place()
-        obs, reward, *_ = whole.step(whole.sample_actions())
-        assert torch.equal(split.obs, obs)
-        assert torch.equal(split.reward, reward)
+        sharded.action_buffer.copy_(core.sample_actions())
+        sharded.step_in_place()
+        obs, reward, *_ = core.step(core.sample_actions())
+        assert torch.equal(sharded.obs, obs)
+        assert torch.equal(sharded.reward, reward)
 
 
 def test_constants_of_each_world():

@@ -81,12 +81,12 @@ def test_normalized_rows_of_images_are_those_of_floats(dtype):
         wrappers.NormalizeObservation(gymnasium.make_vec("gpu_envs/Pictures-v0", num_envs=3, device="cpu", kind=kind))
         for kind in (dtype, "float32")
     )
-    observations, wanted = env.reset(seed=0)[0], floats.reset(seed=0)[0]
+    observations, expected = env.reset(seed=0)[0], floats.reset(seed=0)[0]
     for _ in range(3):
         assert observations.dtype == torch.float32
-        torch.testing.assert_close(observations, wanted, rtol=0, atol=0)
+        torch.testing.assert_close(observations, expected, rtol=0, atol=0)
         action = torch.zeros(6, dtype=torch.int64)
-        observations, wanted = env.step(action)[0], floats.step(action)[0]
+        observations, expected = env.step(action)[0], floats.step(action)[0]
     assert float(observations.std()) > 0.5
 
 
@@ -107,10 +107,10 @@ def test_views_of_one_world_have_the_shape_of_the_space(kind):
 
 @KINDS
 def test_opponents_that_are_functions_see_the_shape_of_the_space(kind):
-    seen = []
+    received = []
 
     def policy(observations):
-        seen.append(observations)
+        received.append(observations)
         return torch.zeros((3, 1), dtype=torch.int64)
 
     rows = gymnasium.make_vec(
@@ -120,7 +120,7 @@ def test_opponents_that_are_functions_see_the_shape_of_the_space(kind):
     for _ in range(2):
         rows.step(np.zeros(3, dtype=np.int64))
     for step in range(2):
-        equal(seen[step], step, kind, (3, 1))
+        equal(received[step], step, kind, (3, 1))
 
 
 def test_skrl_has_flat_observations():

@@ -113,16 +113,16 @@ def test_totals_are_counted_by_rewards(schedule):
     core = make_core(ENV, 64, "cpu", seed=0, schedule=schedule, **settings)
     core.reset()
     for _ in range(3):
-        own, other = torch.zeros(2, 64, 2)
+        same_color, other_color = torch.zeros(2, 64, 2)
         for _ in range(5):
             _, reward, *_, info = core.step(core.sample_actions())
-            own += reward % 100.0
-            other += reward // 100.0
-        assert torch.equal(info["own_coins_total"].float(), own)
-        assert torch.equal(info["other_coins_total"].float(), other)
-        assert min(own.sum(), other.sum()) > 30
+            same_color += reward % 100.0
+            other_color += reward // 100.0
+        assert torch.equal(info["own_coins_total"].float(), same_color)
+        assert torch.equal(info["other_coins_total"].float(), other_color)
+        assert min(same_color.sum(), other_color.sum()) > 30
         core.step(core.sample_actions())
-        last = core.episode_results - torch.stack([own, other], -1)
+        last = core.episode_results - torch.stack([same_color, other_color], -1)
         assert set(last.flatten().tolist()) == {0.0, 1.0}
 
 

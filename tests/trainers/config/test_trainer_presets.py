@@ -47,8 +47,8 @@ def test_registered_presets_are_copies(monkeypatch):
 
 
 def test_key_of_an_unknown_algorithm_is_an_error_where_presets_are_compared(monkeypatch):
-    own = ("cpu", "no_module:Learner")
-    announce(monkeypatch, presets={own: {}, ("cpu", "pppo"): {}, ("cpu", "ppo"): {"num_envs": 12}})
+    key = ("cpu", "no_module:Learner")
+    announce(monkeypatch, presets={key: {}, ("cpu", "pppo"): {}, ("cpu", "ppo"): {"num_envs": 12}})
     assert preset("Toy-v0", "cpu").num_envs == 12
     with pytest.raises(ConfigError, match=r"^Toy-v0: presets: \('cpu', 'pppo'\): no algorithm named 'pppo'"):
         preset("Toy-v0", "cpu", "mappo")

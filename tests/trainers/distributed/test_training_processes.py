@@ -128,11 +128,11 @@ def test_ranks_as_threads_average_the_results_of_the_episodes_of_all_worlds(monk
     alone, *ranks = (collect(Shard.split(*share, 8)) for share in ((0, 1), (0, 2), (1, 2)))
     columns = ("climber/episode_return_mean", "climber/height_mean", "climber/is_high_mean")
     row = alone.episodes.read()
-    wanted = [row[name] for name in columns]
+    expected = [row[name] for name in columns]
     for rank in ranks:
         assert rank.episodes.read()["climber/height_mean"] != pytest.approx(row["climber/height_mean"])
     for row in together.each(lambda each: each.episodes.read(each.learners.reducer), ranks):
-        assert [row[name] for name in columns] == pytest.approx(wanted)
+        assert [row[name] for name in columns] == pytest.approx(expected)
 
 
 @pytest.mark.slow

@@ -77,10 +77,10 @@ def test_every_image_among_named_blocks_has_convolutions_of_its_own():
     x = torch.randn((6, 34), generator=torch.Generator().manual_seed(2), requires_grad=True)
     speed, view, bag, chart, index = x.split([2, 24, 1, 6, 1], -1)
     first, second = net.convolutions[:5], net.convolutions[5:]
-    seen = [speed, first(view.view(6, 3, 4, 2).permute(0, 3, 1, 2)), bag]
-    seen += [second(chart.view(6, 2, 3, 1).permute(0, 3, 1, 2)), index]
-    torch.testing.assert_close(net(x), net.body(torch.cat(seen, -1)))
-    assert [part.shape[1] for part in seen] == [2, 5 * 2 * 2, 1, 5 * 1 * 2, 1]
+    features = [speed, first(view.view(6, 3, 4, 2).permute(0, 3, 1, 2)), bag]
+    features += [second(chart.view(6, 2, 3, 1).permute(0, 3, 1, 2)), index]
+    torch.testing.assert_close(net(x), net.body(torch.cat(features, -1)))
+    assert [part.shape[1] for part in features] == [2, 5 * 2 * 2, 1, 5 * 1 * 2, 1]
     net(x).sum().backward()
     assert bool((x.grad != 0).all())
 

@@ -106,21 +106,21 @@ def test_observations_in_the_form_of_the_space_give_the_actions_of_flat_ones(kin
     for parameter in learner.actor.parameters():
         parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
     mask, saved = torch.ones((64, 8), dtype=torch.bool), learner.policy()
-    wanted = saved.act(PIXELS, mask, greedy=True)
-    assert len(wanted.unique()) > 2
+    expected = saved.act(PIXELS, mask, greedy=True)
+    assert len(expected.unique()) > 2
     saved.save(tmp_path / "policy")
     for policy in (saved, Policy.load(tmp_path / "policy"), Policy.from_state(saved.state_dict())):
         obs = shaped(layout)
-        assert torch.equal(policy.act(obs, mask, greedy=True), wanted)
-        assert torch.equal(policy.act({"observation": obs, "action_mask": mask.int()}, greedy=True), wanted)
-        assert torch.equal(policy.act({"observation": obs}, mask, greedy=True), wanted)
+        assert torch.equal(policy.act(obs, mask, greedy=True), expected)
+        assert torch.equal(policy.act({"observation": obs, "action_mask": mask.int()}, greedy=True), expected)
+        assert torch.equal(policy.act({"observation": obs}, mask, greedy=True), expected)
         pairs = shaped(layout, PIXELS[:4].view(2, 2, 24))  # (E, n)
-        assert torch.equal(policy.act(pairs, mask[:4].view(2, 2, 8), greedy=True), wanted[:4].view(2, 2))
+        assert torch.equal(policy.act(pairs, mask[:4].view(2, 2, 8), greedy=True), expected[:4].view(2, 2))
         arrays = shaped(layout, PIXELS[0])
         arrays = {name: part.numpy() for name, part in arrays.items()} if layout is NAMED else arrays.numpy()
         action = policy.act({"observation": arrays, "action_mask": mask[0].numpy()}, greedy=True)
         assert isinstance(action, np.integer)
-        assert action == wanted[0]
+        assert action == expected[0]
         for output, other in zip(policy.module()(obs, mask), policy.module()(PIXELS.float(), mask), strict=True):
             assert torch.equal(output, other)
 
