@@ -50,11 +50,11 @@ def affordable_unroll(rules: Rules) -> int:
         )
     else:
         return longest
-    candidates = [(place, *loop) for place, loop in requested_loops.items() if place in (rolled or loops)]
-    place, length, operations = max(reversed(candidates), key=lambda loop: loop[2])  # the outermost of nested loops
+    candidates = [(location, *loop) for location, loop in requested_loops.items() if location in (rolled or loops)]
+    location, length, operations = max(reversed(candidates), key=lambda loop: loop[2])  # the outermost of nested loops
     warnings.warn(
-        f"{place}: this loop of {length} iterations, unrolled, has {operations:,} of the {requested:,} operations of a "
-        f"step; {advice}",
+        f"{location}: this loop of {length} iterations, unrolled, has {operations:,} of the {requested:,} operations "
+        f"of a step; {advice}",
         stacklevel=2,
     )
     return longest

@@ -55,17 +55,17 @@ def test_rows_of_a_view_draw_their_opponent_once_per_episode(env_id):
     rows = gymnasium.make_vec(
         f"gpu_envs/{env_id}", num_envs=64, agent=agent, opponents=mixture, autoreset_mode="same_step", device="cpu"
     )
-    core, others = rows.core, slice(0, -1)
+    core, opponents = rows.core, slice(0, -1)
     rows.reset(seed=1)
     episodes = {}  # (world, episode) -> members whose actions were seen
     for _ in range(60):
         mask = core.action_mask
         if mask is None:
             mask = torch.ones(64, core.num_agents, 5, dtype=torch.bool)
-        first, last = (policy.act(core.obs[:, others], mask[:, others]) for policy in mixture.members)
+        first, last = (policy.act(core.obs[:, opponents], mask[:, opponents]) for policy in mixture.members)
         index = core.episode_index.clone()
         rows.step(rows.sample_actions())
-        played = rows._opponents._joint[:, others]
+        played = rows._opponents._joint[:, opponents]
         for world in range(64):
             members = episodes.setdefault((world, int(index[world])), set())
             told = first[world] != last[world]  # one legal action tells nothing

@@ -117,12 +117,12 @@ def test_action_without_effect_is_the_no_op_with_and_without_masks():
 
 def test_single_world_accepts_actions_without_effect():
     env = gpu_envs.parallel_env("LevelBasedForaging-v0", field_size=(3, 3))
-    seen, _ = env.reset(seed=0)
-    illegal = {agent: int((seen[agent]["action_mask"] == 0).nonzero()[0][0]) for agent in seen}
-    after, rewards, *_ = env.step(illegal)
+    observations, _ = env.reset(seed=0)
+    illegal = {agent: int((observations[agent]["action_mask"] == 0).nonzero()[0][0]) for agent in observations}
+    later, rewards, *_ = env.step(illegal)
     assert set(rewards.values()) == {0.0}
-    for agent in seen:
-        assert (after[agent]["observation"] == seen[agent]["observation"]).all()
+    for agent in observations:
+        assert (later[agent]["observation"] == observations[agent]["observation"]).all()
 
 
 def test_no_op_for_illegal_actions_needs_masks():
