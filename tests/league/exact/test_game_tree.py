@@ -289,7 +289,18 @@ KUHN_DEAL = deal("deck", 3, 3).weights()
             "expected outcomes in at least 1 of 31250 resets, got one in 1 of 1000000005; use sampled payoffs",
         ),
     ],
-    ids=str,
+    ids=[
+        "no weights",
+        "list",
+        "int outcome",
+        "short outcome",
+        "no field",
+        "wrong count",
+        "empty",
+        "float weight",
+        "zero weight",
+        "rare outcome",
+    ],
 )
 def test_weights_of_a_wrong_form_are_refused(monkeypatch, chance, words):
     build = lambda config: dataclasses.replace(own_kuhn.build(config), chance=chance)  # noqa: E731
