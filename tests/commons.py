@@ -1,7 +1,7 @@
 """A commons on a grid: agents that see a part of it harvest apples, which grow again near other apples.
 
 Its observation is written as an author would, with loops over constants: 11 x 11 cells, four kinds of each. Unrolled,
-a step has 124,000 operations.
+a step has 156,000 operations.
 """
 
 from dataclasses import dataclass

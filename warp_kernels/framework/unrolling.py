@@ -22,6 +22,7 @@ MAX_OPERATIONS = 2_500
 """Most operations of a step of a world with unrolled loops, see :func:`count_operations`. They compile in 10 s."""
 
 _OPERATIONS = (ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.IfExp, ast.Subscript, ast.UnaryOp)
+_CONDITIONS = (ast.BoolOp, ast.Compare)
 _TOTAL = ""  # key of all operations of a function, beside those of its loops
 
 
@@ -63,8 +64,9 @@ def affordable_unroll(rules: Rules) -> int:
 def count_operations(rules: Rules, max_unroll: int) -> tuple[int, dict[str, tuple[int, int]]]:
     """Count the operations of a step of a world if loops of at most ``max_unroll`` iterations are unrolled.
 
-    Operations are calls, indices, attributes, comparisons and arithmetic. Those of inlined functions count at every
-    call, and those of phases over agents for every agent, as in the fused kernel.
+    Operations are calls, indices, attributes, comparisons and arithmetic. Conditions count twice: the compiler works as
+    long on a branch. Operations of inlined functions count at every call, and those of phases over agents for
+    every agent, as in the fused kernel.
 
     Returns:
         Number of operations; and by ``file:line`` of every unrolled loop, its length and the operations of its copies.
@@ -114,7 +116,7 @@ class _Functions:
             return Counter()
         size = self._block(ast.iter_child_nodes(node), names)
         if isinstance(node, _OPERATIONS):
-            size[_TOTAL] += 1
+            size[_TOTAL] += 2 if isinstance(node, _CONDITIONS) else 1
         if isinstance(node, ast.Call):
             function = names.value(node.func)
             if isinstance(function, wp.Function) and function.inline_hint == "forceinline":
