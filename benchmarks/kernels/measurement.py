@@ -130,6 +130,6 @@ def usages(job: KernelJob, ptxas: Assembler) -> Usages:
         for entry, usage in ptxas.usage(ptx, architecture.name).items():
             match = ENTRY.fullmatch(entry)
             if match is None or match["key"] not in called:
-                raise AssemblerError(f"{job.name}, {job.schedule}: the kernel {entry} has no name on the page")
+                raise AssemblerError(f"{job.name}, {job.schedule}: the kernel {entry} has no name in the record")
             found[called[match["key"]]][architecture.name] = list(astuple(usage))
     return found

@@ -34,7 +34,7 @@ ENVIRONMENT = "SimpleTag-v0"
 NUM_CHOICES = 5
 """Number of its actions."""
 WIDTHS = (64, 128)
-"""Widths of the hidden layers of the networks on the page."""
+"""Widths of the hidden layers of the networks in the record."""
 TILES = ("policy gradient", "value gradient", "values", "policy outputs")
 """Kernels of a network, which compute in tiles."""
 ROLLOUT = tuple(f"{ENVIRONMENT}: {what}" for what in ("act", "store", "store last"))
@@ -86,7 +86,7 @@ class NetworkSubject:
 
 @cache
 def networks() -> dict[str, NetworkSubject]:
-    """Return all networks by their names on the page."""
+    """Return all networks by their names in the record."""
     sizes = {f"Networks 18-{width}-{width}": NetworkSubject(width) for width in WIDTHS}
     return {**sizes, ANY_SIZE: NetworkSubject()}
 
@@ -114,7 +114,7 @@ def network_usages(
             for entry, usage in ptxas.usage(ptx, architecture.name).items():
                 match = ENTRY.fullmatch(entry)
                 if match is None or match["key"] not in called:
-                    raise AssemblerError(f"{name}: the kernel {entry} has no name on the page")
+                    raise AssemblerError(f"{name}: the kernel {entry} has no name in the record")
                 yield (
                     called[match["key"]],
                     architecture.name,

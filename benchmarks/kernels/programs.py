@@ -47,7 +47,7 @@ class EnvSubject:
 
 
 def subjects() -> dict[str, EnvSubject]:
-    """Return all environments by their names on the page."""
+    """Return all environments by their names in the record."""
     many = EnvSubject("TagContinuous-v0", many_agent_settings(MANY_AGENTS))
     defaults = {env_id: EnvSubject(env_id, {}) for env_id in list_envs()}
     return dict(sorted({**defaults, MANY: many}.items()))
@@ -59,7 +59,7 @@ def default_schedule(rules: Rules) -> str:
 
 
 def kernel_names(rules: Rules, schedule: str) -> dict[str, str]:
-    """Return the names on the page of the kernels of an entry of ``SCHEDULES``, by their keys in Warp."""
+    """Return the names in the record of the kernels of an entry of ``SCHEDULES``, by their keys in Warp."""
     if schedule == ROLLOUT:
         return {rollout_kernel(rules, FUSE_FP)[0].key: f"{ROLLOUT}, per world"}
     program = kernel_program(rules, schedule, FUSE_FP)

@@ -179,14 +179,12 @@ def test_other_versions_are_named():
     assert budgets.violations(RECORDED, measured)[1].endswith("of {'warp-lang': '9.9.9', 'ptxas': '99.9'}.")
 
 
-def test_spill_and_other_architectures_are_on_the_page():
-    text = page.text(changed("spill_loads", 8))
-    assert f"| fused | sample | world | {registers()} | 0 | 0 / 8 / 0 |" in text
-
-
-def registers():
-    usage = RECORDED["environments"]["SimpleTag-v0"]["kernels"]["fused"]["sample, per world"]
-    return " / ".join(dict.fromkeys(str(figures[0]) for figures in usage.values()))
+def test_page_shows_the_largest_figures_of_a_family():
+    measured = copy.deepcopy(RECORDED)
+    usage = measured["environments"]["SimpleTag-v0"]["kernels"]["fused"]["step and reset, per world"]
+    usage["sm_90"][:] = [254, 9_996, 4, 8, 2048]
+    row = next(line for line in page.text(measured).splitlines() if line.startswith("| mpe |"))
+    assert row.split(" | ")[2:7] == ["254", "9,996", "12", "2,048", "12.5 %"]
 
 
 # ---------------------------------------------------------------- ptxas
