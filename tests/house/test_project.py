@@ -1,15 +1,12 @@
 """Project files: extras, pinned versions, time limits."""
 
-import contextlib
 import functools
 import importlib.util
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -96,13 +93,6 @@ def test_ci_runs_another_part_at_the_next_commit(machine):
         assert (done.returncode, calls[1:]) == (0, calls_of(2, python))
 
 
-@pytest.mark.parametrize("part", ["0", "4", "1/3", "x"])
-def test_ci_refuses_a_part_that_there_is_not(machine, part):
-    done, calls = machine("run", {"chromium": "", "make": "true", "git": "echo 1"}, PART=part)
-    assert (done.returncode, calls) == (2, ["git rev-list --count HEAD"])
-    assert done.stderr == f".ci/run: PART: expected 1, 2 or 3, got '{part}'\n"
-
-
 def test_ci_runs_every_session_that_is_not_of_an_original():
     nox = noxfile()
     sessions = {name for name, found in vars(nox).items() if hasattr(found, "tags") and "parity" not in found.tags}
@@ -129,70 +119,3 @@ def test_ci_installs_chromium_only_where_it_is_missing_and_only_as_root(machine)
     assert "found none; install the package chromium as root" in done.stderr
     done, calls = machine("setup", {"chromium": ""})
     assert (done.returncode, calls, done.stderr) == (0, [], "")
-
-
-def test_sessions_stop_after_their_limit(tmp_path):
-    nox, ran = noxfile(), []
-    home = Path(nox.sysconfig.get_path("purelib", "venv", {"base": str(tmp_path), "platbase": str(tmp_path)}))
-    home.mkdir(parents=True)
-    session = SimpleNamespace(
-        name="rllib",
-        posargs=[],
-        virtualenv=SimpleNamespace(location=str(tmp_path)),
-        install=lambda *args: None,
-        run_install=lambda *args, **settings: "",
-        run=lambda *args, **settings: ran.append(args),
-    )
-    nox.test(session)
-    assert ran[0][:3] == ("timeout", "--kill-after=30s", nox.LIMIT)
-    short = [word.replace(nox.LIMIT, "0.2s") for word in ran[0][:3]]
-    done = subprocess.run([*short, sys.executable, "-c", "import time; time.sleep(20)"], timeout=15, check=False)
-    assert done.returncode == 124
-
-
-def recorded_session(tmp_path, name):
-    """A session of nox that records what it would run and install; its build writes a wheel."""
-    calls = []
-
-    def run_command(*words, **settings):
-        calls.append((tuple(map(str, words)), Path.cwd()))
-        if "build" in words:
-            (tmp_path / "tmp").mkdir(exist_ok=True)
-            (tmp_path / "tmp" / "gpu_envs-1.0-py3-none-any.whl").touch()
-
-    def create_tmp():
-        (tmp_path / "tmp").mkdir(exist_ok=True)
-        return str(tmp_path / "tmp")
-
-    return calls, SimpleNamespace(
-        name=name,
-        posargs=[],
-        install=lambda *words: calls.append((("install", *words), Path.cwd())),
-        run=run_command,
-        create_tmp=create_tmp,
-        chdir=contextlib.chdir,
-    )
-
-
-def test_wheel_is_used_from_an_empty_folder_in_every_python_of_the_classifiers(tmp_path):
-    nox, (calls, session) = noxfile(), recorded_session(tmp_path, "wheel-3.12")
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
-    named = {line.rpartition(" ")[2] for line in classifiers if re.search(r"Python :: 3\.\d+$", line)}
-    assert named
-    assert named <= set(nox.wheel.python)
-    nox.wheel.func(session)
-    install = next(words for words, _ in calls if words[0] == "install")
-    assert install[-1] == f"{tmp_path / 'tmp' / 'gpu_envs-1.0-py3-none-any.whl'}[league]"
-    used = [(words[3:], folder) for words, folder in calls if words[0] == "timeout"]
-    assert [words for words, _ in used] == list(nox.USE_OF_WHEEL)
-    assert {folder for _, folder in used} == {tmp_path / "tmp" / "empty"}
-
-
-def test_newer_pythons_use_the_wheel_after_the_tests(tmp_path):
-    nox, (calls, session) = noxfile(), recorded_session(tmp_path, "pythons-3.12")
-    nox.pythons.func(session)
-    kinds = [words[0] if words[0] != "timeout" else words[3:6] for words, _ in calls]
-    tests = next(index for index, kind in enumerate(kinds) if kind[1:] == ("-m", "pytest"))
-    assert calls[tests + 2][0][-1].endswith(".whl")
-    assert calls[tests + 2][0][:2] == ("install", "--disable-pip-version-check")
-    assert ("gpu-envs", "list") in kinds[tests + 3 :]
