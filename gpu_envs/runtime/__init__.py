@@ -1,1 +1,1 @@
-"""Batches of environments on one or several devices."""
+"""Batches of environments on a CPU or a GPU."""

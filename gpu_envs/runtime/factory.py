@@ -1,10 +1,9 @@
-"""Construction of cores by environment id: settings, definition and devices."""
+"""Construction of cores by environment id: settings and definition."""
 
 import inspect
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from gymnasium.vector import AutoresetMode
@@ -16,7 +15,6 @@ from gpu_envs.definition.registry import find
 from gpu_envs.definition.rules_errors import named_errors
 from gpu_envs.errors import ConfigError, UnexpectedArgumentError, shown
 from gpu_envs.runtime.core import Core
-from gpu_envs.runtime.multi_device import MultiDeviceCore
 from gpu_envs.runtime.validation import changed_numbers
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.devices import resolve_device
@@ -110,6 +108,11 @@ def configured_definition(
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int, **limits)
         config, max_episode_steps = config | {limit_name: max_episode_steps}, None
     unknown = config.keys() - {field.name for field in fields(kind)}
+    if "devices" in unknown:  # an argument of earlier versions
+        raise UnexpectedArgumentError(
+            f"{entry.id}: unexpected keyword argument 'devices'; run one process per GPU, with device='cuda:N' and "
+            "env_offset= for its part of the worlds, or train with gpu-envs train --num-workers"
+        )
     for name in sorted(unknown & RENAMED.keys()):
         if ELSEWHERE.intersection(RENAMED[name]):
             raise UnexpectedArgumentError(
@@ -142,7 +145,6 @@ def make_core(
     num_envs: int = 1,
     device: str | torch.device | None = None,
     *,
-    devices: Sequence[str | torch.device] | None = None,
     autoreset: str | AutoresetMode = "same_step",
     reuse_buffers: bool = False,
     seed: int | None = None,
@@ -159,9 +161,6 @@ def make_core(
 ) -> Core:
     """Make the stacked-tensor environment of an id, with the arguments of ``Core`` and its settings.
 
-    ``devices`` instead of ``device`` splits the worlds over several, as a
-    :class:`gpu_envs.runtime.multi_device.MultiDeviceCore`.
-
     ``max_episode_steps`` truncates longer episodes [steps]. The reference environments have other names for the limit:
     ``max_cycles`` (MPE), ``max_steps`` (RWARE), ``episode_length`` (Tag) and ``num_repetitions`` (matrix games). With
     these names the limit does what it does there.
@@ -177,42 +176,24 @@ def make_core(
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
         raise ConfigError(f"{name}: autoreset: expected one of {words}, got {shown(autoreset)}")
-    word = AUTORESET[mode]
-
-    def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
-        return Core(
-            definition,
-            env_id=name,
-            config=settings,
-            num_envs=worlds,
-            device=where,
-            autoreset=word,
-            reuse_buffers=reuse_buffers,
-            seed=key,
-            env_offset=offset,
-            illegal_actions=illegal_actions,
-            schedule=schedule,
-            threads=threads,
-            block_dim=block_dim,
-            fuse_fp=fuse_fp,
-            env_contiguous=env_contiguous,
-            domain_randomization=domain_randomization,
-        )
-
-    if devices is None:
-        return build_core(num_envs, resolve_device(device), env_offset, seed)
-    if device is not None or not devices or not isinstance(devices, list | tuple):
-        raise ConfigError(
-            f"{name}: devices: expected a list such as ['cuda:0', 'cuda:1'], without device=; got {shown(devices)}"
-        )
-    key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-    places = [resolve_device(place) for place in devices]
-
-    def make_shard(worlds: int, where: torch.device, first: int) -> Core:
-        return build_core(worlds, where, env_offset + first, key)
-
-    # It has every public method and attribute of a Core; tests/gpu_envs/runtime/test_multi_device.py compares the two.
-    return cast(Core, MultiDeviceCore(name, make_shard, num_envs, places))
+    return Core(
+        definition,
+        env_id=name,
+        config=settings,
+        num_envs=num_envs,
+        device=resolve_device(device),
+        autoreset=AUTORESET[mode],
+        reuse_buffers=reuse_buffers,
+        seed=seed,
+        env_offset=env_offset,
+        illegal_actions=illegal_actions,
+        schedule=schedule,
+        threads=threads,
+        block_dim=block_dim,
+        fuse_fp=fuse_fp,
+        env_contiguous=env_contiguous,
+        domain_randomization=domain_randomization,
+    )
 
 
 _DEFAULTS = {

@@ -16,7 +16,6 @@ from gpu_envs.descriptions.base import describe_observations
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition
-from gpu_envs.runtime.multi_device import MultiDeviceCore
 from gpu_envs.testing import conformance, reference_checks
 from gpu_envs.testing.check_report import CheckReport, PassedCheck
 from gpu_envs.testing.reference_checks import STEPS, Subject
@@ -104,8 +103,8 @@ def build_subject(id_or_env: Any, num_steps: int | None, num_envs: int, config: 
     if isinstance(id_or_env, str):
         limit = config.pop("max_episode_steps", None)
         return Subject(*configured_definition(id_or_env, limit, config), worlds, steps)
-    core = id_or_env if isinstance(id_or_env, Core | MultiDeviceCore) else getattr(id_or_env, "core", None)
-    if not isinstance(core, Core | MultiDeviceCore):
+    core = id_or_env if isinstance(id_or_env, Core) else getattr(id_or_env, "core", None)
+    if not isinstance(core, Core):
         got = type(id_or_env).__name__
         raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
     if config:

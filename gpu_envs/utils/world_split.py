@@ -1,4 +1,4 @@
-"""Division of a batch of worlds among threads, devices and processes."""
+"""Division of a batch of worlds among threads and processes."""
 
 from itertools import pairwise
 

@@ -18,7 +18,7 @@ from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
 
 __all__ = ["FIXED", "SingleEnv"]
 
-FIXED = ("num_envs", "devices", "autoreset", "reuse_buffers")  # arguments that this view chooses
+FIXED = ("num_envs", "autoreset", "reuse_buffers")  # arguments that this view chooses
 _INTS = (int, np.int64)  # usual types of discrete actions; not bool, which is a subclass
 
 

@@ -139,25 +139,6 @@ def test_core_methods_accept_or_raise_a_library_error():
     tell(itertools.chain.from_iterable(map(faults, subjects)))
 
 
-def test_sharded_core():
-    core = make_core("SimpleTag-v0", 2, devices=["cpu", "cpu"], seed=0)
-    core.reset()
-    names = (
-        "reset",
-        "step",
-        "random_rollout",
-        "record_episodes",
-        "capture",
-        "set_state",
-        "check_state",
-        "get_params",
-        "render_frames",
-    )
-    subjects = [Subject(f"sharded {name}", getattr(core, name)) for name in names if name not in ("record", "capture")]
-    subjects.append(Subject("sharded set_params", core.set_params, {}, ("good_size",)))
-    tell(itertools.chain.from_iterable(map(faults, subjects)))
-
-
 def test_views_accept_or_raise_a_library_error():
     batched = gpu_envs.make(**TAG, seed=0)
     rows, own = RowsEnv(**ROWS, seed=0), RowsEnv(**{**ROWS, "env_id": "CartPole-v1", "group": None}, seed=0)

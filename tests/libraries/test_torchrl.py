@@ -248,16 +248,6 @@ def test_list_of_seeds_gives_every_world_its_own():
     assert torch.equal(env.reset()["agent", "observation"], first)
 
 
-def test_worlds_on_several_devices():
-    whole, halves = make("SimpleTag-v0", 6), make("SimpleTag-v0", 6, device=None, devices=["cpu", "cpu"])
-    data = halves.rollout(20, break_when_any_done=False)
-    present = whole.reset()
-    for t in range(20):
-        assert torch.equal(present["agent", "observation"], data["agent", "observation"][:, t])
-        present.update(data[:, t].select(*halves.action_keys))
-        present = whole.step_and_maybe_reset(present)[1]
-
-
 def test_unsupported_settings_raise():
     for settings, said in (
         ({"autoreset": "same_step"}, "TorchRL resets worlds itself"),

@@ -1,11 +1,10 @@
-"""Environments on two pretended GPUs: shards, recordings, frames, states that move between devices."""
+"""Environments on two pretended GPUs: parts of a batch, recordings, frames, states that move between devices."""
 
 import numpy as np
 import pytest
 import torch
 from small_environments import SMALL
 
-import gpu_envs
 from gpu_envs.runtime.factory import make_core
 from pretended_gpu.runs import DEVICES, assert_equal_states, on_host
 
@@ -19,17 +18,16 @@ def make(env_id, device, num_envs=6, **settings):
 
 
 @ENVS
-def test_worlds_sharded_over_two_gpus_equal_those_of_the_cpu(env_id):
-    sharded = gpu_envs.make(env_id, num_envs=6, devices=list(DEVICES), seed=0, **SMALL[env_id]).core
+def test_worlds_of_two_gpus_equal_those_of_the_cpu(env_id):
     whole = make(env_id, "cpu")
-    for left, right in ((whole.reset(), sharded.reset()),):
-        assert torch.equal(left[0], right[0].cpu())
+    parts = [make(env_id, device, 3, env_offset=3 * index) for index, device in enumerate(DEVICES)]
+    assert torch.equal(whole.reset()[0], torch.cat([part.reset()[0].cpu() for part in parts]))
     for _ in range(12):
-        action = sharded.sample_actions()
-        assert {shard.device for shard in sharded.shards} == {torch.device(device) for device in DEVICES}
-        left, right = whole.step(action.cpu()), sharded.step(action)
-        for mine, theirs in zip(left[:4], right[:4], strict=True):
-            assert torch.equal(mine, theirs.cpu())
+        expected = whole.step(whole.sample_actions())
+        results = [part.step(part.sample_actions()) for part in parts]
+        assert [part.obs.device for part in parts] == [torch.device(device) for device in DEVICES]
+        for tensor, *halves in zip(expected[:4], *(result[:4] for result in results), strict=True):
+            assert torch.equal(tensor, torch.cat([half.cpu() for half in halves]))
     assert torch.cuda.current_device() == 0
 
 

@@ -102,7 +102,7 @@ def test_list_describes_environments_of_a_family_within_80_columns(capsys, monke
         ("list gams", "list: no family named 'gams'; did you mean games?"),
         ("render SimpleTag-v0 --output x.avi --steps 1", "path: expected a file with the suffix"),
         ("bench SimpleTag-v0 --env-arg device=cpu", "but of the runner; use --device"),
-        ("bench SimpleTag-v0 --env-arg devices=cpu", "devices is no setting of the environment"),
+        ("bench SimpleTag-v0 --env-arg devices=cpu", "unexpected keyword argument 'devices'; run one process per GPU"),
         ("bench SimpleTag-v0 --num-envs 0", "--num-envs: expected an int in [1, 2147483647], got 0"),
         ("bench SimpleTag-v0 --num-threads -1", "--num-threads: expected an int in [1, 2147483647], or None, got -1"),
         ("bench SimpleTag-v0 --schedule both", "--schedule: expected one of 'fused', 'phased', or None, got 'both'"),
@@ -117,7 +117,7 @@ def test_wrong_arguments_print_one_line(capsys, line, words):
 
 
 def test_arguments_of_make_core_are_refused_as_environment_settings():
-    for name in ("num_envs", "device", "devices", "autoreset", "env_offset", "threads", "fuse_fp", "env_contiguous"):
+    for name in ("num_envs", "device", "autoreset", "env_offset", "threads", "fuse_fp", "env_contiguous"):
         with pytest.raises(ConfigError, match="of the runner"):
             options.parse_pairs([f"{name}=1"])
     assert options.parse_pairs(["max_episode_steps=3", "a=[1, 2]", "b=x"]) == {

@@ -62,14 +62,6 @@ def test_restored_state_shows_the_values_of_agents_that_have_left():
     two.set_state(earlier)  # a state of a version without these entries
 
 
-def test_worlds_of_several_devices_show_equal_values():
-    core = gpu_envs.make("Climbers-v0", 5, devices=["cpu", "cpu"]).core
-    core.reset(seed=0)
-    for heights in EPISODE:
-        assert climb(core)["height"].tolist() == [heights] * 5
-    assert core.episode_results.tolist() == [[[6.0, 1.0], [5.0, 1.0]]] * 5
-
-
 def test_random_rollout_shows_the_values_of_ordinary_steps():
     stepped, played = (gpu_envs.make("Climbers-v0", 4, "cpu", max_steps=4).core for _ in range(2))
     stepped.reset(seed=0)

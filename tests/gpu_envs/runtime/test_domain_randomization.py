@@ -5,7 +5,6 @@ import torch
 from played import assert_same, play
 from toy import announce
 
-import gpu_envs
 from gpu_envs import errors
 from gpu_envs.runtime.factory import make_core
 
@@ -70,10 +69,6 @@ def test_schedules_agree_on_sampled_parameters(autoreset):
 def test_world_alone_equals_world_among_many():
     many = play(make(9), 20)
     assert_same(many, play(make(1, env_offset=5), 20), rows=slice(5, 6))
-    split = gpu_envs.make(
-        "SimpleTag-v0", 9, devices=["cpu"] * 2, seed=0, max_cycles=7, domain_randomization=RANGES
-    ).core
-    assert_same(many, play(split, 20))
 
 
 @pytest.mark.parametrize("schedule", ["fused", pytest.param("phased", marks=pytest.mark.slow)])

@@ -56,16 +56,10 @@ def test_agents_that_the_rules_end_are_not_alive_in_the_final_state():
     assert core.final_state().tolist() == [[2, 2, 0, 0]] * 3
 
 
-def test_random_rollouts_and_devices_keep_equal_final_states():
+def test_random_rollouts_keep_equal_final_states():
     stepped, played = make_core(num_envs=5), make_core(num_envs=5)
-    split = gpu_envs.make("Climbers-v0", 5, devices=["cpu", "cpu"]).core
-    split.keep_final_state()
-    split.reset(seed=0)
     for _ in range(10):
-        action = stepped.sample_actions()
-        stepped.step(action)
-        split.step(action)
-        assert torch.equal(stepped.final_state(), split.final_state())
+        stepped.step(stepped.sample_actions())
     played.random_rollout(10)
     assert stepped.final_state().any()
     assert torch.equal(stepped.final_state(), played.final_state())

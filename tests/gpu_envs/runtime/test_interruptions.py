@@ -53,15 +53,13 @@ def same(left, right):
 def make(kind):
     """Return a core, of which two threads share the worlds if it is on several threads."""
     settings = {"seed": 0, **SMALL["SimpleTag-v0"]}
-    if kind == "two devices":
-        return gpu_envs.make("SimpleTag-v0", WORLDS, devices=["cpu", "cpu"], **settings).core
     schedule, _, threads = kind.partition(" on ")
     return gpu_envs.make("SimpleTag-v0", WORLDS, "cpu", schedule=schedule, threads=2 if threads else 1, **settings).core
 
 
 @pytest.mark.parametrize(
     "kind",
-    ["fused", "phased", "fused on threads", pytest.param("phased on threads", marks=pytest.mark.slow), "two devices"],
+    ["fused", "phased", "fused on threads", pytest.param("phased on threads", marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("name", ["step", "reset", "partial reset", "random rollout"])
 def test_interrupted_call_is_whole_or_needs_a_reset(kind, name, monkeypatch):

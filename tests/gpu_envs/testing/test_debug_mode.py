@@ -38,7 +38,6 @@ SUITE = (
     "gpu_envs/runtime/test_domain_randomization.py",
     "gpu_envs/test_errors.py",
     "gpu_envs/runtime/test_parameters.py",
-    "gpu_envs/runtime/test_multi_device.py",
     "parity",
 )
 

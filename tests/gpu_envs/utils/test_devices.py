@@ -38,8 +38,6 @@ def test_gpu_with_too_old_a_driver_for_warp_raises_with_both_versions(pretend):
     expected = ("'cuda'", "CUDA 13.4", "CUDA 12.4", wp.__version__, torch.__version__, "580 or newer", "+cu12", "'cpu'")
     assert not [part for part in expected if part not in message]
     assert "\n" not in message
-    with pytest.raises(DeviceError, match=r"CUDA 12\.4"):
-        gpu_envs.make("CartPole-v1", num_envs=2, devices=["cpu", "cuda:0"])
 
 
 def test_default_device_without_a_gpu_of_warp_is_the_cpu_with_a_warning(pretend):

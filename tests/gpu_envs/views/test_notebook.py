@@ -29,11 +29,6 @@ def test_batched_environment_and_core_show_worlds_device_settings_agents_and_spa
     assert repr(env) == f"<BatchedEnv {text}>"
 
 
-def test_sharded_core_shows_all_devices():
-    core = gpu_envs.make_core("SimpleTag-v0", 8, devices=["cpu", "cpu"], num_good=2)
-    assert repr(core) == f"<MultiDeviceCore SimpleTag-v0: worlds=8, devices=cpu, cpu, settings=num_good=2; {ALL}>"
-
-
 def test_views_of_single_worlds_and_rows_show_what_they_control():
     rows = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=4, group="agent", device="cpu", num_good=2)
     assert repr(rows) == f"<RowsEnv SimpleTag-v0: rows=8, worlds=4, device=cpu, settings=num_good=2; {PREY}>"
@@ -117,7 +112,7 @@ def test_film_has_the_parameters_of_the_environment():
         lambda: gpu_envs.parallel_env("LeducPoker-v0"),
         lambda: gymnasium.make("gpu_envs/CartPole-v1").unwrapped,
         lambda: gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=2, group="agent", device="cpu"),
-        lambda: gpu_envs.make("SimpleTag-v0", 2, devices=["cpu", "cpu"]),
+        lambda: gpu_envs.make("SimpleTag-v0", 2, "cpu"),
     ],
 )
 def test_every_view_makes_films(make):
