@@ -106,10 +106,18 @@ def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
 
 
 def field_comments(source: str, class_name: str) -> dict[str, str]:
-    """Return the comment behind every field of a class."""
+    """Return the comment after every field of a class.
+
+    Raises:
+        ValueError: A field has no comment on its line.
+    """
     body = source[source.index(f"class {class_name}:") :].split("\n\n\n", maxsplit=1)[0]
-    lines = (re.fullmatch(r"    (\w+): [^#]+?(?:  # (.*))?", line) for line in body.splitlines())
-    return {match[1]: match[2] or "" for match in lines if match}
+    comments = {}
+    for field in re.finditer(r"^    (\w+): ([^#\n]+?)(?:  # (.*))?$", body, re.MULTILINE):
+        if not field[3]:
+            raise ValueError(f"{class_name}.{field[1]}: expected a comment on the line of the field, got none; add one")
+        comments[field[1]] = field[3]
+    return comments
 
 
 def settings_table(kind: type) -> str:

@@ -19,9 +19,7 @@ __all__ = ["Params", "State", "rules"]
 class State:
     """State of E worlds, A agents."""
 
-    motion: wp.array2d(
-        dtype=wp.vec4
-    )  # (E, A) cart's position [m] and speed [m/s], pole's angle [rad] and speed [rad/s]
+    motion: wp.array2d(dtype=wp.vec4)  # (E, A) cart's position [m], speed [m/s]; pole's angle [rad], speed [rad/s]
 
 
 @cache

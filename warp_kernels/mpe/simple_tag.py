@@ -33,9 +33,7 @@ class Params:
     tag_reward: float  # per touch of an adversary and a good agent
     terminate_on_success: int  # 1: the episode terminates when every good agent is touched
     curriculum: int  # 1: the curriculum is enabled
-    curriculum_stage: (
-        int  # 0, 1, 2: good agents have a half, three quarters, all of their speed; from the next reset on
-    )
+    curriculum_stage: int  # 0, 1, 2: good agents have 1/2, 3/4, all of their speed, from the next reset on
 
 
 @wp.struct

@@ -145,9 +145,7 @@ class State:
     open_orders: wp.array2d(dtype=int)  # (E, 2 n) open orders of the agent for stone, then for wood
     price_history: wp.array2d(dtype=wp.float64)  # (E, 2 P) trades at the price, which fade with time
     market_rate: wp.array2d(dtype=float)  # (E, 2) mean price of past trades
-    price_curve: wp.array2d(
-        dtype=float
-    )  # (E, 2 T) this mean price over the episode: of stone, then of wood; 0: none yet
+    price_curve: wp.array2d(dtype=float)  # (E, 2 T) the mean price over the episode, stone then wood; 0: none yet
     cycle: wp.array(dtype=int)  # (E,) day of the tax period, from 1
     rates: wp.array2d(dtype=wp.float64)  # (E, B) marginal tax rates [1]
     last_coin: wp.array2d(dtype=wp.float64)  # (E, n) coin at the start of the tax period
