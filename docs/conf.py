@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
     "docs.site.access",
+    "docs.site.command_help",
     "docs.site.keywords",
     "docs.site.listings",
     "docs.site.mathml",

@@ -18,11 +18,10 @@ def commands() -> dict[str, EntryPoint]:
     return {name: EntryPoint(name, place, GROUP) for name, place in project["entry-points"][GROUP].items()}
 
 
-def help(name: str, *words: str) -> str:
-    """Return the output of ``gpu-envs NAME WORDS --help`` as a block of text."""
-    said = io.StringIO()
+def help_text(name: str, *words: str) -> str:
+    """Return the output of ``gpu-envs NAME WORDS --help``."""
+    output = io.StringIO()
     plain = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+    with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         commands()[name].load()([*words, "--help"])
-    lines = [line.rstrip() for line in said.getvalue().splitlines()]
-    return "\n".join(["```text", *lines, "```"])
+    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())

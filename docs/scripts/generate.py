@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docs.scripts import commands, readme, reference, tables
+from docs.scripts import readme, tables
 from docs.scripts.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs.runtime import core, factory
 from gpu_envs.utils.settings import has_default
@@ -76,28 +76,21 @@ def errors() -> str:
     return table(("error", "is a", "when"), rows)
 
 
-def options(which: str) -> str:
-    """Return the table of options of "train", "eval", "export", "clone" or an algorithm."""
+def options(algorithm: str) -> str:
+    """Return the table of the settings of an algorithm."""
     from trainers.algorithms import registry
-    from trainers.cli.clone import CloneOptions
-    from trainers.cli.evaluate import EvalOptions
-    from trainers.cli.export import ExportOptions
-    from trainers.cli.options import TrainOptions
 
-    commands = {"train": TrainOptions, "eval": EvalOptions, "export": ExportOptions, "clone": CloneOptions}
-    kind = commands[which] if which in commands else registry.find(which).config_type
-    prefix = "--" if which in commands else "--learner."
+    config_type = registry.find(algorithm).config_type
     text: dict[str, tuple[str, str]] = {}
-    for each in reversed(kind.__mro__[:-1]):
-        text |= field_words(inspect.getsource(each), each.__name__)
+    for base in reversed(config_type.__mro__[:-1]):
+        text |= field_words(inspect.getsource(base), base.__name__)
     rows = []
-    for field in dataclasses.fields(kind):
-        annotation, doc = text[field.name]
-        hidden = any(word in annotation for word in ("Positional", "EnvId", "Suppress"))
-        if not hidden and field.name != "learner":
+    for field in dataclasses.fields(config_type):
+        annotation, meaning = text[field.name]
+        if "Suppress" not in annotation:
             default = "" if field.default in (None, ()) else f"`{_option(field.default)}`"
             default = default if has_default(field) else "required"
-            rows.append((f"`{prefix}{field.name.replace('_', '-')}`", default, doc))
+            rows.append((f"`--learner.{field.name.replace('_', '-')}`", default, meaning))
     return table(("option", "default", "meaning"), rows)
 
 
@@ -206,10 +199,7 @@ def script(file: str, *names: str) -> str:
 
 
 OF_LIBRARY = (readme.headline, readme.measured, readme.hardware, readme.families, readme.against)
-OF_OTHERS = (
-    *(environments, gallery, runner, errors, learners, family, results, presets, options, template, script),
-    commands.help,
-)
+OF_OTHERS = (environments, gallery, runner, errors, learners, family, results, presets, options, template, script)
 """Parts of other pages; they get the words behind their name in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
 
@@ -241,10 +231,9 @@ def pages() -> list[Path]:
 def main(argv: list[str]) -> int:
     """Write, or check; see the top of this file."""
     check, stale = "--check" in argv, []
-    whole = reference.pages()
-    for path in {**dict.fromkeys(pages()), **whole}:
-        text = whole[path] if path in whole else filled(path)
-        if not path.exists() or text != path.read_text(encoding="utf-8"):
+    for path in pages():
+        text = filled(path)
+        if text != path.read_text(encoding="utf-8"):
             stale.append(path)
             if not check:
                 path.write_text(text, encoding="utf-8")

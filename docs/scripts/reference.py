@@ -1,6 +1,7 @@
 """Pages of the API reference, from the packages' ``__all__``: one page per room, one section per module.
 
-``docs/scripts/generate.py`` writes them. Nothing is imported: names and docstrings are read from the sources.
+The build of the site writes them; they are not committed. Nothing is imported: names and docstrings are read from the
+sources.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ ELSEWHERE = (*COMMANDS, "gpu_envs.envs", *(f"warp_kernels.{group}" for group in 
 """Rooms without a page: commands and environments have pages of their own."""
 SCENARIO = re.compile(r"gpu_envs\.mpe\.\w+_v\d+")
 """Modules whose functions are methods of `gpu_envs.mpe.scenario.Scenario`, which is described once."""
-MARK = "<!-- This page is generated: python docs/scripts/generate.py -->"
-"""Tells a generated page from one written by hand."""
 
 
 def _module(path: Path) -> str:
@@ -86,7 +85,7 @@ def rooms() -> dict[str, list[Path]]:
 
 def room_page(room: str, paths: list[Path]) -> str:
     """Return the page of a room: a section for each of its modules."""
-    lines = [f"# {room}", "", MARK, "", "```{eval-rst}", f".. automodule:: {room}", "   :no-members:", "```", ""]
+    lines = [f"# {room}", "", "```{eval-rst}", f".. automodule:: {room}", "   :no-members:", "```", ""]
     for path in paths:
         name = _module(path)
         if name == room:
@@ -100,7 +99,7 @@ def room_page(room: str, paths: list[Path]) -> str:
 
 def index_page(names: list[str]) -> str:
     """Return the entry page: public names of the packages, and links to the rooms."""
-    lines = ["# API", "", MARK, "", "Signatures, shapes, units and errors of the public names.", ""]
+    lines = ["# API", "", "Signatures, shapes, units and errors of the public names.", ""]
     for package in PACKAGES:
         init = ROOT / package / "__init__.py"
         tree = _tree(init)
@@ -125,3 +124,14 @@ def pages() -> dict[Path, str]:
     names = sorted(by_room, key=lambda room: (PACKAGES.index(room.split(".")[0]), room))
     found = {PAGES / f"{room}.md": room_page(room, by_room[room]) for room in names}
     return {PAGES / "index.md": index_page(names), **found}
+
+
+def write() -> None:
+    """Write the pages that have changed, and remove those of rooms that are gone."""
+    PAGES.mkdir(exist_ok=True)
+    current = pages()
+    for path in set(PAGES.glob("*.md")) - set(current):
+        path.unlink()
+    for path, text in current.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Extension of Sphinx that documents Warp's structs and functions from their source.
+"""Extension of Sphinx that writes the pages of the reference and documents Warp's structs from their source.
 
 Warp makes objects of them that no longer know their source, so its decorators do nothing here: nothing is launched.
 """
@@ -8,6 +8,8 @@ import re
 
 import warp as wp
 from sphinx.ext.napoleon import GoogleDocstring
+
+from docs.scripts import reference
 
 
 def _as_written(function=None, **_):
@@ -48,10 +50,15 @@ def _documented(app, env, node, text):
     return None
 
 
+def _write(app):
+    reference.write()
+
+
 def setup(app):
     """Keep text before a colon in docstrings: Napoleon reads it as a type, and types are annotated."""
     GoogleDocstring._parse_attribute_docstring = lambda self: [*self._lines]
     GoogleDocstring._consume_returns_section = _plain
+    app.connect("builder-inited", _write)  # before Sphinx looks for pages
     app.connect("autodoc-process-signature", _signature)
     app.connect("missing-reference", _documented)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,7 @@
 """Pages are complete: parts, fresh tables, and columns that match the environments."""
 
 import ast
+import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from small_environments import SMALL, SPECIAL
 
-from docs.scripts import commands, generate, pictures, tables
+from docs.scripts import commands, generate, pictures, reference, tables
 from gpu_envs.definition.registry import list_envs
 from gpu_envs.descriptions import base as descriptions
 from gpu_envs.runtime.factory import make_core
@@ -145,10 +146,23 @@ def test_single_agents_of_several_groups_are_listed_by_name():
 
 
 def test_every_command_shows_its_help():
+    """The site replaces a block of the page with the output of its command."""
     page = (ROOT / "docs" / "guides" / "command_line.md").read_text(encoding="utf-8")
-    shown = [match[2].split()[1] for match in generate.MARKED.finditer(page)]
-    assert set(shown) == set(commands.commands())
-    assert "usage: gpu-envs league train" in page
+    shown = re.findall(r"^```\{help\}\ngpu-envs (.+) --help\n```$", page, re.MULTILINE)
+    assert {words.split()[0] for words in shown} == set(commands.commands())
+    for words in shown:
+        assert f"usage: gpu-envs {words} " in commands.help_text(*words.split())
+
+
+def test_reference_has_the_public_names_of_every_package():
+    pages = reference.pages()
+    index = pages.pop(reference.PAGES / "index.md")
+    for package in reference.PACKAGES:
+        for name in importlib.import_module(package).__all__:
+            assert f"| `{name}` | [" in index, name
+    for path, text in pages.items():
+        assert f"automodule:: {path.stem}\n" in text
+        assert f"\n{path.stem}\n" in index
 
 
 # ---------------------------------------------------------------- nothing is stale
