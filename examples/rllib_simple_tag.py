@@ -26,7 +26,7 @@ NETS = {"fcnet_hiddens": [64, 64], "vf_share_layers": False}
 
 
 def group_of(agent, episode=None, **kwargs):
-    """Return the policy of an agent: that of its group, such as adversary for adversary_2."""
+    """Return the policy of an agent: its group's, such as adversary for adversary_2."""
     return agent.rpartition("_")[0]
 
 

@@ -35,7 +35,7 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
     """
 
     opponents: OptionalPath = None
-    """Opponents besides random policies: a run or checkpoint of the same environment, or "scripted"."""
+    """Opponents in addition to random policies: a run or checkpoint of the same environment, or "scripted"."""
     env_arg: Repeated = ()
     """Environment setting that replaces the recorded one. Repeat the option for several settings."""
     episodes: int = setting(256, ge=2)

@@ -99,7 +99,7 @@ class TrainOptions(ConfigFileOptions, TrainConfig):
     """Number of independent runs with the seeds --seed, --seed + 1, ..., at once in this process. Each is an ordinary
     run in the folder."""
     num_workers: OptionalInt = None
-    """Number of Ray workers that share the environments of one training. The result is that of one process."""
+    """Number of Ray workers that share the environments of one training. The result equals one process's."""
     ray_address: OptionalStr = None
     """Ray cluster of the workers: "auto", "local" or HOST:PORT. Without --num-workers, use all its GPUs. With
     --num-actors, the cluster of the actors; the learner is this process."""

@@ -114,7 +114,7 @@ class TrainConfig:
     """Largest number of updates between the weights that sampled a rollout and those that learn from it; actors wait
     for the learner, and staler rollouts are dropped. None: `num_actors`, the least with which none waits."""
     actor_device: str | None = setting(None, requires={"num_actors": Bounds(gt=0)})
-    """Device of the actors: "cpu", "cuda" or "cuda:<i>"; None: that of the learner."""
+    """Device of the actors: "cpu", "cuda" or "cuda:<i>"; None: the learner's device."""
     algorithm: str = "ppo"
     """Learning algorithm, see `trainers.algorithms.registry`."""
     learner: Any = None

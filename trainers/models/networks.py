@@ -40,7 +40,7 @@ class NetworkConfig:
     directly to the MLP. Left out, it is every image of the environment's observation space."""
     channels_last: bool = setting(False, requires={"network": "cnn"})
     """CNN only: observations contain the image by height, width and channels, instead of channels, height and width.
-    An image space of the environment has an order of its own."""
+    An image space of the environment has its own order."""
     conv_filters: tuple[int, ...] = setting((16, 32), ge=1, requires={"network": "cnn"})
     """CNN only: number of filters of each 3 x 3 convolution, padded by 1."""
     conv_strides: tuple[int, ...] = setting((1,), ge=1, requires={"network": "cnn"})

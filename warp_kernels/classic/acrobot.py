@@ -28,7 +28,7 @@ class Params:
     max_vel_2: float  # [rad/s]
     torque: float  # of the motor [N m]
     torque_noise_max: float  # maximum of the torque noise, sampled in every step [N m]
-    nips: int  # 1: the dynamics printed in the paper, 0: those of the book
+    nips: int  # 1: dynamics as printed in the paper, 0: dynamics of the book
     goal_height: float  # cos-sum of the links that ends the episode when it is exceeded
     start_low: float  # every component of the initial motion is in [start_low, start_high) [rad, rad/s]
     start_high: float  # exclusive upper end [rad, rad/s]

@@ -46,13 +46,13 @@ class State:
 
     player: wp.array2d(dtype=wp.vec2i)  # (E, 2) cells: row, column
     coin: wp.array2d(dtype=wp.vec2i)  # (E, 2) cells: row, column
-    own_coins: wp.array3d(dtype=int)  # (E, 2, J) coins of its own color that a player took, per inner episode
+    own_coins: wp.array3d(dtype=int)  # (E, 2, J) coins of the player's color that it took, per inner episode
     other_coins: wp.array3d(dtype=int)  # (E, 2, J) coins of the other color that a player took, per inner episode
-    own_total: wp.array2d(dtype=int)  # (E, 2) coins of its own color that a player took in the episode
+    own_total: wp.array2d(dtype=int)  # (E, 2) coins of the player's color that it took in the episode
     other_total: wp.array2d(dtype=int)  # (E, 2) coins of the other color that a player took in the episode
     convention: wp.array2d(dtype=int)  # (E, 2) last coin taken in the inner episode: 0 none, 1 own, 2 other color
     convention_steps: wp.array2d(dtype=int)  # (E, 9) steps that began with each pair of conventions
-    convention_own: wp.array3d(dtype=int)  # (E, 2, 9) those in which a player took a coin of its own color
+    convention_own: wp.array3d(dtype=int)  # (E, 2, 9) in which a player took a coin of its color
     key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
     inner_done: wp.array2d(dtype=int)  # (E, 2) 1: an inner episode ended in the last step; equal for both players
 

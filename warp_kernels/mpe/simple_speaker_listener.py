@@ -48,7 +48,7 @@ class State:
     """State of E worlds, A agents, N entities, L letters."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, N) [m]
-    vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]; that of the speaker is 0
+    vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]; 0 for the speaker
     goal: wp.array(dtype=int)  # (E,) goal landmark of the listener, known to the speaker
     said: wp.array3d(dtype=float)  # (E, 1, L) loudness of each letter
     benchmark: wp.array3d(dtype=float)  # (E, A, 1) the reward; (E, A, 0) if disabled

@@ -101,7 +101,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     blocks.append(block("1 for a player with fewer cards than a full hand", missing, players, seats))
     if sizes.drawn:
         deck = thermometer(lambda world: sizes.deck - int(world.state["dealt"]), sizes.drawn)
-        blocks.append(block("cards left in the deck: as many ones", deck, sizes.drawn))
+        blocks.append(block("cards left in the deck, in unary", deck, sizes.drawn))
     blocks.append(block("highest card of each color's fireworks, one-hot; zeros without one", fireworks, cards, names))
     for name, what, count in (
         ("information", "information", sizes.information_tokens),
@@ -110,7 +110,7 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         if count:
             tokens = thermometer(lambda world, name=name: int(world.state[name]), count)
             blocks.append(block(f"{what} tokens: as many ones", tokens, count))
-    blocks.append(block("discarded cards: as many ones for each card", discards, sizes.deck, copies))
+    blocks.append(block("discarded cards, in unary for each card", discards, sizes.deck, copies))
     for part, meaning, parts in (
         ("actor", "last action: its player, one-hot; zeros before the first action", seats),
         ("kind", "last action: its kind, one-hot", ("play", "discard", "color hint", "rank hint")),

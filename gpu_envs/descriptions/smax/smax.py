@@ -27,7 +27,7 @@ REWARDS = (
         "every step",
         "mean over units of the other side of the lost health as a share of their type's health",
     ),
-    RewardTerm("a side", "all units of the other side are dead, and one of its own lives", "won_battle_bonus"),
+    RewardTerm("a side", "all units of the other side are dead, and one of its units lives", "won_battle_bonus"),
     RewardTerm(
         "a side, with `use_self_play_reward`",
         "all of its units are dead, and one of the other side lives",

@@ -25,7 +25,7 @@ class Config(cartpole.Config):
     """Settings of MultiCartPole-v0: those of CartPole-v1, for all agents, and the agents."""
 
     num_agents: int = setting(4, ge=1)
-    """Number of agents, each with a cart and a pole of its own."""
+    """Number of agents, each with its own cart and pole."""
 
 
 def build(config: Config) -> EnvDefinition:

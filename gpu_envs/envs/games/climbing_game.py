@@ -33,7 +33,7 @@ class Config:
     game: str = setting("climbing", choices=("climbing", "penalty"))
     """Payoff table of the paper."""
     penalty: float = setting(-100.0, le=0.0)
-    """Payoff k of the paper: that of both players in the penalty game if they aim at different optimal cells."""
+    """Payoff k of the paper: what both players get in the penalty game if they aim at different optimal cells."""
 
     def table(self) -> tuple[float, ...]:
         """Return the nine payoffs, row by row."""

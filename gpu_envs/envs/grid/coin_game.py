@@ -38,7 +38,7 @@ class Config:
     shared_rewards: bool = setting(False)
     """Both players get the sum of both rewards."""
     payoff_matrix: tuple[tuple[float, ...], ...] = PAYOFF
-    """Rewards of red for a red coin, for a blue coin, and if blue takes a red coin; then those of blue for a red coin,
+    """Rewards of red for a red coin, for a blue coin, and if blue takes a red coin; then of blue for a red coin,
     for a blue coin, and if red takes a blue coin."""
 
     def __post_init__(self) -> None:

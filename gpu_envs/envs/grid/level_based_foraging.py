@@ -64,7 +64,7 @@ class Config:
     """Give every food its highest level; with max_food_level=None and several players, one of those with the three
     lowest levels is not enough to load it."""
     normalize_reward: bool = setting(True)
-    """Scale rewards so that those of all players add up to 1 when all food is loaded, penalties left out."""
+    """Scale rewards so that they add up to 1 over all players when all food is loaded, penalties left out."""
     grid_observation: bool = setting(False)
     """Observe layers of the cells around the player, instead of a list of foods and players."""
     observe_agent_levels: bool = setting(True)

@@ -24,7 +24,7 @@ class Config:
     num_collectors: int = setting(6, ge=1)
     """Number of collectors."""
     num_deposits: int = setting(2, ge=1, le=MAX_TYPES)
-    """Number of deposits, each with a type of treasure of its own."""
+    """Number of deposits, each with its own type of treasure."""
     num_treasures: int = setting(6, ge=1)
     """Number of treasures."""
     max_cycles: int = setting(25, ge=1, le=MAX_INT)

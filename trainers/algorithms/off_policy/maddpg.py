@@ -35,7 +35,7 @@ class MADDPGConfig(TD3Config):
     names = "maddpg and matd3"  # see ReplayConfig
     logit_penalty: float = setting(1e-3, ge=0)
     """Weight of the mean square of the logits in the loss of a discrete policy.
-    It prevents a deterministic policy early in training. The default is that of Lowe et al.'s code."""
+    It prevents a deterministic policy early in training. The default comes from Lowe et al.'s code."""
 
 
 class MADDPG(TD3):

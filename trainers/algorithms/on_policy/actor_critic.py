@@ -78,7 +78,7 @@ class VTraceConfig(ActorCriticConfig):
 
     rho_max: float = setting(1.0, gt=0)
     """Largest importance ratio of a temporal difference and of an advantage, called rho bar in the source.
-    A smaller one moves returns towards those of the policy that sampled."""
+    A smaller one moves returns towards the returns of the policy that sampled."""
     c_max: float = setting(1.0, gt=0)
     """Largest importance ratio that carries a difference back to earlier steps, called c bar in the source.
     A smaller one has less variance and learns more slowly."""

@@ -23,7 +23,7 @@ class Params:
     """Environment parameters."""
 
     win_reward: float  # reward of the winner; the loser gets the negative
-    min_bid: int  # lowest bid of a player that has as many coins [coins]
+    min_bid: int  # lowest bid of a player that has this many coins [coins]
     horizon: int  # steps after which the position decides [steps]
     alesia: int  # 1: only a wrestler outside the field decides
 
