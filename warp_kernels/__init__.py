@@ -107,30 +107,30 @@ def start() -> None:
 @cache
 def _start() -> None:
     try:
-        kept = os.dup(2) if wp.config.log_level >= wp.LOG_ERROR else None
+        stderr = os.dup(2) if wp.config.log_level >= wp.LOG_ERROR else None
     except OSError:  # the standard error is closed
-        kept = None
+        stderr = None
     with cache_errors():
-        if kept is None:
+        if stderr is None:
             wp.init()
         else:
-            _start_quietly(kept)
+            _start_quietly(stderr)
 
 
-def _start_quietly(kept: int) -> None:
+def _start_quietly(stderr: int) -> None:
     """Start Warp, and print what it writes to the standard error except for a missing driver.
 
     The native library writes "could not find the CUDA driver" straight to file descriptor 2, at any log level.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
-            os.dup2(said.fileno(), 2)
+            os.dup2(output.fileno(), 2)
             wp.init()
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            said.seek(0)
-            for line in said.read().decode(errors="replace").splitlines():
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            output.seek(0)
+            for line in output.read().decode(errors="replace").splitlines():
                 if _NO_GPU not in line:
                     print(line, file=sys.stderr)
 
@@ -143,14 +143,14 @@ def missing_gpu() -> str:
     built, driver = wp.get_cuda_toolkit_version(), wp.get_cuda_driver_version()
     if built is None:
         return f"Warp {wp.__version__} is a build without CUDA; install the wheel of warp-lang from PyPI"
-    this = f"Warp {wp.__version__} is built with CUDA {built[0]}.{built[1]}"
+    build = f"Warp {wp.__version__} is built with CUDA {built[0]}.{built[1]}"
     newer = "580 or newer" if built[0] == 13 else f"one for CUDA {built[0]} or newer"
     if driver is None:
-        return f"{this} and finds no NVIDIA driver; install a driver, {newer}"
+        return f"{build} and finds no NVIDIA driver; install a driver, {newer}"
     supported = f"the NVIDIA driver supports CUDA {driver[0]}.{driver[1]}"
     if driver >= built:
-        return f"{this} and finds no GPU, although {supported}; check CUDA_VISIBLE_DEVICES and nvidia-smi"
+        return f"{build} and finds no GPU, although {supported}; check CUDA_VISIBLE_DEVICES and nvidia-smi"
     older = (
         f", or a build of Warp for CUDA {driver[0]}: a +cu{driver[0]} wheel of https://github.com/NVIDIA/warp/releases"
     )
-    return f"{this}, but {supported} only; install a newer driver ({newer}){older if driver[0] == 12 else ''}"
+    return f"{build}, but {supported} only; install a newer driver ({newer}){older if driver[0] == 12 else ''}"

@@ -223,9 +223,9 @@ def foreign_stream(io: IO, env: int, key: wp.uint64) -> philox.Stream:
 
 
 @wp.func(inline=True)
-def report(io: IO, env: int, agent: int, what: int):
+def report(io: IO, env: int, agent: int, fault: int):
     """Keep the lowest illegal action. The atomics on this flag are an exception to phase isolation."""
-    key = (wp.int64(env) << wp.int64(32)) | (wp.int64(agent) << wp.int64(8)) | wp.int64(what)
+    key = (wp.int64(env) << wp.int64(32)) | (wp.int64(agent) << wp.int64(8)) | wp.int64(fault)
     wp.atomic_min(io.error, 0, key)
 
 
@@ -241,15 +241,15 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choi
         turn_based: Agents take turns.
         num_choices: Number of choices of every component; 0 reads it from ``io.num_choices``.
     """
-    known = num_choices > 0
+    is_fixed = num_choices > 0
 
     @wp.func(inline=True)
-    def refuse(io: IO, env: int, agent: int, k: int, what: int):
+    def refuse(io: IO, env: int, agent: int, k: int, fault: int):
         io.choice[env, agent, k] = wp.int64(0)
         if wp.static(turn_based):
             io.refused[env, agent] = True
         if io.illegal_loses == 0:  # otherwise the agent loses the game
-            report(io, env, agent, what)
+            report(io, env, agent, fault)
 
     @wp.func(inline=True)
     def check(io: IO, env: int, agent: int):
@@ -257,7 +257,7 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choi
         for k in range(num_components):
             choice = io.choice[env, agent, k]
             count = io.num_choices[agent, k]
-            if wp.static(known):
+            if wp.static(is_fixed):
                 count = num_choices
             if choice < wp.int64(0) or choice >= wp.int64(count):
                 if count == 0:  # padding
@@ -354,7 +354,7 @@ def sample_phase(
     num_choices: int,
 ):
     """Build the agent phase that writes a uniformly random legal action into the action buffer."""
-    known = num_choices > 0
+    is_fixed = num_choices > 0
 
     @wp.func(inline=True)
     def draw(io: IO, env: int, agent: int):
@@ -370,7 +370,7 @@ def sample_phase(
                 io.control[env, agent, k] = wp.where(low > high, 0.0, value)
             elif wp.static(masked):
                 count = io.num_choices[agent, k]
-                if wp.static(known):
+                if wp.static(is_fixed):
                     count = num_choices
                 legal = int(0)
                 n = int(0)

@@ -140,11 +140,11 @@ def disc_contact(center: wp.vec2, radius: float, other: wp.vec2, other_radius: f
         other: Center of the other disc.
         other_radius: Radius of the other disc.
     """
-    apart = center - other
-    distance = wp.length(apart)
+    delta = center - other
+    distance = wp.length(delta)
     normal = wp.vec2(1.0, 0.0)
     if distance > 0.0:
-        normal = apart / distance
+        normal = delta / distance
     return wp.vec3(normal[0], normal[1], radius + other_radius - distance)
 
 

@@ -91,8 +91,8 @@ def rules() -> Rules:
         if params.torque_noise_max > 0.0:
             word = philox.bits(episode.stream(io, env), 0, philox.STEP, 0)
             torque += (2.0 * philox.unit(word[0]) - 1.0) * params.torque_noise_max
-        before = state.motion[env]
-        start = wp.vec4d(wp.float64(before[0]), wp.float64(before[1]), wp.float64(before[2]), wp.float64(before[3]))
+        q = state.motion[env]
+        start = wp.vec4d(wp.float64(q[0]), wp.float64(q[1]), wp.float64(q[2]), wp.float64(q[3]))
         dt = decimal(params.dt)
         half = wp.float64(0.5)
         two = wp.float64(2.0)

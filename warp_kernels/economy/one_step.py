@@ -134,13 +134,13 @@ def rules(s: Sizes) -> Rules:
     @wp.func
     def taxes_due(params: Params, state: State, env: int, income: float):
         """Return the taxes on an income [coin]."""
-        due = float(0.0)
+        tax = float(0.0)
         for bracket in range(brackets):
             part = wp.max(income - state.cutoff[env, bracket], 0.0)
             if bracket + 1 < brackets:
                 part = wp.min(part, state.cutoff[env, bracket + 1] - state.cutoff[env, bracket])
-            due += rate_of(params, state, env, bracket) * part
-        return due
+            tax += rate_of(params, state, env, bracket) * part
+        return tax
 
     @wp.func
     def total_coin(state: State, env: int):
@@ -153,18 +153,19 @@ def rules(s: Sizes) -> Rules:
     def equality(state: State, env: int):
         """Return 1 minus the Gini index of the workers' coin."""
         total = total_coin(state, env)
-        found = float(0.0)
+        difference = float(0.0)
         for worker in range(workers):
-            own = state.coin[env, worker]
+            coin = state.coin[env, worker]
             for other in range(workers):
-                there = state.coin[env, other]
+                other_coin = state.coin[env, other]
                 if wp.static(few):
-                    found += wp.abs(own - there)
-                elif there < own or (there == own and other <= worker):  # a term of a cumulative sum in sorted order
-                    found += there
+                    difference += wp.abs(coin - other_coin)
+                # A term of a cumulative sum in sorted order.
+                elif other_coin < coin or (other_coin == coin and other <= worker):
+                    difference += other_coin
         if wp.static(few):
-            return 1.0 - found / (2.0 * count * total + 1e-10) / share_of_others
-        return 2.0 / next_count * found / (total + 1e-10)
+            return 1.0 - difference / (2.0 * count * total + 1e-10) / share_of_others
+        return 2.0 / next_count * difference / (total + 1e-10)
 
     @wp.func
     def utility_of(params: Params, state: State, env: int, worker: int):
@@ -209,12 +210,12 @@ def rules(s: Sizes) -> Rules:
         for worker in range(workers):
             state.coin[env, worker] = state.coin[env, worker] + revenue / count
             state.income[env, worker] = 0.0
-            own = state.last_income[env, worker]
+            last_income = state.last_income[env, worker]
             rank = int(0)
             for other in range(workers):
-                there = state.last_income[env, other]
-                rank += int(there < own or (there == own and other < worker))
-            state.sorted_income[env, rank] = own
+                other_income = state.last_income[env, other]
+                rank += int(other_income < last_income or (other_income == last_income and other < worker))
+            state.sorted_income[env, rank] = last_income
 
     @wp.func(inline=True)
     def play(params: Params, state: State, io: IO, env: int):

@@ -98,10 +98,10 @@ def saez_taxes(params_type: Any, state_type: Any, num_brackets: int, cutoff_of: 
     @wp.func
     def weight(params: params_type, income: wp.float64):
         """Return the Pareto weight of an income."""
-        found = _ONE / wp.max(income, _ONE)
+        value = _ONE / wp.max(income, _ONE)
         if params.uniform_pareto_weights == 1:
-            found = _ONE
-        return found
+            value = _ONE
+        return value
 
     @wp.func
     def edge(top: wp.float64, index: int):
@@ -141,9 +141,9 @@ def saez_taxes(params_type: Any, state_type: Any, num_brackets: int, cutoff_of: 
         index = int(0)
         while index < _BINS:
             middle = _HALF * (edge(top, index) + edge(top, index + 1))
-            found = state.bin[env, index] * weight(params, middle)
-            state.bin[env, _WELFARE + index] = found
-            total += found
+            value = state.bin[env, index] * weight(params, middle)
+            state.bin[env, _WELFARE + index] = value
+            total += value
             index += 1
         total += _TINY
         # From the top down: mean weights of all incomes above the left edge of a bin.
@@ -158,18 +158,18 @@ def saez_taxes(params_type: Any, state_type: Any, num_brackets: int, cutoff_of: 
         above = share  # probability of an income above the bin
         index = _BINS - 1
         while index >= 0:
-            here = state.bin[env, index] / _COUNT
+            density = state.bin[env, index] / _COUNT
             welfare += state.bin[env, _WELFARE + index] / total
-            share += here
+            share += density
             current = welfare / (share + _TINY)
             g = _HALF * (current + last)
             last = current
             left = edge(top, index)
             right = edge(top, index + 1)
-            beyond = wp.clamp(above + _HALF * here, _ZERO, _ONE)
-            a = _HALF * (left + right) * here / (beyond + _TINY) / (right - left)
+            beyond = wp.clamp(above + _HALF * density, _ZERO, _ONE)
+            a = _HALF * (left + right) * density / (beyond + _TINY) / (right - left)
             state.bin[env, _RATES + index] = (_ONE - g) / (_ONE - g + a * elasticity + _TINY)
-            above += here
+            above += density
             index -= 1
         # Rates of the bins without incomes.
         real = int(-1)
@@ -204,22 +204,22 @@ def saez_taxes(params_type: Any, state_type: Any, num_brackets: int, cutoff_of: 
                 elasticity = decimal(params.saez_fixed_elas)
             fill_bins(params, state, env, elasticity)
             top = cutoff_of(state, env, num_brackets - 1)
-            before = _ZERO
+            previous = _ZERO
             bracket = int(0)
             while bracket < num_brackets:
                 rate = state.bin[env, _RATES + _BINS]
                 if bracket + 1 < num_brackets:
                     right = cutoff_of(state, env, bracket + 1)
-                    due = _ZERO
+                    tax = _ZERO
                     index = int(0)
                     while index < _BINS:
                         size = edge(top, index + 1) - edge(top, index)
                         inside = wp.clamp(right - edge(top, index), _ZERO, size)
-                        due += state.bin[env, _RATES + index] * inside
+                        tax += state.bin[env, _RATES + index] * inside
                         index += 1
-                    due = wp.max(due, _ZERO)
-                    rate = (due - before) / (right - cutoff_of(state, env, bracket))
-                    before = due
+                    tax = wp.max(tax, _ZERO)
+                    rate = (tax - previous) / (right - cutoff_of(state, env, bracket))
+                    previous = tax
                 rate = wp.clamp(rate, lowest, highest)
                 state.rates[env, bracket] = rate
                 old = state.average_rates[env, bracket]

@@ -97,19 +97,19 @@ def _act_in_worlds(rules: Rules, acting: Acting, kinds: tuple[int, ...], togethe
 
     Worlds in which it has the same policy share the loads of the weights.
     """
-    own = [kind for kind in kinds if kind != NO_POLICY]
-    if together > 1 and len(kinds) == 1 and own and acting.shared:
-        return _act_together(rules, acting, acting.kinds[own[0]], together)
+    policy_kinds = [kind for kind in kinds if kind != NO_POLICY]
+    if together > 1 and len(kinds) == 1 and policy_kinds and acting.shared:
+        return _act_together(rules, acting, acting.kinds[policy_kinds[0]], together)
     constants = _types(rules) | {"one": _act_in_world(rules, acting, kinds), "policy_of": policy_of(acting.shared)}
     lines, branch = list[str](), "if"
-    if together > 1 and own:
+    if together > 1 and policy_kinds:
         lines += ["policy = policy_of(policies, world, agent)", f"kind = int({NO_POLICY})"]
         lines += ["if policy >= 0:", "    kind = policies.kinds[policy]"]
         if not acting.shared:
             for r in range(1, together):
                 lines += [f"if policy_of(policies, wp.min(world + {r}, last - 1), agent) != policy:"]
                 lines += [f"    kind = {NO_POLICY}"]
-        for kind in own:
+        for kind in policy_kinds:
             constants[f"together{kind}"] = _act_together(rules, acting, acting.kinds[kind], together)
             lines += [f"{branch} kind == {kind}:"]
             lines += [f"    together{kind}(params, state, io, policies, trace, t, greedy, world, last, agent)"]

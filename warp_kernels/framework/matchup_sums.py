@@ -34,11 +34,11 @@ def build_matchup_sums() -> Any:
             while world < last:
                 seat = int(0)
                 while seat < seats:
-                    own = earned[world, seat]
+                    payoff = earned[world, seat]
                     beaten = wp.float64(0.0)  # minus the seats with a higher return
                     other = int(0)
                     while other < seats:
-                        ahead = own - earned[world, other]
+                        ahead = payoff - earned[world, other]
                         if seats == 2 and other != seat:
                             ahead = earned[world, 0] - earned[world, 1] - draw_margin[0]
                             if seat == 1:
@@ -49,8 +49,8 @@ def build_matchup_sums() -> Any:
                             beaten -= wp.float64(1.0)
                         other += 1
                     score = wp.float64(0.5) + wp.float64(0.5) * beaten / wp.float64(wp.max(seats - 1, 1))
-                    sums[row, seat] = sums[row, seat] + own
-                    sums[row, seats + seat] = sums[row, seats + seat] + own * own
+                    sums[row, seat] = sums[row, seat] + payoff
+                    sums[row, seats + seat] = sums[row, seats + seat] + payoff * payoff
                     sums[row, 2 * seats + seat] = sums[row, 2 * seats + seat] + score
                     seat += 1
                 world += 1

@@ -88,7 +88,7 @@ def memo_of(mlp: Mlp, choices: int, size: int) -> Memo:
     factor, *factors = (draw.getrandbits(32) | 1 for _ in range(1 + mlp.inputs))
     sizes = {"inputs": mlp.inputs, "legal": padded(mlp.inputs), "choices": choices, "length": mlp.head_width}
     sizes |= {"parameters": size - mlp.head_width, "size": size}
-    sizes |= {"factors": ", ".join(f"{each}u" for each in factors), "policy_factor": factor}
+    sizes |= {"factors": ", ".join(f"{x}u" for x in factors), "policy_factor": factor}
 
     @wp.func_native(_FIND.format(**sizes))
     def find(

@@ -148,10 +148,10 @@ def decides_of(turn_based: bool) -> Any:
 
     @wp.func(inline=True)
     def decides(io: IO, env: int, agent: int):
-        found = io.alive[env, agent]
+        is_deciding = io.alive[env, agent]
         if wp.static(turn_based):
-            found = found and io.to_move[env, agent]
-        return found
+            is_deciding = is_deciding and io.to_move[env, agent]
+        return is_deciding
 
     return decides
 

@@ -40,15 +40,15 @@ def compilation_notice(name: str, after: float = NOTICE_AFTER) -> Iterator[None]
     finished, began = Event(), time.monotonic()
 
     def report() -> None:
-        due = after
-        while not finished.wait(began + due - time.monotonic()):
+        delay = after
+        while not finished.wait(began + delay - time.monotonic()):
             output = sys.stderr
             if output is None:
                 return
-            print(f"compiling {name}: {due:.0f} s so far; later starts read it from the cache", file=output)
+            print(f"compiling {name}: {delay:.0f} s so far; later starts read it from the cache", file=output)
             if not output.isatty():
                 return
-            due *= 2
+            delay *= 2
 
     thread = Thread(target=report, daemon=True)
     thread.start()
@@ -119,7 +119,7 @@ class CPULaunch:
 @cache
 def _struct(types: tuple[type, ...]) -> type[ctypes.Structure]:
     """Return the struct that a compiled kernel takes its arguments in."""
-    fields = [(f"argument_{index}", each) for index, each in enumerate(types)]
+    fields = [(f"argument_{index}", dtype) for index, dtype in enumerate(types)]
     return type("Arguments", (ctypes.Structure,), {"_fields_": fields})
 
 

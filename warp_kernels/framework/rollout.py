@@ -47,7 +47,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
     lay, has_lay = rules.relayout, rules.relayout is not None
     parts = step_phases(rules)
-    whole, reset = one_world(rules, parts.play, parts.start), one_world(rules, parts.renew, parts.start)
+    run_world, reset = one_world(rules, parts.play, parts.start), one_world(rules, parts.renew, parts.start)
     traced = acting.traced
     act = act_all(rules, acting, together)
     store, store_world, store_last = _storage(rules, acting)
@@ -56,12 +56,12 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
 
     @wp.func
     def plays(trace: Trace, env: int):
-        found = bool(False)
+        is_playing = bool(False)
         agent = int(0)
-        while agent < num_agents and not found:
-            found = not trace.finished[env, agent]
+        while agent < num_agents and not is_playing:
+            is_playing = not trace.finished[env, agent]
             agent += 1
-        return found
+        return is_playing
 
     @wp.kernel(module=_module(rules, "rollout", f"{acting} {together}", fuse_fp), name="rollout_fused")
     def rollout(
@@ -110,7 +110,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
                     if wp.static(not traced):
                         stepped = plays(trace, env)
                     if stepped:
-                        whole(params, state, io, env & LAST)
+                        run_world(params, state, io, env & LAST)
                         agent = int(0)
                         while agent < num_agents:
                             store(io, trace, t, env & LAST, agent)
@@ -197,8 +197,8 @@ def build_phased_rollout(rules: Rules, acting: Acting, fuse_fp: bool) -> tuple[L
     return tuple(LaunchStage(kernel, num_agents) for kernel in kernels)
 
 
-def _module(rules: Rules, what: str, details: str, fuse_fp: bool) -> str:
-    return module_of(rules, what, fuse_fp, f" {details}")
+def _module(rules: Rules, kind: str, details: str, fuse_fp: bool) -> str:
+    return module_of(rules, kind, fuse_fp, f" {details}")
 
 
 def _storage(rules: Rules, acting: Acting) -> tuple[Any, Any, Any]:
@@ -241,15 +241,15 @@ def _storage(rules: Rules, acting: Acting) -> tuple[Any, Any, Any]:
         store_results(io, trace, t, env, agent)
         if wp.static(not turn_based):
             none = int(trace.final_obs.shape[0]) - 1
-            each = none // (io.alive.shape[0] * io.alive.shape[1])
+            capacity = none // (io.alive.shape[0] * io.alive.shape[1])
             slot = int(none)
             if t == 0:
                 trace.final_count[env, agent] = 0
             if truncated and valid and not terminated:
                 count = trace.final_count[env, agent]
                 trace.final_count[env, agent] = count + 1
-                if count < each:
-                    slot = (env * int(io.alive.shape[1]) + agent) * each + count
+                if count < capacity:
+                    slot = (env * int(io.alive.shape[1]) + agent) * capacity + count
                     column = int(io.obs.shape[2]) - 1
                     while column >= 0:
                         trace.final_obs[slot, column] = io.final_obs[env, agent, column]

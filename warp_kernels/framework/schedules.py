@@ -142,15 +142,15 @@ def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
     return play, wp.get_module(name)
 
 
-def module_of(rules: Rules, what: str, fuse_fp: bool, details: str = "") -> str:
+def module_of(rules: Rules, kind: str, fuse_fp: bool, details: str = "") -> str:
     """Set the options of the Warp module of a specialization, and return its name.
 
     ``details`` are sizes besides those of the rules.
     """
     more = f" {rules.info} {rules.results}" if rules.info else ""
     more += " keeps the final state" if rules.keeps_final_state else ""
-    digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}{details}{more}".encode()).hexdigest()[:12]
-    name = f"warp_kernels.{rules.key.split(' ')[0]}.{what}_{digest}"
+    digest = hashlib.sha256(f"{rules.key} {kind} {fuse_fp}{details}{more}".encode()).hexdigest()[:12]
+    name = f"warp_kernels.{rules.key.split(' ')[0]}.{kind}_{digest}"
     wp.set_module_options(
         {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": affordable_unroll(rules)},
         module=wp.get_module(name),
@@ -179,13 +179,13 @@ def one_world(rules: Rules, play: tuple[Phase, ...], start: tuple[Phase, ...]) -
     steps, starts = _chain(rules, play, unroll=True), _chain(rules, start, unroll=False)
 
     @wp.func(inline=True)
-    def whole(params: wp.array(dtype=Params), state: State, io: IO, env: int):
+    def run_world(params: wp.array(dtype=Params), state: State, io: IO, env: int):
         row = wp.min(env, params.shape[0] - 1)
         steps(params[row], state, io, env)
         if io.restart[env]:
             starts(params[row], state, io, env)  # read again: the new episode may have new parameters
 
-    return whole
+    return run_world
 
 
 def _chain(rules: Rules, phases: tuple[Phase, ...], unroll: bool) -> Any:
@@ -220,11 +220,11 @@ def _chain(rules: Rules, phases: tuple[Phase, ...], unroll: bool) -> Any:
 
     def then(first: Any, second: Any) -> Any:
         @wp.func(inline=True)
-        def both(params: Params, state: State, io: IO, env: int):
+        def chained(params: Params, state: State, io: IO, env: int):
             first(params, state, io, env)
             second(params, state, io, env)
 
-        return both
+        return chained
 
     return reduce(then, map(over_all, phases))
 

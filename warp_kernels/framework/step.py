@@ -74,7 +74,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
         advance(io, env)
 
     @wp.func(inline=True)
-    def rest(io: IO, env: int, agent: int):
+    def allow_noop(io: IO, env: int, agent: int):
         """Leave one legal action, the no-op, to an agent that does not decide."""
         n = int(io.action_mask.shape[2]) - 1
         if wp.static(num_choices > 0):
@@ -97,7 +97,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
             look(params, state, io, env, agent)
         if wp.static(allow_illegal):  # otherwise nothing reads the mask before the next ordinary step
             if not io.to_move[env, agent]:
-                rest(io, env, agent)
+                allow_noop(io, env, agent)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -173,7 +173,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
                 io.truncated[env, agent] = truncated
                 io.alive[env, agent] = False
                 if wp.static(masked):
-                    rest(io, env, agent)
+                    allow_noop(io, env, agent)
                 if wp.static(turn_based):
                     io.to_move[env, agent] = False
                 io.episode_return[env, agent] = float(total)
@@ -294,9 +294,9 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
     def restarts(io: IO, env: int):
         return io.restart[env]
 
-    own = [_when_active(rules, phase, allow_illegal) for phase in rules.phases]
-    survey = [_where(rules, phase, restarts) for phase in rules.build_grid]
-    begun = [world_phase(begin_world)] if has_start else []
+    rule_phases = [_when_active(rules, phase, allow_illegal) for phase in rules.phases]
+    survey = [_restrict(rules, phase, restarts) for phase in rules.build_grid]
+    begins = [world_phase(begin_world)] if has_start else []
     final: tuple[Phase, ...] = ()
     if rules.keeps_final_state and write_state is not None:
         final = (world_phase(find_ends), agent_phase(keep_state), world_phase(leave_at_last))
@@ -308,14 +308,20 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
         play=(
             agent_phase(begin),
             world_phase(advance_clock),
-            *own,
+            *rule_phases,
             observes,
             agent_phase(leave),
             *final,
             world_phase(turn),
         ),
         renew=(world_phase(start_anew), agent_phase(withdraw)),
-        start=(*begun, agent_phase(rejoin), *survey, reobserves, *([agent_phase(show_start)] if has_info else [])),
+        start=(
+            *begins,
+            agent_phase(rejoin),
+            *survey,
+            reobserves,
+            *([agent_phase(show_start)] if has_info else []),
+        ),
     )
 
 
@@ -330,10 +336,10 @@ def _when_active(rules: Rules, phase: Phase, allow_illegal: bool) -> Phase:
             played = played and io.forfeit[env] == 0
         return played
 
-    return _where(rules, phase, plays)
+    return _restrict(rules, phase, plays)
 
 
-def _where(rules: Rules, phase: Phase, holds: Any) -> Phase:
+def _restrict(rules: Rules, phase: Phase, holds: Any) -> Phase:
     """Restrict a phase of the environment to worlds with ``holds(io, env)``."""
     Params, State, IO, run = rules.params, rules.argument(rules.state), rules.argument(episode.IO), phase.run
 

@@ -107,15 +107,15 @@ def _owner_of(shared: bool, turn_based: bool) -> Any:
 
     @wp.func
     def owner(io: IO, policies: Policies, kind: int, row: int, agents: int, counts: bool):
-        found = int(_NOBODY)
+        result = int(_NOBODY)
         env = row // agents
         agent = row - env * agents
         if counts and decides(io, env, agent):
             policy = of_agent(policies, env, agent)
             if policy != NO_POLICY:
                 if policies.kinds[policy] == kind:
-                    found = policy
-        return found
+                    result = policy
+        return result
 
     return owner
 
@@ -126,8 +126,8 @@ def read_outputs(mlp: Mlp) -> Any:
 
     @wp.func(inline=True)
     def outputs_of(io: IO, policies: Policies, policy: int, row: int):
-        place = wp.uint64(row) * wp.uint64(policies.outputs.shape[1] * 4)
-        outputs = wp.array(ptr=policies.outputs.ptr + place, shape=(1,), dtype=V)
+        offset = wp.uint64(row) * wp.uint64(policies.outputs.shape[1] * 4)
+        outputs = wp.array(ptr=policies.outputs.ptr + offset, shape=(1,), dtype=V)
         return outputs[0]
 
     return outputs_of

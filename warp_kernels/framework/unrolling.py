@@ -79,11 +79,11 @@ def count_operations(rules: Rules, max_unroll: int) -> tuple[int, dict[str, tupl
     for start in filter(None, (rules.reset, rules.reset_agent, rules.legal, rules.observe)):
         sizes += functions.size(start)  # the loops over agents of a start are not unrolled
     total = sizes.pop(_TOTAL, 0)
-    return total, {place: (functions.lengths[place], operations) for place, operations in sizes.items()}
+    return total, {location: (functions.lengths[location], operations) for location, operations in sizes.items()}
 
 
 def _times(size: Counter[str], count: int) -> Counter[str]:
-    return Counter({place: count * operations for place, operations in size.items()})
+    return Counter({location: count * operations for location, operations in size.items()})
 
 
 class _Functions:
@@ -137,9 +137,9 @@ class _Functions:
             names.values.pop(node.target.id, None)  # a later loop may use the name
         else:
             size = _times(self._block(node.body, names), len(indices))
-        place = names.place(node)
-        self.lengths[place] = max(len(indices), self.lengths.get(place, 0))
-        size[place] += size[_TOTAL]
+        location = names.location_of(node)
+        self.lengths[location] = max(len(indices), self.lengths.get(location, 0))
+        size[location] += size[_TOTAL]
         return size
 
     def _varies(self, loop: ast.For, names: "CompileTimeValues") -> bool:
@@ -166,7 +166,7 @@ class CompileTimeValues:
         self._file = Path(function.adj.filename).name
         self._first_line = function.adj.fun_lineno
 
-    def place(self, node: ast.For) -> str:
+    def location_of(self, node: ast.For) -> str:
         """Return ``file:line`` of a statement."""
         return f"{self._file}:{self._first_line + node.lineno - 1}"
 

@@ -42,13 +42,13 @@ def line_finder(rows: int, length: int) -> Any:
 
     @wp.func
     def has_line(bits: wp.uint64) -> bool:
-        begun = along(bits, upward) | along(bits, down_right) | along(bits, right) | along(bits, up_right)
-        return begun != wp.uint64(0)
+        lines = along(bits, upward) | along(bits, down_right) | along(bits, right) | along(bits, up_right)
+        return lines != wp.uint64(0)
 
     return has_line
 
 
-def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], place: Any, is_free: Any) -> Rules:
+def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], place_mark: Any, is_free: Any) -> Rules:
     """Build the rules of such a game.
 
     Args:
@@ -56,7 +56,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
         params: Warp struct with ``win_reward``.
         state: Warp struct with ``marks`` (E, 2) uint64 and ``mover`` (E,).
         sizes: Rows, columns, length of a winning line, number of actions.
-        place: ``place(filled, choice)`` returns the bit of the new mark for an action on this board.
+        place_mark: ``place_mark(filled, choice)`` returns the bit of the new mark for an action on this board.
         is_free: ``is_free(filled, choice)`` returns whether the action is legal.
     """
     Params, State = params, state
@@ -69,13 +69,13 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
     def put(params: Params, state: State, io: IO, env: int):
         """Place the mark of the player to act; write marks, mover, rewards and terminated."""
         mover = state.mover[env]
-        others = state.marks[env, 1 - mover]
-        own = state.marks[env, mover]
-        own = own | place(own | others, int(io.choice[env, mover, 0]))
-        state.marks[env, mover] = own
+        other_marks = state.marks[env, 1 - mover]
+        marks = state.marks[env, mover]
+        marks = marks | place_mark(marks | other_marks, int(io.choice[env, mover, 0]))
+        state.marks[env, mover] = marks
         state.mover[env] = 1 - mover
-        won = has_line(own)
-        if won or (own | others) == all_cells:
+        won = has_line(marks)
+        if won or (marks | other_marks) == all_cells:
             state.mover[env] = -1
             for agent in range(2):
                 io.terminated[env, agent] = True
@@ -95,14 +95,14 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own marks, then the opponent's, row by row; then whether it is the agent's turn."""
-        own = state.marks[env, agent]
-        others = state.marks[env, 1 - agent]
+        marks = state.marks[env, agent]
+        other_marks = state.marks[env, 1 - agent]
         for row in range(rows):
             for column in range(columns):
                 cell = row * columns + column
                 index = column * (rows + 1) + row
-                io.obs[env, agent, cell] = float(at(own, index))
-                io.obs[env, agent, rows * columns + cell] = float(at(others, index))
+                io.obs[env, agent, cell] = float(at(marks, index))
+                io.obs[env, agent, rows * columns + cell] = float(at(other_marks, index))
         io.obs[env, agent, 2 * rows * columns] = float(state.mover[env] == agent)
 
     @wp.func(inline=True)

@@ -38,9 +38,9 @@ def rules() -> Rules:
         for player in range(2):
             point = wp.vec2(io.control[env, player, 0], io.control[env, player, 1])
             state.last[env, player] = point / wp.max(wp.length(point), 1.0)
-        own = state.last[env, 0]
-        other = state.last[env, 1]
-        gain = own[0] * other[1] - own[1] * other[0]
+        first = state.last[env, 0]
+        second = state.last[env, 1]
+        gain = first[0] * second[1] - first[1] * second[0]
         io.reward[env, 0] = gain
         io.reward[env, 1] = -gain
 

@@ -98,10 +98,10 @@ def rules(num_players: int) -> Rules:
         bets = state.bets[env]
         column = int(2 * num_players + 1)
         for action in range(longest):
-            taken = action < turn
+            is_past = action < turn
             bold = ((bets >> action) & 1) == 1
-            io.obs[env, agent, column] = float(taken and not bold)
-            io.obs[env, agent, column + 1] = float(taken and bold)
+            io.obs[env, agent, column] = float(is_past and not bold)
+            io.obs[env, agent, column + 1] = float(is_past and bold)
             column += 2
 
     @wp.func(inline=True)
@@ -115,9 +115,9 @@ def rules(num_players: int) -> Rules:
         deck = wp.uint64(cards.FULL_DECK)
         for player in range(num_players):
             left = num_players + 1 - player
-            place = philox.below(philox.bits(rng, player, philox.RESET, 0)[0], left)
-            state.card[env, player] = cards.card_at(deck, place)
-            deck = cards.without(deck, place, left)
+            index = philox.below(philox.bits(rng, player, philox.RESET, 0)[0], left)
+            state.card[env, player] = cards.card_at(deck, index)
+            deck = cards.without(deck, index, left)
         state.turn[env] = 0
         state.bets[env] = 0
         state.first_bet[env] = -1

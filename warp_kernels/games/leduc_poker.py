@@ -79,17 +79,17 @@ def rules() -> Rules:
         mover = state.mover[env]
         other = 1 - mover
         now = state.round[env]
-        taken = state.taken[env]
+        count = state.taken[env]
         choice = int(io.choice[env, mover, 0])
         folds = choice == FOLD
         raises = choice == RAISE
-        closes = choice == CALL and taken > 0  # a call after another action ends the round
+        closes = choice == CALL and count > 0  # a call after another action ends the round
         # Random rollouts take branches at random: fewer branches are faster.
         more = wp.where(raises, wp.where(now == 0, params.first_raise, params.second_raise), 0)
         state.chips[env, mover] = wp.where(folds, state.chips[env, mover], state.chips[env, other] + more)
-        state.story[env, now] = state.story[env, now] | (choice << (2 * taken))
+        state.story[env, now] = state.story[env, now] | (choice << (2 * count))
         state.round[env] = wp.where(closes, 1, now)
-        state.taken[env] = wp.where(closes, 0, taken + 1)
+        state.taken[env] = wp.where(closes, 0, count + 1)
         state.raised[env] = wp.where(closes, 0, state.raised[env] + int(raises))
         state.mover[env] = wp.where(closes, 0, other)
         if folds or (closes and now == 1):
@@ -114,12 +114,12 @@ def rules() -> Rules:
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own row, own card, the revealed public card and all actions so far, one-hot."""
-        own = state.card[env, agent]
+        own_card = state.card[env, agent]
         public = wp.where(state.round[env] == 1, state.card[env, PUBLIC], -1)
         for player in range(2):
             io.obs[env, agent, player] = float(player == agent)
         for card in range(CARDS):
-            io.obs[env, agent, 2 + card] = float(card == own)
+            io.obs[env, agent, 2 + card] = float(card == own_card)
             io.obs[env, agent, 8 + card] = float(card == public)
         for number in range(2):
             story = state.story[env, number]
@@ -136,10 +136,10 @@ def rules() -> Rules:
         """Deal three different cards and collect the antes; player 0 starts."""
         word = philox.bits(rng, 0, philox.RESET, 0)
         deck = wp.uint64(cards.FULL_DECK)
-        for place in range(3):
-            at = philox.below(word[place], CARDS - place)
-            state.card[env, place] = cards.card_at(deck, at)
-            deck = cards.without(deck, at, CARDS - place)
+        for index in range(3):
+            at = philox.below(word[index], CARDS - index)
+            state.card[env, index] = cards.card_at(deck, at)
+            deck = cards.without(deck, at, CARDS - index)
         for player in range(2):
             state.chips[env, player] = params.ante
             state.story[env, player] = 0

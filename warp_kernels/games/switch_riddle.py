@@ -77,9 +77,9 @@ def rules(num_agents: int) -> Rules:
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write whether the agent is in the room, and whether it sees the lamp on."""
-        here = state.room[env] == agent
-        io.obs[env, agent, 0] = wp.where(here, 1.0, 0.0)
-        io.obs[env, agent, 1] = wp.where(here and state.bulb[env] == 1, 1.0, 0.0)
+        in_room = state.room[env] == agent
+        io.obs[env, agent, 0] = wp.where(in_room, 1.0, 0.0)
+        io.obs[env, agent, 1] = wp.where(in_room and state.bulb[env] == 1, 1.0, 0.0)
 
     @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):

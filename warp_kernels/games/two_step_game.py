@@ -51,8 +51,8 @@ def rules() -> Rules:
             state.last[env, 1] = column
             payoff = params.payoff_a
             if table == 1:
-                both = wp.mat22(params.payoff_b_00, params.payoff_b_01, params.payoff_b_10, params.payoff_b_11)
-                payoff = both[row, column]
+                payoffs = wp.mat22(params.payoff_b_00, params.payoff_b_01, params.payoff_b_10, params.payoff_b_11)
+                payoff = payoffs[row, column]
             for player in range(2):
                 io.reward[env, player] = payoff
 
@@ -61,8 +61,8 @@ def rules() -> Rules:
         """Write the stage (choose a table, A, B; zeros after the end) and the own row, one-hot."""
         table = state.table[env]
         playing = state.last[env, 0] < 0
-        for place in range(3):
-            io.obs[env, agent, place] = float(playing and place == table + 1)
+        for column in range(3):
+            io.obs[env, agent, column] = float(playing and column == table + 1)
         for player in range(2):
             io.obs[env, agent, 3 + player] = float(player == agent)
 

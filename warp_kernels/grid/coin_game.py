@@ -69,10 +69,10 @@ def _pair(red: int, blue: int):
 
 
 @wp.func(inline=True)
-def _moved(place: wp.vec2i, choice: int):
+def _moved(position: wp.vec2i, choice: int):
     """Return the cell of a player after its action; the torus has no border."""
-    row = place[0] + wp.where(choice == 2, 1, 0) + wp.where(choice == 3, 2, 0)
-    column = place[1] + wp.where(choice == 0, 1, 0) + wp.where(choice == 1, 2, 0)
+    row = position[0] + wp.where(choice == 2, 1, 0) + wp.where(choice == 3, 2, 0)
+    column = position[1] + wp.where(choice == 0, 1, 0) + wp.where(choice == 1, 2, 0)
     return wp.vec2i(row % SIDE, column % SIDE)
 
 
@@ -84,9 +84,9 @@ def _cell(word: wp.uint32):
 
 
 @wp.func(inline=True)
-def _same(one: wp.vec2i, other: wp.vec2i):
+def _same(cell: wp.vec2i, other: wp.vec2i):
     """Return whether two cells are equal."""
-    return one[0] == other[0] and one[1] == other[1]
+    return cell[0] == other[0] and cell[1] == other[1]
 
 
 @cache
@@ -161,9 +161,9 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
             state.inner_done[env, player] = wp.where(done, 1, 0)
 
     @wp.func(inline=True)
-    def show(io: IO, env: int, agent: int, layer: int, place: wp.vec2i, row: int, column: int):
+    def show(io: IO, env: int, agent: int, layer: int, position: wp.vec2i, row: int, column: int):
         """Write one layer: a 1 in the cell of a thing, shifted by rows and columns."""
-        cell = ((place[0] + row) % SIDE) * SIDE + (place[1] + column) % SIDE
+        cell = ((position[0] + row) % SIDE) * SIDE + (position[1] + column) % SIDE
         for index in range(CELLS):
             at = index * 4 + layer
             if wp.static(channels_first):
@@ -173,13 +173,13 @@ def rules(num_inner_episodes: int, egocentric: bool, channels_first: bool) -> Ru
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the layers of the own player, the other player, coins of the own color, coins of the other color."""
-        own = state.player[env, agent]
+        position = state.player[env, agent]
         row = int(0)
         column = int(0)
         if wp.static(egocentric):
-            row = 1 - own[0] + SIDE
-            column = 1 - own[1] + SIDE
-        show(io, env, agent, 0, own, row, column)
+            row = 1 - position[0] + SIDE
+            column = 1 - position[1] + SIDE
+        show(io, env, agent, 0, position, row, column)
         show(io, env, agent, 1, state.player[env, 1 - agent], row, column)
         show(io, env, agent, 2, state.coin[env, agent], row, column)
         show(io, env, agent, 3, state.coin[env, 1 - agent], row, column)

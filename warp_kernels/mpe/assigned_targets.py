@@ -20,13 +20,13 @@ MAX_AGENTS = 64
 
 
 @wp.func(inline=True)
-def exact(place: wp.vec2) -> wp.vec2d:
+def exact(position: wp.vec2) -> wp.vec2d:
     """Return a position in float64.
 
     The best assignments of agents in a row differ by less than float32 can show, and distances above FARTHEST make
     their rewards differ.
     """
-    return wp.vec2d(wp.float64(place[0]), wp.float64(place[1]))
+    return wp.vec2d(wp.float64(position[0]), wp.float64(position[1]))
 
 
 def observation_width(num_landmarks: int) -> int:
@@ -101,11 +101,11 @@ def build_rules(
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own velocity [m/s], position [m] and relative landmarks [m]."""
         vel = state.vel[env, agent]
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         io.obs[env, agent, 0] = vel[0]
         io.obs[env, agent, 1] = vel[1]
-        io.obs[env, agent, 2] = here[0]
-        io.obs[env, agent, 3] = here[1]
+        io.obs[env, agent, 2] = position[0]
+        io.obs[env, agent, 3] = position[1]
         see_landmarks(state, io, env, agent, 4)
 
     motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of, size_of)

@@ -63,8 +63,8 @@ class Sizes:
     def observation_width(self, collector: bool) -> int:
         """Return the width of an observation: own motion, own treasure, other agents, treasures."""
         types = self.num_deposits
-        others = self.num_collectors + self.num_deposits - 1
-        return 4 + (types if collector else 0) + others * (4 + 2 * types) + self.num_treasures * (2 + types)
+        num_others = self.num_collectors + self.num_deposits - 1
+        return 4 + (types if collector else 0) + num_others * (4 + 2 * types) + self.num_treasures * (2 + types)
 
 
 @cache
@@ -73,7 +73,7 @@ def rules(sizes: Sizes) -> Rules:
     num_collectors, num_types, num_treasures = sizes.num_collectors, sizes.num_deposits, sizes.num_treasures
     num_agents = num_collectors + num_types
     num_entities = num_agents + num_treasures
-    place = particles.random_placement(State, num_agents, landmarks_within=0.95)
+    scatter = particles.random_placement(State, num_agents, landmarks_within=0.95)
 
     @wp.func(inline=True)
     def accel_of(params: Params, agent: int):
@@ -84,8 +84,8 @@ def rules(sizes: Sizes) -> Rules:
         return params.max_speed
 
     @wp.func(inline=True)
-    def distance(state: State, env: int, one: int, other: int):
-        delta = state.pos[env, one] - state.pos[env, other]
+    def distance(state: State, env: int, entity: int, other: int):
+        delta = state.pos[env, entity] - state.pos[env, other]
         return wp.sqrt(wp.dot(delta, delta))
 
     @wp.func
@@ -98,13 +98,13 @@ def rules(sizes: Sizes) -> Rules:
             row = num_agents + treasure
             kind = state.kind[env, treasure]
             if kind > 0:
-                taken = bool(False)
+                is_taken = bool(False)
                 for collector in range(num_collectors):
-                    if not taken and state.holding[env, collector] == 0:
+                    if not is_taken and state.holding[env, collector] == 0:
                         if distance(state, env, row, collector) < reach:
-                            taken = True
+                            is_taken = True
                             state.holding[env, collector] = kind
-                if taken:
+                if is_taken:
                     events += 1
                     state.kind[env, treasure] = 0
                     state.pos[env, row] = wp.vec2(AWAY, AWAY)
@@ -115,9 +115,9 @@ def rules(sizes: Sizes) -> Rules:
                     state.kind[env, treasure] = 1 + wp.min(int(u[2] * float(num_types)), num_types - 1)
         reach = params.collector_size + params.deposit_size
         for collector in range(num_collectors):
-            held = state.holding[env, collector]
-            if held > 0:
-                if distance(state, env, collector, num_collectors + held - 1) < reach:
+            load = state.holding[env, collector]
+            if load > 0:
+                if distance(state, env, collector, num_collectors + load - 1) < reach:
                     events += 1
                     state.holding[env, collector] = 0
         state.events[env] = events
@@ -129,9 +129,9 @@ def rules(sizes: Sizes) -> Rules:
         for other in range(num_collectors):
             if other != agent and distance(state, env, agent, other) < 2.0 * params.collector_size:
                 penalty += params.collision_penalty
-        held = state.holding[env, agent]
-        if held > 0:
-            penalty += params.distance_cost * distance(state, env, agent, num_collectors + held - 1)
+        load = state.holding[env, agent]
+        if load > 0:
+            penalty += params.distance_cost * distance(state, env, agent, num_collectors + load - 1)
         else:
             nearest = float(wp.inf)
             for treasure in range(num_treasures):
@@ -193,10 +193,10 @@ def rules(sizes: Sizes) -> Rules:
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own motion and treasure, other agents and treasures, each nearest first, and zeros for the missing."""
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         vel = state.vel[env, agent]
-        io.obs[env, agent, 0] = here[0]
-        io.obs[env, agent, 1] = here[1]
+        io.obs[env, agent, 0] = position[0]
+        io.obs[env, agent, 1] = position[1]
         io.obs[env, agent, 2] = vel[0]
         io.obs[env, agent, 3] = vel[1]
         column = int(4)
@@ -211,18 +211,18 @@ def rules(sizes: Sizes) -> Rules:
             if other < 0:  # positions that are not finite
                 rank = num_agents
             else:
-                delta = state.pos[env, other] - here
+                delta = state.pos[env, other] - position
                 speed = state.vel[env, other]
                 io.obs[env, agent, column] = delta[0]
                 io.obs[env, agent, column + 1] = delta[1]
                 io.obs[env, agent, column + 2] = speed[0]
                 io.obs[env, agent, column + 3] = speed[1]
                 collector = other < num_collectors
-                held = int(0)
+                load = int(0)
                 if collector:
-                    held = state.holding[env, other]
+                    load = state.holding[env, other]
                 mark(io, env, agent, column + 4, wp.where(collector, 0, 1 + other - num_collectors))
-                mark(io, env, agent, column + 4 + num_types, held)
+                mark(io, env, agent, column + 4 + num_types, load)
                 column += 4 + 2 * num_types
                 rank += 1
         squared = float(-1.0)
@@ -235,7 +235,7 @@ def rules(sizes: Sizes) -> Rules:
             if other >= 0:
                 kind = state.kind[env, other - num_agents]
                 if kind > 0:
-                    delta = state.pos[env, other] - here
+                    delta = state.pos[env, other] - position
             io.obs[env, agent, column] = delta[0]
             io.obs[env, agent, column + 1] = delta[1]
             mark(io, env, agent, column + 2, kind)
@@ -245,7 +245,7 @@ def rules(sizes: Sizes) -> Rules:
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents in [-1, 1)^2 at rest and treasures in [-0.95, 0.95)^2 [m], with types at random."""
-        place(state, env, rng)
+        scatter(state, env, rng)
         for collector in range(num_collectors):
             state.holding[env, collector] = 0
         for treasure in range(num_treasures):

@@ -27,53 +27,53 @@ def nearest_after(
     Returns:
         Squared distance [m^2] and row; row -1 if there is no further neighbor.
     """
-    here = pos[env, agent]
+    position = pos[env, agent]
     best = float(wp.inf)
-    found = int(-1)
+    nearest = int(-1)
     for other in range(first, end):
-        delta = pos[env, other] - here
+        delta = pos[env, other] - position
         d = wp.dot(delta, delta)
         later = d > squared or (d == squared and other > entity)
         if other != agent and later and d < best:
             best = d
-            found = other
-    return best, found
+            nearest = other
+    return best, nearest
 
 
-def slots(count: int, most: int | None) -> int:
-    """Return the number of observed discs out of ``count``; ``most`` limits them, None observes all."""
-    return count if most is None else most
+def slots(count: int, limit: int | None) -> int:
+    """Return the number of observed discs out of ``count``; ``limit`` bounds them, None observes all."""
+    return count if limit is None else limit
 
 
-def observe_neighbors(State: type, first: int, end: int, most: int | None = None, what: Any = None) -> Any:
+def observe_neighbors(State: type, first: int, end: int, limit: int | None = None, value_of: Any = None) -> Any:
     """Build ``see(state, io, env, agent, column) -> int``, a part of ``observe``.
 
     The function writes two numbers for each of the discs ``first .. end - 1`` except the agent itself, starting at a
-    column, and returns the next column. All discs are written in row order. With ``most``, only the nearest ones are
+    column, and returns the next column. All discs are written in row order. With ``limit``, only the nearest ones are
     written, nearest first, padded with zeros.
 
     Args:
         State: State of the scenario, with ``pos`` (E, N) vec2 [m].
         first: First row to observe.
         end: Row after the last one.
-        most: Number of nearest discs to observe; None observes all.
-        what: ``f(state, env, agent, other) -> vec2``, the observed value of a disc; None is its relative position [m].
+        limit: Number of nearest discs to observe; None observes all.
+        value_of: ``f(state, env, agent, other) -> vec2``, the value to observe; None is the relative position [m].
     """
 
     @wp.func(inline=True)
     def offset(state: State, env: int, agent: int, other: int):
         return state.pos[env, other] - state.pos[env, agent]
 
-    show = offset if what is None else what
+    show = offset if value_of is None else value_of
 
     @wp.func(inline=True)
     def see_all(state: State, io: IO, env: int, agent: int, column: int):
         at = int(column)
         for other in range(first, end):
             if other != agent:
-                shown = show(state, env, agent, other)
-                io.obs[env, agent, at] = shown[0]
-                io.obs[env, agent, at + 1] = shown[1]
+                value = show(state, env, agent, other)
+                io.obs[env, agent, at] = value[0]
+                io.obs[env, agent, at + 1] = value[1]
                 at += 2
         return at
 
@@ -81,16 +81,16 @@ def observe_neighbors(State: type, first: int, end: int, most: int | None = None
     def see_nearest(state: State, io: IO, env: int, agent: int, column: int):
         squared = float(-1.0)
         other = int(-1)
-        some = bool(True)
-        for slot in range(most):
-            shown = wp.vec2(0.0, 0.0)
-            if some:
+        has_more = bool(True)
+        for slot in range(limit):
+            value = wp.vec2(0.0, 0.0)
+            if has_more:
                 squared, other = nearest_after(state.pos, env, agent, first, end, squared, other)
-                some = other >= 0
-            if some:
-                shown = show(state, env, agent, other)
-            io.obs[env, agent, column + 2 * slot] = shown[0]
-            io.obs[env, agent, column + 2 * slot + 1] = shown[1]
-        return column + 2 * most
+                has_more = other >= 0
+            if has_more:
+                value = show(state, env, agent, other)
+            io.obs[env, agent, column + 2 * slot] = value[0]
+            io.obs[env, agent, column + 2 * slot + 1] = value[1]
+        return column + 2 * limit
 
-    return see_all if most is None else see_nearest
+    return see_all if limit is None else see_nearest

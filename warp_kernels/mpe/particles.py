@@ -36,12 +36,14 @@ REACH: float = wp.constant(0.02)  # [m] beyond this gap the contact force is bel
 
 
 @wp.func(inline=True)
-def contact(here: wp.vec2, there: wp.vec2, touch: float) -> wp.vec2:
-    """Return the force [N] on a disc at ``here`` by one at ``there`` [m]; they touch at distance ``touch`` [m].
+def contact(position: wp.vec2, other_position: wp.vec2, touch: float) -> wp.vec2:
+    """Return the force [N] on a disc at ``position`` by one at ``other_position`` [m].
+
+    They touch at distance ``touch`` [m].
 
     mpe2: force = 100 * delta / dist * logaddexp(0, -(dist - touch) / 1e-3) * 1e-3.
     """
-    delta = here - there
+    delta = position - other_position
     squared = wp.dot(delta, delta)
     force = wp.vec2(0.0, 0.0)
     if squared < (touch + REACH) * (touch + REACH):
@@ -105,10 +107,10 @@ def terminate_success(io: IO, env: int, agent: int):
 
 
 def random_placement(State: type, num_agents: int, landmarks_within: float = 1.0) -> Any:
-    """Build ``place(state, env, rng)``: agents uniform in [-1, 1)^2 [m] at rest, landmarks in a square of their own."""
+    """Build ``scatter(state, env, rng)``: agents uniform in [-1, 1)^2 [m] at rest, landmarks in a smaller square."""
 
     @wp.func
-    def place(state: State, env: int, rng: philox.Stream):
+    def scatter(state: State, env: int, rng: philox.Stream):
         for entity in range(state.pos.shape[1]):  # not unrolled, as it runs rarely
             u = philox.uniform4(rng, entity, philox.RESET, 0)
             half = wp.where(entity < num_agents, 1.0, landmarks_within)
@@ -116,7 +118,7 @@ def random_placement(State: type, num_agents: int, landmarks_within: float = 1.0
             if entity < num_agents:
                 state.vel[env, entity] = wp.vec2(0.0, 0.0)
 
-    return place
+    return scatter
 
 
 def relayout(State: type, num_agents: int, num_entities: int) -> Any:
@@ -194,12 +196,12 @@ def motion(
     @wp.func
     def push(params: Params, state: State, io: IO, env: int, agent: int):
         """Sum the forces on an agent; write its force."""
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         size = size_of(params, agent)
         total = throttle(params, state, io, env, agent)
         for other in range(num_entities):
             if other != agent:
-                total += contact(here, state.pos[env, other], size + size_of(params, other))
+                total += contact(position, state.pos[env, other], size + size_of(params, other))
         state.force[env, agent] = total
 
     @wp.func

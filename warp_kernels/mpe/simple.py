@@ -36,7 +36,7 @@ class State:
 @cache
 def rules(continuous: bool) -> Rules:
     """Build the rules."""
-    place = particles.random_placement(State, 1)
+    scatter = particles.random_placement(State, 1)
     see_landmark = observed_neighbors.observe_neighbors(State, 1, 2)
 
     @wp.func(inline=True)
@@ -64,7 +64,7 @@ def rules(continuous: bool) -> Rules:
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place the agent and the landmark uniformly in [-1, 1)^2 [m], at rest."""
-        place(state, env, rng)
+        scatter(state, env, rng)
 
     return Rules(
         key=f"simple {continuous}",

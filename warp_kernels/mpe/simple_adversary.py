@@ -35,8 +35,8 @@ class State:
 
 def observation_width(num_good: int, agents_seen: int | None, landmarks_seen: int | None, adversary: bool) -> int:
     """Return the width of an observation: the goal (good agents only), landmarks, other agents."""
-    seen = observed_neighbors.slots(num_good, landmarks_seen) + observed_neighbors.slots(num_good, agents_seen)
-    return 2 * (seen if adversary else seen + 1)
+    discs = observed_neighbors.slots(num_good, landmarks_seen) + observed_neighbors.slots(num_good, agents_seen)
+    return 2 * (discs if adversary else discs + 1)
 
 
 @cache
@@ -45,7 +45,7 @@ def rules(
 ) -> Rules:
     """Build the rules for a number of good agents and of observed neighbors (None: all)."""
     num_agents = 1 + num_good
-    place = particles.random_placement(State, num_agents)
+    scatter = particles.random_placement(State, num_agents)
     see_landmarks = observed_neighbors.observe_neighbors(State, num_agents, num_agents + num_good, landmarks_seen)
     see_agents = observed_neighbors.observe_neighbors(State, 0, num_agents, agents_seen)
 
@@ -100,7 +100,7 @@ def rules(
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest, and sample the goal."""
-        place(state, env, rng)
+        scatter(state, env, rng)
         state.goal[env] = philox.below(philox.bits(rng, 0, philox.RESET, 1)[0], num_good)
 
     motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of)

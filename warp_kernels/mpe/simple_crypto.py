@@ -46,10 +46,10 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
     speak, hear, hush = communication.channel(Params, State, NUM_AGENTS, LETTERS, continuous, moves=False)
 
     @wp.func(inline=True)
-    def show(io: IO, env: int, agent: int, column: int, shown: int):
+    def show(io: IO, env: int, agent: int, column: int, symbol: int):
         """Write a letter, one-hot, into L columns of the observation."""
         for letter in range(LETTERS):
-            io.obs[env, agent, column + letter] = wp.where(letter == shown, 1.0, 0.0)
+            io.obs[env, agent, column + letter] = wp.where(letter == symbol, 1.0, 0.0)
 
     @wp.func(inline=True)
     def error(state: State, env: int, agent: int):
@@ -57,10 +57,10 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
         total = float(0.0)
         loud = bool(False)
         for letter in range(LETTERS):
-            said = state.said[env, agent, letter]
-            gap = said - wp.where(letter == state.goal[env], 1.0, 0.0)
+            loudness = state.said[env, agent, letter]
+            gap = loudness - wp.where(letter == state.goal[env], 1.0, 0.0)
             total += gap * gap
-            loud = loud or said != 0.0
+            loud = loud or loudness != 0.0
         return wp.where(loud, total, 0.0)
 
     @wp.func(inline=True)

@@ -45,7 +45,7 @@ class State:
 @cache
 def rules(num_agents: int, continuous: bool) -> Rules:
     """Build the rules for a number of agents."""
-    place = particles.random_placement(State, num_agents, landmarks_within=0.5)
+    scatter = particles.random_placement(State, num_agents, landmarks_within=0.5)
     # Not a conversion of num_agents in the kernel: see tests/house/test_conversions.py.
     between = wp.constant(wp.float64(2.0 * math.pi / num_agents))  # [rad] angle between neighboring targets
 
@@ -69,7 +69,7 @@ def rules(num_agents: int, continuous: bool) -> Rules:
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents uniformly in [-1, 1)^2 and the landmark in [-0.5, 0.5)^2 [m], at rest."""
-        place(state, env, rng)
+        scatter(state, env, rng)
         for agent in range(num_agents):
             state.target[env, agent] = assigned_targets.exact(state.pos[env, num_agents])
             state.away[env, agent] = 0.0

@@ -47,16 +47,16 @@ class State:
 @cache
 def rules(num_agents: int, continuous: bool) -> Rules:
     """Build the rules for a number of agents."""
-    place = particles.random_placement(State, num_agents)
+    scatter = particles.random_placement(State, num_agents)
 
     @wp.func
     def aim(params: Params, state: State, io: IO, env: int):
         """Write targets at equal distances from the first landmark to the second; one agent has the first landmark."""
         start = assigned_targets.exact(state.pos[env, num_agents])
-        whole = assigned_targets.exact(state.pos[env, num_agents + 1]) - start
+        span = assigned_targets.exact(state.pos[env, num_agents + 1]) - start
         share = wp.float64(0.0)
         for target in range(num_agents):
-            state.target[env, target] = start + share / wp.float64(wp.max(num_agents - 1, 1)) * whole
+            state.target[env, target] = start + share / wp.float64(wp.max(num_agents - 1, 1)) * span
             share += wp.float64(1.0)
 
     @wp.func
@@ -66,7 +66,7 @@ def rules(num_agents: int, continuous: bool) -> Rules:
         The first landmark is uniform in a small square, the other one in a random direction from it. Outside of the
         arena it turns around the first one by 5 degrees at a time.
         """
-        place(state, env, rng)
+        scatter(state, env, rng)
         u = philox.uniform4(rng, num_agents, philox.RESET, 1)
         start = wp.vec2((2.0 * u[0] - 1.0) * NEAR, (2.0 * u[1] - 1.0) * NEAR)
         angle = TWO_PI * u[2]

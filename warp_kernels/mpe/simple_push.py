@@ -41,7 +41,7 @@ class State:
 @cache
 def rules(continuous: bool) -> Rules:
     """Build the rules."""
-    place = particles.random_placement(State, 2)
+    scatter = particles.random_placement(State, 2)
     see_landmarks = observed_neighbors.observe_neighbors(State, 2, 4)
     see_other = observed_neighbors.observe_neighbors(State, 0, 2)
 
@@ -69,11 +69,11 @@ def rules(continuous: bool) -> Rules:
         io.reward[env, agent] = wp.where(agent == GOOD, 0.0, state.away[env, GOOD]) - state.away[env, agent]
 
     @wp.func(inline=True)
-    def paint(io: IO, env: int, agent: int, column: int, landmark: int, rest: float, bright: float):
+    def paint(io: IO, env: int, agent: int, column: int, landmark: int, dark: float, bright: float):
         """Write a color (r, g, b): green for landmark 0, blue for landmark 1."""
-        io.obs[env, agent, column] = rest
-        io.obs[env, agent, column + 1] = wp.where(landmark == 0, bright, rest)
-        io.obs[env, agent, column + 2] = wp.where(landmark == 1, bright, rest)
+        io.obs[env, agent, column] = dark
+        io.obs[env, agent, column + 1] = wp.where(landmark == 0, bright, dark)
+        io.obs[env, agent, column + 2] = wp.where(landmark == 1, bright, dark)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -101,7 +101,7 @@ def rules(continuous: bool) -> Rules:
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest, and sample the goal."""
-        place(state, env, rng)
+        scatter(state, env, rng)
         state.goal[env] = philox.below(philox.bits(rng, 0, philox.RESET, 1)[0], 2)
 
     return Rules(

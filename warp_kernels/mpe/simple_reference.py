@@ -70,12 +70,12 @@ def rules(continuous: bool) -> Rules:
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own velocity [m/s], relative landmarks [m], color of the other agent's goal, and its message."""
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         vel = state.vel[env, agent]
         io.obs[env, agent, 0] = vel[0]
         io.obs[env, agent, 1] = vel[1]
         for landmark in range(LANDMARKS):
-            delta = state.pos[env, AGENTS + landmark] - here
+            delta = state.pos[env, AGENTS + landmark] - position
             io.obs[env, agent, 2 + 2 * landmark] = delta[0]
             io.obs[env, agent, 3 + 2 * landmark] = delta[1]
             io.obs[env, agent, 8 + landmark] = wp.where(landmark == state.goal[env, agent], LIT, UNLIT)

@@ -83,12 +83,12 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
             for landmark in range(LANDMARKS):
                 io.obs[env, agent, landmark] = wp.where(landmark == state.goal[env], LIT, UNLIT)
         else:
-            here = state.pos[env, agent]
+            position = state.pos[env, agent]
             vel = state.vel[env, agent]
             io.obs[env, agent, 0] = vel[0]
             io.obs[env, agent, 1] = vel[1]
             for landmark in range(LANDMARKS):
-                delta = state.pos[env, AGENTS + landmark] - here
+                delta = state.pos[env, AGENTS + landmark] - position
                 io.obs[env, agent, 2 + 2 * landmark] = delta[0]
                 io.obs[env, agent, 3 + 2 * landmark] = delta[1]
             hear(state, io, env, agent, SPEAKER, 8)

@@ -44,8 +44,8 @@ class State:
 
 def observation_width(num_agents: int, agents_seen: int | None, landmarks_seen: int | None) -> int:
     """Return the width of an observation: own velocity and position, landmarks, other agents, two zeros per agent."""
-    others = observed_neighbors.slots(num_agents - 1, agents_seen)
-    return 4 + 2 * observed_neighbors.slots(num_agents, landmarks_seen) + 4 * others
+    num_others = observed_neighbors.slots(num_agents - 1, agents_seen)
+    return 4 + 2 * observed_neighbors.slots(num_agents, landmarks_seen) + 4 * num_others
 
 
 @cache
@@ -53,7 +53,7 @@ def rules(
     num_agents: int, continuous: bool, agents_seen: int | None, landmarks_seen: int | None, benchmark: bool
 ) -> Rules:
     """Build the rules for a number of agents and of observed neighbors (None: all)."""
-    place = particles.random_placement(State, num_agents)
+    scatter = particles.random_placement(State, num_agents)
     see_landmarks = observed_neighbors.observe_neighbors(State, num_agents, 2 * num_agents, landmarks_seen)
     see_agents = observed_neighbors.observe_neighbors(State, 0, num_agents, agents_seen)
     silence = 2 * observed_neighbors.slots(num_agents - 1, agents_seen)
@@ -73,20 +73,20 @@ def rules(
     @wp.func(inline=True)
     def look_out(params: Params, state: State, io: IO, env: int, landmark: int):
         """Write the distance of a landmark to the nearest agent."""
-        here = state.pos[env, num_agents + landmark]
+        position = state.pos[env, num_agents + landmark]
         nearest = float(wp.inf)
         for agent in range(num_agents):
-            delta = state.pos[env, agent] - here
+            delta = state.pos[env, agent] - position
             nearest = wp.min(nearest, wp.dot(delta, delta))
         state.nearest[env, landmark] = wp.sqrt(nearest)
 
     @wp.func(inline=True)
     def collisions_of(params: Params, state: State, env: int, agent: int):
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         reach = 2.0 * params.agent_size
         count = float(0.0)
         for other in range(num_agents):
-            delta = state.pos[env, other] - here
+            delta = state.pos[env, other] - position
             if other != agent and wp.sqrt(wp.dot(delta, delta)) < reach:
                 count += 1.0
         return count
@@ -100,10 +100,10 @@ def rules(
             nearest = state.nearest[env, landmark]
             total += nearest
             covered = covered and nearest < params.capture_radius
-        own = float(0.0)
+        penalty = float(0.0)
         if params.curriculum == 0 or params.curriculum_stage > 0:
-            own = params.collision_penalty * collisions_of(params, state, env, agent)
-        io.reward[env, agent] = -total * (1.0 - params.local_ratio) - own * params.local_ratio
+            penalty = params.collision_penalty * collisions_of(params, state, env, agent)
+        io.reward[env, agent] = -total * (1.0 - params.local_ratio) - penalty * params.local_ratio
         if covered and params.terminate_on_success == 1:
             particles.terminate_success(io, env, agent)
 
@@ -126,11 +126,11 @@ def rules(
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own velocity [m/s], position [m], relative landmarks and agents [m], and zeros for messages."""
         vel = state.vel[env, agent]
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         io.obs[env, agent, 0] = vel[0]
         io.obs[env, agent, 1] = vel[1]
-        io.obs[env, agent, 2] = here[0]
-        io.obs[env, agent, 3] = here[1]
+        io.obs[env, agent, 2] = position[0]
+        io.obs[env, agent, 3] = position[1]
         column = see_landmarks(state, io, env, agent, 4)
         column = see_agents(state, io, env, agent, column)
         for word in range(silence):
@@ -139,7 +139,7 @@ def rules(
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest."""
-        place(state, env, rng)
+        scatter(state, env, rng)
 
     motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of, size_of)
     return Rules(

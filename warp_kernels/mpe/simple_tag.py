@@ -65,9 +65,9 @@ class Sizes:
 
         If only the nearest agents are observed, each of them has a velocity; that of an adversary is 0.
         """
-        others = observed_neighbors.slots(self.num_good + self.num_adversaries - 1, self.agents_seen)
+        num_others = observed_neighbors.slots(self.num_good + self.num_adversaries - 1, self.agents_seen)
         moving = observed_neighbors.slots(self.num_good - (0 if adversary else 1), self.agents_seen)
-        return 4 + 2 * (observed_neighbors.slots(self.num_obstacles, self.landmarks_seen) + others + moving)
+        return 4 + 2 * (observed_neighbors.slots(self.num_obstacles, self.landmarks_seen) + num_others + moving)
 
 
 @cache
@@ -76,7 +76,7 @@ def rules(sizes: Sizes) -> Rules:
     num_adversaries, num_agents = sizes.num_adversaries, sizes.num_adversaries + sizes.num_good
     num_entities = num_agents + sizes.num_obstacles
     agents_seen = sizes.agents_seen
-    place = particles.random_placement(State, num_agents, landmarks_within=0.9)
+    scatter = particles.random_placement(State, num_agents, landmarks_within=0.9)
     see_obstacles = observed_neighbors.observe_neighbors(State, num_agents, num_entities, sizes.landmarks_seen)
     see_agents = observed_neighbors.observe_neighbors(State, 0, num_agents, agents_seen)
 
@@ -112,11 +112,11 @@ def rules(sizes: Sizes) -> Rules:
     def touch(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the number of adversaries that touch a good agent."""
         if agent >= num_adversaries:
-            here = state.pos[env, agent]
+            position = state.pos[env, agent]
             reach = params.good_size + params.adversary_size
             hits = int(0)
             for adversary in range(num_adversaries):
-                delta = here - state.pos[env, adversary]
+                delta = position - state.pos[env, adversary]
                 if wp.sqrt(wp.dot(delta, delta)) < reach:
                     hits += 1
             state.hits[env, agent] = hits
@@ -134,8 +134,8 @@ def rules(sizes: Sizes) -> Rules:
         if agent < num_adversaries:
             io.reward[env, agent] = params.tag_reward * float(touches)
         else:
-            here = state.pos[env, agent]
-            away = particles.outside(here[0]) + particles.outside(here[1])
+            position = state.pos[env, agent]
+            away = particles.outside(position[0]) + particles.outside(position[1])
             io.reward[env, agent] = -params.tag_reward * float(state.hits[env, agent]) - away
 
     @wp.func
@@ -152,12 +152,12 @@ def rules(sizes: Sizes) -> Rules:
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own velocity and position, relative obstacles and agents [m], velocities of good agents [m/s]."""
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         vel = state.vel[env, agent]
         io.obs[env, agent, 0] = vel[0]
         io.obs[env, agent, 1] = vel[1]
-        io.obs[env, agent, 2] = here[0]
-        io.obs[env, agent, 3] = here[1]
+        io.obs[env, agent, 2] = position[0]
+        io.obs[env, agent, 3] = position[1]
         column = see_obstacles(state, io, env, agent, 4)
         column = see_agents(state, io, env, agent, column)
         see_velocities(state, io, env, agent, column)
@@ -165,7 +165,7 @@ def rules(sizes: Sizes) -> Rules:
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Place agents in [-1, 1)^2 at rest and obstacles in [-0.9, 0.9)^2 [m]; set the pace of the stage."""
-        place(state, env, rng)
+        scatter(state, env, rng)
         stage = float(wp.max(params.curriculum_stage, 0))
         state.pace[env] = wp.where(params.curriculum == 1, wp.min(SLOWEST + QUICKER * stage, 1.0), 1.0)
 

@@ -54,8 +54,8 @@ class State:
 
 def observation_width(good: int, adversaries: int, obstacles: int, food: int, forests: int, adversary: bool) -> int:
     """Return the width of an observation: own motion, relative positions, velocities, forests, the leader's message."""
-    seen = 4 + 2 * (obstacles + food + forests) + 2 * (good + adversaries - 1) + forests
-    return seen + (2 * good + int(LETTERS) if adversary else 2 * (good - 1))
+    width = 4 + 2 * (obstacles + food + forests) + 2 * (good + adversaries - 1) + forests
+    return width + (2 * good + int(LETTERS) if adversary else 2 * (good - 1))
 
 
 @cache
@@ -93,8 +93,8 @@ def rules(
         return wp.where(agent < num_adversaries, params.adversary_max_speed, params.good_max_speed)
 
     @wp.func(inline=True)
-    def distance(state: State, env: int, one: int, other: int):
-        delta = state.pos[env, one] - state.pos[env, other]
+    def distance(state: State, env: int, entity: int, other: int):
+        delta = state.pos[env, entity] - state.pos[env, other]
         return wp.sqrt(wp.dot(delta, delta))
 
     @wp.func(inline=True)
@@ -132,8 +132,8 @@ def rules(
                 nearest = wp.min(nearest, distance(state, env, agent, good))
             reward = params.tag_reward * float(touches) - params.chase_cost * nearest
         else:
-            here = state.pos[env, agent]
-            away = particles.outside(here[0]) + particles.outside(here[1])
+            position = state.pos[env, agent]
+            away = particles.outside(position[0]) + particles.outside(position[1])
             reward = -params.tag_reward * float(state.hits[env, agent]) - params.leave_cost * away
             for food in range(num_solid, first_forest):
                 gap = distance(state, env, agent, food)
@@ -165,12 +165,12 @@ def rules(
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write own motion, relative positions [m] and velocities [m/s]; 0 for agents that are not visible."""
-        here = state.pos[env, agent]
+        position = state.pos[env, agent]
         put(io, env, agent, 0, state.vel[env, agent])
-        put(io, env, agent, 2, here)
+        put(io, env, agent, 2, position)
         column = int(4)
-        for place in range(num_agents, num_entities):
-            put(io, env, agent, column, state.pos[env, place] - here)
+        for landmark in range(num_agents, num_entities):
+            put(io, env, agent, column, state.pos[env, landmark] - position)
             column += 2
         places = column
         velocities = column + 2 * (num_agents - 1)
@@ -182,11 +182,11 @@ def rules(
             velocities += num_forests
         for other in range(num_agents):
             if other != agent:
-                seen = sees(state, env, agent, other)
-                put(io, env, agent, places, wp.where(seen, state.pos[env, other] - here, wp.vec2(0.0, 0.0)))
+                is_seen = sees(state, env, agent, other)
+                put(io, env, agent, places, wp.where(is_seen, state.pos[env, other] - position, wp.vec2(0.0, 0.0)))
                 places += 2
                 if other >= num_adversaries:
-                    put(io, env, agent, velocities, wp.where(seen, state.vel[env, other], wp.vec2(0.0, 0.0)))
+                    put(io, env, agent, velocities, wp.where(is_seen, state.vel[env, other], wp.vec2(0.0, 0.0)))
                     velocities += 2
         for forest in range(num_forests):
             io.obs[env, agent, forests + forest] = wp.where(state.inside[env, agent, forest], 1.0, -1.0)

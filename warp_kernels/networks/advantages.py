@@ -38,8 +38,8 @@ def build_values(mlp: Mlp) -> Any:
     """Build the kernel that normalizes observations and computes the outputs of a critic, without compiling it.
 
     It runs over items of ROWS_PER_ITEM rows. Arguments: first, end, stride; ``offset`` of the critic in a row of
-    weights, and ``policy``; weights (P, W); ``normalizer``, the place of the statistics; raw observations (N, D);
-    results ``seen`` (N, D), and values (N,).
+    weights, and ``policy``; weights (P, W); ``normalizer``, the offset of the statistics; raw observations (N, D);
+    results ``normalized`` (N, D), and values (N,).
     """
     num_rows = rows_at_once(mlp)
     forward = forward_rows(mlp, num_rows, False)
@@ -56,7 +56,7 @@ def build_values(mlp: Mlp) -> Any:
         policy: int,
         weights: wp.array2d(dtype=float),
         obs: wp.array2d(dtype=float),
-        seen: wp.array2d(dtype=float),
+        normalized: wp.array2d(dtype=float),
         value: wp.array(dtype=float),
     ):
         thread, _ = wp.tid()
@@ -70,12 +70,12 @@ def build_values(mlp: Mlp) -> Any:
                 k = int(0)
                 while k < inputs:
                     z = (obs[at, k] - weights[policy, normalizer + k]) * weights[policy, normalizer + spread + k]
-                    seen[at, k] = wp.clamp(z, -OBS_CLIP, OBS_CLIP)
+                    normalized[at, k] = wp.clamp(z, -OBS_CLIP, OBS_CLIP)
                     k += 1
                 at += 1
             at = row
             while at < last:
-                block(base, seen, at, last, value)
+                block(base, normalized, at, last, value)
                 at += num_rows
             item += stride
 
@@ -86,9 +86,11 @@ def _block(forward: Any, num_rows: int) -> Any:
     """Build the function that computes and stores the values of the next rows."""
     rows = [f"wp.min(at + {k}, last - 1)" for k in range(num_rows)]
     outputs = [f"o{k}" for k in range(num_rows)]
-    lines = [f"{', '.join(outputs)} = forward(base, seen, {', '.join(rows)})"]
+    lines = [f"{', '.join(outputs)} = forward(base, normalized, {', '.join(rows)})"]
     lines += [f"value[{row}] = {output}[0]" for row, output in zip(rows, outputs, strict=True)]
-    parameters = "base: wp.uint64, seen: wp.array2d(dtype=float), at: int, last: int, value: wp.array(dtype=float)"
+    parameters = (
+        "base: wp.uint64, normalized: wp.array2d(dtype=float), at: int, last: int, value: wp.array(dtype=float)"
+    )
     return compiled("block", parameters, lines, {"forward": forward})
 
 
@@ -147,13 +149,13 @@ def build_advantages(by_turns: bool) -> Any:
             settled = (settled and not data.truncated[t, m]) or terminated
             advantage = float(0.0)
             returns = float(0.0)
-            known = decided and settled
-            if known:
+            is_known = decided and settled
+            if is_known:
                 advantage = coming + gamma * next_value - data.value[t, m] + gamma * decay * following
                 returns = advantage + data.value[t, m]
             data.advantage[t, m] = advantage
             data.returns[t, m] = returns
-            data.known[t, m] = known
+            data.known[t, m] = is_known
             if decided:
                 following = advantage
                 coming = 0.0

@@ -74,12 +74,13 @@ def categorical(sizes: tuple[int, ...], length: int, masked: bool) -> Distributi
                 u = philox.unit(word)
                 p = exponentials(v, 0.0)
                 mass = float(0.0)
-                found = bool(False)
+                is_drawn = bool(False)
                 for j in range(size):
                     mass += p[start + j]
-                    if not found and p[start + j] > 0.0:  # the last possible choice, if rounding leaves the sum below u
+                    # The last possible choice, if rounding leaves the sum below u.
+                    if not is_drawn and p[start + j] > 0.0:
                         pick = j
-                        found = u < mass
+                        is_drawn = u < mass
             choice[row, k] = wp.int64(pick)
 
         return draw
@@ -146,13 +147,13 @@ def categorical(sizes: tuple[int, ...], length: int, masked: bool) -> Distributi
 
         @wp.func(inline=True)
         def slope(d: V, v: V, choice: wp.array2d(dtype=wp.int64), row: int, by_log_prob: float, by_entropy: float):
-            own = spread(v, choice, row)
-            taken = start + int(choice[row, k])
+            entropy = spread(v, choice, row)
+            column = start + int(choice[row, k])
             p = exponentials(v, 0.0)
             e = d
             for j in range(start, start + size):
-                e[j] = -p[j] * (by_log_prob + by_entropy * (v[j] + own))
-                if j == taken:
+                e[j] = -p[j] * (by_log_prob + by_entropy * (v[j] + entropy))
+                if j == column:
                     e[j] = e[j] + by_log_prob
             return e
 
@@ -162,10 +163,10 @@ def categorical(sizes: tuple[int, ...], length: int, masked: bool) -> Distributi
 
     def after(first: Any, second: Any) -> Any:
         @wp.func(inline=True)
-        def both(d: V, v: V, choice: wp.array2d(dtype=wp.int64), row: int, by_log_prob: float, by_entropy: float):
+        def chained(d: V, v: V, choice: wp.array2d(dtype=wp.int64), row: int, by_log_prob: float, by_entropy: float):
             return second(first(d, v, choice, row, by_log_prob, by_entropy), v, choice, row, by_log_prob, by_entropy)
 
-        return both
+        return chained
 
     all_slopes = reduce(after, slopes)
 
@@ -204,11 +205,11 @@ def in_order(draws: list[Any], V: type) -> Any:
 
     def then(first: Any, second: Any) -> Any:
         @wp.func(inline=True)
-        def both(v: V, rng: philox.Stream, agent: int, greedy: int, choice: wp.array2d(dtype=wp.int64), row: int):
+        def chained(v: V, rng: philox.Stream, agent: int, greedy: int, choice: wp.array2d(dtype=wp.int64), row: int):
             first(v, rng, agent, greedy, choice, row)
             second(v, rng, agent, greedy, choice, row)
 
-        return both
+        return chained
 
     return reduce(then, draws)
 
@@ -218,9 +219,9 @@ def _chained(functions: list[Any], V: type) -> Any:
 
     def then(first: Any, second: Any) -> Any:
         @wp.func(inline=True)
-        def both(v: V):
+        def chained(v: V):
             return second(first(v))
 
-        return both
+        return chained
 
     return reduce(then, functions)

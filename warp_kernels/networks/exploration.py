@@ -93,14 +93,14 @@ def deterministic_tanh(size: int, length: int) -> Distribution:
     return Distribution(prepare, sample, certain, certain, None)
 
 
-def explored_choices(own: Distribution, sizes: tuple[int, ...], length: int, place: int) -> Distribution:
+def explored_choices(policy: Distribution, sizes: tuple[int, ...], length: int, column: int) -> Distribution:
     """Return a discrete policy that takes uniformly random legal actions with a probability.
 
     Args:
-        own: The policy without exploration.
+        policy: The policy without exploration.
         sizes: Number of choices of each component.
         length: Length of the vector of outputs.
-        place: Entry of the outputs with the probability.
+        column: Entry of the outputs with the probability.
     """
     V, starts = vector(length), [sum(sizes[:k]) for k in range(len(sizes))]
 
@@ -125,7 +125,7 @@ def explored_choices(own: Distribution, sizes: tuple[int, ...], length: int, pla
     choose_all = in_order(
         [uniform(k, start, size) for k, (start, size) in enumerate(zip(starts, sizes, strict=True))], V
     )
-    take = own.sample
+    take = policy.sample
 
     @wp.func(inline=True)
     def sample(
@@ -137,28 +137,28 @@ def explored_choices(own: Distribution, sizes: tuple[int, ...], length: int, pla
         control: wp.array2d(dtype=float),
         row: int,
     ):
-        if _is_random(rng, agent, greedy, v[place]):
+        if _is_random(rng, agent, greedy, v[column]):
             choose_all(v, rng, agent, greedy, choice, row)
         else:
             take(v, rng, agent, greedy, choice, control, row)
 
     certain = _certain(V)
-    return Distribution(own.prepare, sample, certain, certain, None)
+    return Distribution(policy.prepare, sample, certain, certain, None)
 
 
-def explored_box(own: Distribution, size: int, length: int, place: int, noisy: bool) -> Distribution:
+def explored_box(policy: Distribution, size: int, length: int, column: int, noisy: bool) -> Distribution:
     """Return a continuous policy that takes uniformly random actions with a probability.
 
     Its actions are squashed, in [-1, 1].
 
     Args:
-        own: The policy without exploration, before the tanh.
+        policy: The policy without exploration, before the tanh.
         size: Number of dimensions K.
         length: Length of the vector of outputs.
-        place: Entry of the outputs with the probability.
+        column: Entry of the outputs with the probability.
         noisy: The next entry is the standard deviation of normal noise on squashed actions.
     """
-    V, take = vector(length), own.sample
+    V, take = vector(length), policy.sample
 
     @wp.func(inline=True)
     def sample(
@@ -170,7 +170,7 @@ def explored_box(own: Distribution, size: int, length: int, place: int, noisy: b
         control: wp.array2d(dtype=float),
         row: int,
     ):
-        if _is_random(rng, agent, greedy, v[place]):
+        if _is_random(rng, agent, greedy, v[column]):
             for k in range(size):
                 control[row, k] = 2.0 * philox.unit(philox.bits(rng, agent, philox.POLICY, k)[0]) - 1.0
         else:
@@ -179,11 +179,11 @@ def explored_box(own: Distribution, size: int, length: int, place: int, noisy: b
                 code = wp.tanh(control[row, k])
                 if wp.static(noisy):
                     if greedy == 0:
-                        code = wp.clamp(code + v[place + 1] * normal(rng, agent, k), -1.0, 1.0)
+                        code = wp.clamp(code + v[column + 1] * normal(rng, agent, k), -1.0, 1.0)
                 control[row, k] = code
 
     certain = _certain(V)
-    return Distribution(own.prepare, sample, certain, certain, None)
+    return Distribution(policy.prepare, sample, certain, certain, None)
 
 
 @wp.func(inline=True)

@@ -45,13 +45,13 @@ def num_chunks(num_rows: int):
     return wp.max(wp.max(wp.min(num_rows / 128, 8), wp.min(num_rows / 256, MAX_CHUNKS)), 1)
 
 
-def network_module(what: str, key: str) -> str:
+def network_module(kind: str, key: str) -> str:
     """Set the options of the Warp module of a specialization; return its name.
 
     The compiler contracts nothing to fused multiply-adds, so that all kernels of a network compute the same bits.
     """
-    digest = hashlib.sha256(f"{what} {key}".encode()).hexdigest()[:12]
-    name = f"warp_kernels.networks.{what}_{digest}"
+    digest = hashlib.sha256(f"{kind} {key}".encode()).hexdigest()[:12]
+    name = f"warp_kernels.networks.{kind}_{digest}"
     wp.set_module_options({"enable_backward": False, "fuse_fp": False, "max_unroll": 16}, module=wp.get_module(name))
     return name
 

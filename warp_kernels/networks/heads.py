@@ -31,9 +31,9 @@ def distribution_of(kind: str, sizes: tuple[int, ...], mlp: Mlp, masked: bool, e
         "values": lambda: action_values(sizes[0], length, masked, mlp.outputs > sizes[0]),
         "tanh": lambda: deterministic_tanh(sizes[0], length),
     }
-    own = make[kind]()
+    policy = make[kind]()
     if not explores:
-        return own
+        return policy
     if kind in ("categorical", "values"):
-        return explored_choices(own, sizes, length, mlp.outputs)
-    return explored_box(own, sizes[0], length, mlp.outputs, noisy=kind == "tanh")
+        return explored_choices(policy, sizes, length, mlp.outputs)
+    return explored_box(policy, sizes[0], length, mlp.outputs, noisy=kind == "tanh")

@@ -102,7 +102,7 @@ def _step_slice(adam: Adam, norm: float, policy: int, part: int):
     s = int(0)
     while s < adam.segments.shape[0]:
         first = adam.segments[s, 0]
-        place = adam.segments[s, 1]
+        offset = adam.segments[s, 1]
         length = adam.segments[s, 2]
         k = length * part / slices
         end = length * (part + 1) / slices
@@ -118,7 +118,7 @@ def _step_slice(adam: Adam, norm: float, policy: int, part: int):
             for i in range(LANES):
                 root[i] = wp.sqrt(v[i])
             change = wp.cw_div(m * rate, root / spread + epsilon)
-            adam.weights[policy, place + k] = adam.weights[policy, place + k] - change
+            adam.weights[policy, offset + k] = adam.weights[policy, offset + k] - change
             k += 1
         s += 1
 

@@ -17,7 +17,7 @@ __all__ = ["OBS_CLIP", "forward_rows", "gradient_rows", "rows_at_once"]
 OBS_CLIP = 10.0
 """Bound of normalized inputs, in standard deviations, as in the normalizer of the trainers."""
 
-_MATRIX = "wp.array(ptr={base} + wp.uint64({place} * 4), shape=({rows},), dtype={dtype})"
+_MATRIX = "wp.array(ptr={base} + wp.uint64({offset} * 4), shape=({rows},), dtype={dtype})"
 
 
 def rows_at_once(mlp: Mlp) -> int:
@@ -122,8 +122,8 @@ def _views(mlp: Mlp, base: str, layers: Iterable[int]) -> list[str]:
     """Return lines that view the packed weights: w by inputs, t by outputs, b biases."""
     lines, last = [], mlp.num_layers - 1
     for layer in layers:
-        own, copy = mlp.weight_offsets[layer], mlp.copy_offsets[layer]
-        by_inputs, by_outputs = (copy, own) if layer == last else (own, copy)
+        offset, copy = mlp.weight_offsets[layer], mlp.copy_offsets[layer]
+        by_inputs, by_outputs = (copy, offset) if layer == last else (offset, copy)
         dtype = _type_of(mlp, layer)
         lines.append(f"w{layer} = {_view(base, by_inputs, padded(mlp.widths[layer]), dtype)}")
         lines.append(f"b{layer} = {_view(base, mlp.bias_offsets[layer], 1, dtype)}")
@@ -136,15 +136,15 @@ def _gradient_views(mlp: Mlp) -> list[str]:
     """Return lines that view packed gradients: g of matrices, gb of biases."""
     lines, last = [], mlp.num_layers - 1
     for layer in range(mlp.num_layers):
-        own, dtype = mlp.weight_offsets[layer], _type_of(mlp, layer)
+        offset, dtype = mlp.weight_offsets[layer], _type_of(mlp, layer)
         rows, of = (mlp.outputs, f"V{layer}") if layer == last else (mlp.widths[layer], dtype)
-        lines.append(f"g{layer} = {_view('into', own, rows, of)}")
+        lines.append(f"g{layer} = {_view('into', offset, rows, of)}")
         lines.append(f"gb{layer} = {_view('into', mlp.bias_offsets[layer], 1, dtype)}")
     return lines
 
 
-def _view(base: str, place: int, rows: int, dtype: str) -> str:
-    return _MATRIX.format(base=base, place=place, rows=rows, dtype=dtype)
+def _view(base: str, offset: int, rows: int, dtype: str) -> str:
+    return _MATRIX.format(base=base, offset=offset, rows=rows, dtype=dtype)
 
 
 def _forward(mlp: Mlp, rows: range, normalize: bool) -> list[str]:
@@ -152,8 +152,8 @@ def _forward(mlp: Mlp, rows: range, normalize: bool) -> list[str]:
     lines, last = [], mlp.num_layers - 1
     together = normalize and len(rows) > 1
     if together:
-        place = f"base + wp.uint64({mlp.normalizer_offset * 4})"
-        lines += [f"h0_{r} = normalized(x.ptr + wp.uint64(r{r}) * wp.uint64(4 * x.shape[1]), {place})" for r in rows]
+        stats = f"base + wp.uint64({mlp.normalizer_offset * 4})"
+        lines += [f"h0_{r} = normalized(x.ptr + wp.uint64(r{r}) * wp.uint64(4 * x.shape[1]), {stats})" for r in rows]
     elif normalize:
         lines.append(f"mean = {_view('base', mlp.normalizer_offset, mlp.inputs, 'float')}")
         lines.append(f"rstd = {_view('base', mlp.normalizer_offset + padded(mlp.inputs), mlp.inputs, 'float')}")

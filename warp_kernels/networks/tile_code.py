@@ -22,7 +22,7 @@ __all__ = [
     "weight_lines",
 ]
 
-_ARRAY = "wp.array(ptr={base} + wp.uint64({place} * 4), shape=({count},), dtype=float)"
+_ARRAY = "wp.array(ptr={base} + wp.uint64({offset} * 4), shape=({count},), dtype=float)"
 
 
 def indented(*lines: str) -> list[str]:
@@ -30,9 +30,9 @@ def indented(*lines: str) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def array_of(base: str, place: int, count: int) -> str:
-    """Return the array of ``count`` numbers behind a place of packed ones."""
-    return _ARRAY.format(base=base, place=place, count=count)
+def array_of(base: str, offset: int, count: int) -> str:
+    """Return the array of ``count`` numbers from an offset of packed ones."""
+    return _ARRAY.format(base=base, offset=offset, count=count)
 
 
 def own_elements(name: str, count: str, *lines: str) -> list[str]:
@@ -44,11 +44,11 @@ def own_elements(name: str, count: str, *lines: str) -> list[str]:
     ]
 
 
-def _sliced(whole: int, part: int, lines: Iterable[str]) -> list[str]:
+def _sliced(length: int, part: int, lines: Iterable[str]) -> list[str]:
     """Return the loop over slices that start at ``k``."""
-    if part >= whole:
+    if part >= length:
         return ["k = int(0)", *lines]
-    return ["k = int(0)", f"while k < {whole}:", *indented(*lines, f"k += {part}")]
+    return ["k = int(0)", f"while k < {length}:", *indented(*lines, f"k += {part}")]
 
 
 def buffer_lines(mlp: Mlp, tile_rows: int, sizes: TileSizes) -> list[str]:
@@ -73,9 +73,9 @@ def weight_lines(mlp: Mlp, layers: Iterable[int]) -> list[str]:
     lines, last = [], mlp.num_layers - 1
     for layer in range(mlp.num_layers):
         into, out = padded(mlp.widths[layer]), mlp.out_width(layer)
-        own, copy = mlp.weight_offsets[layer], mlp.copy_offsets[layer]
-        by_inputs = (copy, into * out) if layer == last else (own, mlp.widths[layer] * out)
-        by_outputs = own if layer == last else copy
+        offset, copy = mlp.weight_offsets[layer], mlp.copy_offsets[layer]
+        by_inputs = (copy, into * out) if layer == last else (offset, mlp.widths[layer] * out)
+        by_outputs = offset if layer == last else copy
         lines.append(f"w{layer} = {array_of('base', *by_inputs)}")
         lines.append(f"bias{layer} = {array_of('base', mlp.bias_offsets[layer], out)}")
         lines.append(f"b{layer} = wp.tile_load(bias{layer}, shape=({out},), storage='shared')")
@@ -276,27 +276,27 @@ def backward_lines(mlp: Mlp, tile_rows: int, sizes: TileSizes) -> list[str]:
             f"target[{mlp.bias_offsets[layer]} + c] = target[{mlp.bias_offsets[layer]} + c] + total_bias",
         )
         if layer == last:
-            left, right, whole, length, valid = "outputs", f"h{layer}", out, into, mlp.outputs
+            left, right, height, width, valid = "outputs", f"h{layer}", out, into, mlp.outputs
         else:
-            left, right, whole, length, valid = f"h{layer}", errors, into, out, mlp.widths[layer]
+            left, right, height, width, valid = f"h{layer}", errors, into, out, mlp.widths[layer]
         part = sizes.gradient[layer]
         if layer:
             load = [f"g{layer}_left = wp.tile_view({left}, offset=(0, k), shape=({tile_rows}, {part}))"]
         else:
             load = _inputs("g0_left", "matrix", tile_rows, sizes)
-        place = f"{mlp.weight_offsets[layer]} + k * {length} + c"
+        index = f"{mlp.weight_offsets[layer]} + k * {width} + c"
         lines += _sliced(
-            whole,
+            height,
             part,
             [
                 *load,
                 f"g{layer}_turned = wp.tile_transpose(g{layer}_left)",
-                *_matrix(f"g{layer}", "work", part, length),
+                *_matrix(f"g{layer}", "work", part, width),
                 f"wp.tile_matmul(g{layer}_turned, {right}, g{layer}, beta=0.0)",
                 *own_elements(
                     "c",
-                    f"wp.min({part}, {valid} - k) * {length}",
-                    f"target[{place}] = target[{place}] + work[c]",
+                    f"wp.min({part}, {valid} - k) * {width}",
+                    f"target[{index}] = target[{index}] + work[c]",
                 ),
                 "barrier[0] = 0",
             ],

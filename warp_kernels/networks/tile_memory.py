@@ -74,10 +74,10 @@ def tile_sizes(mlp: Mlp, tile_rows: int) -> TileSizes:
     into = [padded(width) for width in mlp.widths[:-1]]
     out = [mlp.out_width(layer) for layer in range(mlp.num_layers)]
     widest = max(into[1:])
-    most, work = _SLICE_ROWS * widest, max(_SLICE_ROWS, tile_rows) * widest
-    inputs = min(into[0], *(max(most // length // LANES, 1) * LANES for length in (out[0], tile_rows)))
-    forward = (inputs, *(_slice(into[k], out[k], most) for k in range(1, mlp.num_layers)))
-    backward = (0, *(_slice(out[k], into[k], most) for k in range(1, mlp.num_layers)))
+    limit, work = _SLICE_ROWS * widest, max(_SLICE_ROWS, tile_rows) * widest
+    inputs = min(into[0], *(max(limit // length // LANES, 1) * LANES for length in (out[0], tile_rows)))
+    forward = (inputs, *(_slice(into[k], out[k], limit) for k in range(1, mlp.num_layers)))
+    backward = (0, *(_slice(out[k], into[k], limit) for k in range(1, mlp.num_layers)))
     gradient = (inputs, *(_slice(into[k], out[k], work) for k in range(1, last)), _slice(out[last], into[last], work))
     slices = [forward[k] * out[k] for k in range(mlp.num_layers)]
     slices += [backward[k] * into[k] for k in range(1, mlp.num_layers)]
@@ -85,9 +85,9 @@ def tile_sizes(mlp: Mlp, tile_rows: int) -> TileSizes:
     return TileSizes(matrix, work, inputs, forward, backward, gradient)
 
 
-def _slice(rows: int, length: int, most: int) -> int:
-    """Return the largest number of rows of a slice, a divisor of all rows, with at most ``most`` numbers."""
-    return max(n for n in range(LANES, rows + 1, LANES) if rows % n == 0 and (n * length <= most or n == LANES))
+def _slice(rows: int, length: int, limit: int) -> int:
+    """Return the largest number of rows of a slice, a divisor of all rows, with at most ``limit`` numbers."""
+    return max(n for n in range(LANES, rows + 1, LANES) if rows % n == 0 and (n * length <= limit or n == LANES))
 
 
 def shared_bytes(mlp: Mlp, tile_rows: int) -> int:
@@ -114,10 +114,10 @@ def fits(mlp: Mlp, compute_capability: int) -> int | None:
         mlp: Sizes of the network.
         compute_capability: Compute capability, such as 90. Unknown ones have the memory of the next older one.
     """
-    known = [each for each in SHARED_MEMORY if each <= compute_capability]
-    available = SHARED_MEMORY[max(known)] << 10 if known else 0
+    capabilities = [size for size in SHARED_MEMORY if size <= compute_capability]
+    available = SHARED_MEMORY[max(capabilities)] << 10 if capabilities else 0
     choices = TILE_ROWS if compute_capability < BLACKWELL else TILE_ROWS[1:]
     needed = {rows: shared_bytes(mlp, rows) + _RESERVED for rows in choices}
-    twice = [rows for rows, each in needed.items() if 2 * each <= available]
-    once = [rows for rows, each in needed.items() if each <= available]
+    twice = [rows for rows, size in needed.items() if 2 * size <= available]
+    once = [rows for rows, size in needed.items() if size <= available]
     return next(iter([*twice, *reversed(once)]), None)

@@ -166,12 +166,12 @@ def build_tile_forward(mlp: Mlp, tile_rows: int, normalize: bool, block_dim: int
     return compiled("tile_forward", parameters, lines, constants, f'wp.kernel(module="{module}", name="tile_forward")')
 
 
-def tile_module(what: str, key: str, block_dim: int) -> str:
+def tile_module(kind: str, key: str, block_dim: int) -> str:
     """Set the options of the Warp module of a specialization; return its name.
 
     MathDx needs minutes to compile products, which are slow without fused adds.
     """
-    name = network_module(what, key)
+    name = network_module(kind, key)
     options = {"enable_mathdx_gemm": False, "fuse_fp": True, "block_dim": block_dim}
     wp.set_module_options(options, module=wp.get_module(name))
     return name
@@ -183,10 +183,10 @@ def _normalized_value(x: float, mean: float, rstd: float):
 
 
 @wp.func
-def _row_of(index: wp.array2d(dtype=wp.int64), listed: bool, policy: int, place: int):
-    row = wp.int64(place)
+def _row_of(index: wp.array2d(dtype=wp.int64), listed: bool, policy: int, slot: int):
+    row = wp.int64(slot)
     if listed:
-        row = index[policy, place]
+        row = index[policy, slot]
     return row
 
 

@@ -33,9 +33,9 @@ def separation(num_units: int) -> tuple[Any, Any]:
     """
 
     @wp.func(inline=True)
-    def stand(state: State, env: int, unit: int, here: wp.vec2, health: float):
+    def stand(state: State, env: int, unit: int, position: wp.vec2, health: float):
         radius = wp.where(health > 0.0, state.stats[0, state.kind[env, unit] * _STATS + RADIUS], -1.0e9)
-        state.body[env, unit] = wp.vec4(here[0], here[1], radius, 0.0)  # dead units overlap nothing
+        state.body[env, unit] = wp.vec4(position[0], position[1], radius, 0.0)  # dead units overlap nothing
         state.push[env, unit] = wp.vec2(0.0, 0.0)
 
     @wp.func(inline=True)
@@ -43,15 +43,15 @@ def separation(num_units: int) -> tuple[Any, Any]:
         overlaps = bool(False)
         unit = int(0)
         while unit < num_units:
-            own = state.body[env, unit]
+            body = state.body[env, unit]
             other = int(num_units)
-            if own[2] >= 0.0:
+            if body[2] >= 0.0:
                 other = unit + 1
             while other < num_units:
-                there = state.body[env, other]
-                x = own[0] - there[0]
-                y = own[1] - there[1]
-                reach = own[2] + there[2]
+                other_body = state.body[env, other]
+                x = body[0] - other_body[0]
+                y = body[1] - other_body[1]
+                reach = body[2] + other_body[2]
                 square = x * x + y * y
                 if reach > 0.0 and square < reach * reach:
                     share = reach / (wp.sqrt(square) + 1.0e-6) - 1.0
@@ -105,23 +105,23 @@ def battle(num_allies: int, num_enemies: int, num_agents: int) -> tuple[Any, Any
     def suffer(params: Params, state: State, env: int, unit: int):
         """Move a living unit, subtract its damage, and kill it at the border; write pos, health and what separates."""
         health = state.health[env, unit]
-        here = state.pos[env, unit]
+        position = state.pos[env, unit]
         if health > 0.0:
             speed = state.stats[0, state.kind[env, unit] * _STATS + VELOCITY]
             way = state.move[env, unit]
-            x = here[0] + way[0] * speed * params.time_per_step
-            y = here[1] + way[1] * speed * params.time_per_step
+            x = position[0] + way[0] * speed * params.time_per_step
+            y = position[1] + way[1] * speed * params.time_per_step
             x = wp.max(wp.min(x, params.map_width), 0.0)
             y = wp.max(wp.min(y, params.map_height), 0.0)
-            here = wp.vec2(x, y)
-            state.pos[env, unit] = here
+            position = wp.vec2(x, y)
+            state.pos[env, unit] = position
             health = wp.max(health - state.damage[env, unit], 0.0)
             at_wall = x <= 0.0 or y <= 0.0 or x >= params.map_width or y >= params.map_height
             if at_wall and params.walls_cause_death == 1:
                 health = 0.0
             state.health[env, unit] = health
         state.damage[env, unit] = 0.0
-        stand(state, env, unit, here, health)
+        stand(state, env, unit, position, health)
 
     @wp.func(inline=True)
     def team(params: Params, state: State, env: int, first: int, count: int):

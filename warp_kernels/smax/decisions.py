@@ -83,8 +83,8 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
         ally = num_allies - 1 - slot
         gap = state.pos[env, ally] - state.pos[env, unit]
         dist = wp.sqrt(gap[0] * gap[0] + gap[1] * gap[1])
-        seen = state.health[env, ally] > 0.0 and dist < sight
-        return wp.vec3(gap[0] / sight * sight, gap[1] / sight * sight, wp.where(seen, 1.0, 0.0))
+        is_visible = state.health[env, ally] > 0.0 and dist < sight
+        return wp.vec3(gap[0] / sight * sight, gap[1] / sight * sight, wp.where(is_visible, 1.0, 0.0))
 
     @wp.func(inline=True)
     def follow(params: Params, state: State, io: IO, env: int, unit: int):
@@ -94,7 +94,7 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
         kind = wp.where(alive, state.kind[env, unit], 0)
         sight = state.stats[0, kind * _STATS + SIGHT_RANGE]
         attack_range = state.stats[0, kind * _STATS + ATTACK_RANGE]
-        own = wp.vec2(0.0, 0.0)  # a dead unit observes zeros
+        position = wp.vec2(0.0, 0.0)  # a dead unit observes zeros
         num_seen = int(0)
         num_near = int(0)
         nearest = int(-1)
@@ -102,9 +102,9 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
         last = state.victim[env, row]
         keeps = bool(False)
         if alive:
-            here = state.pos[env, unit]
-            own = wp.vec2(
-                here[0] / params.map_width * params.map_width, here[1] / params.map_height * params.map_height
+            raw = state.pos[env, unit]
+            position = wp.vec2(
+                raw[0] / params.map_width * params.map_width, raw[1] / params.map_height * params.map_height
             )
             slot = int(0)
             while slot < num_allies:
@@ -125,14 +125,14 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
         # The slot of a random ally that is visible, and of a random one in range.
         skip_seen = philox.below(word[0], wp.max(num_seen, 1))
         skip_near = philox.below(word[1], wp.max(num_near, 1))
-        chased = own
+        chased = position
         if alive and (num_near == 0 or params.attacks_random == 1 or params.enemy_shoots == 0):
             slot = int(0)
             while slot < num_allies:
                 gap = observed(state, env, unit, slot, sight)
                 if gap[2] > 0.0:
                     if skip_seen == 0:
-                        chased = wp.vec2(gap[0] + own[0], gap[1] + own[1])
+                        chased = wp.vec2(gap[0] + position[0], gap[1] + position[1])
                     skip_seen -= 1
                     if wp.sqrt(gap[0] * gap[0] + gap[1] * gap[1]) < attack_range:
                         if skip_near == 0 and params.attacks_random == 1:
@@ -143,10 +143,10 @@ def decisions(num_allies: int, num_enemies: int, num_agents: int, continuous: bo
         if goal[0] == 0.0 and goal[1] == 0.0 and last == -1:
             x = 0.5 * params.map_width
             y = 0.5 * params.map_height
-            goal = wp.vec2(x - (own[0] - x), y - (own[1] - y))  # its position turned about the center
+            goal = wp.vec2(x - (position[0] - x), y - (position[1] - y))  # its position turned about the center
             state.goal[env, row] = goal
         state.victim[env, row] = wp.where(keeps, last, nearest)
-        way = wp.where(num_seen > 0, chased, goal) - own
+        way = wp.where(num_seen > 0, chased, goal) - position
         action = int(NORTH)
         best = way[1]
         if way[0] > best:

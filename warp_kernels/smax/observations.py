@@ -43,8 +43,8 @@ _TWO_PI: float = wp.constant(6.2831855)  # [rad]
 
 def observation_width(num_units: int, num_types: int, conic: bool) -> int:
     """Return the width of an observation."""
-    others = NUM_SECTIONS * UNITS_PER_SECTION if conic else num_units - 1
-    return others * (OTHER + num_types) + OWN + num_types
+    slots = NUM_SECTIONS * UNITS_PER_SECTION if conic else num_units - 1
+    return slots * (OTHER + num_types) + OWN + num_types
 
 
 def state_width(num_units: int, num_types: int) -> int:
@@ -73,9 +73,9 @@ def observations(
     last_of_enemy = float(NUM_MOVES + num_allies - 1)
 
     @wp.func(inline=True)
-    def stat(state: State, env: int, unit: int, which: int):
+    def stat(state: State, env: int, unit: int, index: int):
         """Return an attribute of a unit's type."""
-        return state.stats[0, state.kind[env, unit] * _STATS + which]
+        return state.stats[0, state.kind[env, unit] * _STATS + index]
 
     @wp.func(inline=True)
     def put_kind(row: wp.array(dtype=float), first: int, kind: int):
@@ -113,19 +113,19 @@ def observations(
         row[first + 2] = gap[1]
         move = state.move[env, other]
         last = wp.where(other < num_allies, last_of_ally, last_of_enemy)
-        shown = wp.where(is_own_side or params.see_enemy_actions == 1, 1.0, 0.0)
-        row[first + 3] = shown * move[0]
-        row[first + 4] = shown * move[1]
-        row[first + 5] = shown * (float(state.attack[env, other]) / last)
+        shows_actions = wp.where(is_own_side or params.see_enemy_actions == 1, 1.0, 0.0)
+        row[first + 3] = shows_actions * move[0]
+        row[first + 4] = shows_actions * move[1]
+        row[first + 5] = shows_actions * (float(state.attack[env, other]) / last)
         row[first + 6] = waiting(state, env, other)
         put_kind(row, first + OTHER, state.kind[env, other])
 
     @wp.func(inline=True)
     def put_own(params: Params, state: State, env: int, row: wp.array(dtype=float), unit: int):
-        here = state.pos[env, unit]
+        position = state.pos[env, unit]
         row[own_column] = state.health[env, unit] / stat(state, env, unit, HEALTH)
-        row[own_column + 1] = here[0] / params.map_width
-        row[own_column + 2] = here[1] / params.map_height
+        row[own_column + 1] = position[0] / params.map_width
+        row[own_column + 2] = position[1] / params.map_height
         row[own_column + 3] = waiting(state, env, unit)
         put_kind(row, own_column + OWN, state.kind[env, unit])
 
@@ -134,7 +134,7 @@ def observations(
         """Write all other units in order, for enemies in reverse order, zeros for those out of sight; then itself."""
         row = io.obs[env, unit]
         if state.health[env, unit] > 0.0:
-            here = state.pos[env, unit]
+            position = state.pos[env, unit]
             sight = stat(state, env, unit, SIGHT_RANGE)
             is_ally = unit < num_allies
             slot = int(0)
@@ -145,7 +145,7 @@ def observations(
                     other += 1
                 if not is_ally and other <= unit:
                     other -= 1
-                gap = state.pos[env, other] - here
+                gap = state.pos[env, other] - position
                 dist = wp.sqrt(gap[0] * gap[0] + gap[1] * gap[1])
                 if dist < sight and state.health[env, other] > 0.0:
                     put_unit(params, state, env, row, first, other, is_ally == (other < num_allies), gap / sight)
@@ -168,13 +168,13 @@ def observations(
         row = io.obs[env, unit]
         put_zeros(row, 0, own_column + OWN + num_types)
         if state.health[env, unit] > 0.0:
-            here = state.pos[env, unit]
+            position = state.pos[env, unit]
             sight = stat(state, env, unit, SIGHT_RANGE)
-            one = wp.uint32(0)  # sections with at least one unit, as bits
+            occupied = wp.uint32(0)  # sections with at least one unit, as bits
             two = wp.uint32(0)
             other = int(1)
             while other < num_units:
-                gap = (state.pos[env, other] - here) / sight
+                gap = (state.pos[env, other] - position) / sight
                 dist = wp.sqrt(gap[0] * gap[0] + gap[1] * gap[1])
                 if other != unit and dist < 1.0:
                     turn = wp.where(gap[0] < 0.0, wp.where(gap[1] > 0.0, _PI, -_PI), 0.0)
@@ -187,13 +187,13 @@ def observations(
                     inside = angle > edge(section) and angle < edge(section + 1)
                     bit = wp.uint32(1) << wp.uint32(section & 31)
                     if inside and section >= 0 and section < _SECTIONS and (two & bit) == wp.uint32(0):
-                        place = 2 * section
-                        if (one & bit) != wp.uint32(0):
-                            place += 1
+                        slot = 2 * section
+                        if (occupied & bit) != wp.uint32(0):
+                            slot += 1
                             two = two | bit
-                        one = one | bit
+                        occupied = occupied | bit
                         is_own_side = (unit < num_allies) == (other < num_allies)
-                        put_unit(params, state, env, row, place * per_unit, other, is_own_side, gap)
+                        put_unit(params, state, env, row, slot * per_unit, other, is_own_side, gap)
                 other += 1
             put_own(params, state, env, row, unit)
 
@@ -207,14 +207,14 @@ def observations(
             action += 1
         is_ally = unit < num_allies
         count = wp.where(is_ally, num_enemies, num_allies)
-        here = state.pos[env, unit]
+        position = state.pos[env, unit]
         reach = stat(state, env, unit, ATTACK_RANGE)
         while action < num_actions:
             index = action - MOVES
             near = bool(False)
             if alive and index < count:
                 other = wp.where(is_ally, num_allies + index, num_allies - 1 - index)
-                gap = state.pos[env, other] - here
+                gap = state.pos[env, other] - position
                 near = state.health[env, other] > 0.0 and wp.sqrt(gap[0] * gap[0] + gap[1] * gap[1]) < reach
             io.action_mask[env, unit, action] = near
             action += 1
@@ -225,10 +225,10 @@ def observations(
         row = io.global_state[env]
         first = unit * per_state
         if state.health[env, unit] > 0.0:
-            here = state.pos[env, unit]
+            position = state.pos[env, unit]
             row[first] = state.health[env, unit] / stat(state, env, unit, HEALTH)
-            row[first + 1] = here[0]
-            row[first + 2] = here[1]
+            row[first + 1] = position[0]
+            row[first + 2] = position[1]
             row[first + 3] = state.cooldown[env, unit]
             put_kind(row, first + OWN, state.kind[env, unit])
         else:

@@ -29,10 +29,10 @@ def rules(num_allies: int, num_enemies: int, num_types: int, self_play: bool, co
     """
     num_units = num_allies + num_enemies
     num_agents = num_units if self_play else num_allies
-    most = max(num_allies, num_enemies) if self_play else num_enemies
+    num_targets = max(num_allies, num_enemies) if self_play else num_enemies
     equal = not self_play or num_allies == num_enemies
     fight, stand, separate = battle(num_allies, num_enemies, num_agents)
-    observe, legal, global_state = observations(num_allies, num_enemies, num_types, conic, NUM_MOVES + most)
+    observe, legal, global_state = observations(num_allies, num_enemies, num_types, conic, NUM_MOVES + num_targets)
     return Rules(
         key=f"smax {num_allies} {num_enemies} {num_types} {self_play} {continuous} {conic}",
         params=Params,
@@ -51,6 +51,6 @@ def rules(num_allies: int, num_enemies: int, num_types: int, self_play: bool, co
         masked=not continuous,
         illegal_noop=not continuous,
         relayout=relayout(num_allies, num_enemies, num_agents, num_types),
-        num_choices=NUM_MOVES + most if equal and not continuous else 0,
+        num_choices=NUM_MOVES + num_targets if equal and not continuous else 0,
         max_unroll=1,
     )

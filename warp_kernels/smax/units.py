@@ -147,7 +147,7 @@ def target_of(num_allies: int, num_units: int) -> Any:
     @wp.func(inline=True)
     def target(unit: int, action: int):
         ahead = action - MOVES
-        found = wp.where(unit < num_allies, num_allies + ahead, num_allies - 1 - ahead)
-        return wp.min(wp.max(found, 0), num_units - 1)  # restored states may hold other numbers
+        index = wp.where(unit < num_allies, num_allies + ahead, num_allies - 1 - ahead)
+        return wp.min(wp.max(index, 0), num_units - 1)  # restored states may hold other numbers
 
     return target

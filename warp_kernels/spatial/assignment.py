@@ -71,9 +71,9 @@ def least_cost_assignment(State: type, count: int, cost_of: Any) -> Any:
                 last = best
                 searching = best > 0 and row_of[best] > 0
             while last > 0:  # every column of the path passes its row on
-                before = came_from[last]
-                row_of[last] = row_of[before]
-                last = before
+                previous = came_from[last]
+                row_of[last] = row_of[previous]
+                last = previous
         return row_of
 
     return match

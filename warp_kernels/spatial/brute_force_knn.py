@@ -91,19 +91,23 @@ def sweep(num_agents: int, count: int) -> Any:
 
     @wp.func(inline=True)
     def distance_to(
-        place: wp.array3d(dtype=float), seen: wp.array2d(dtype=wp.bool), env: int, other: int, here: wp.vec2
+        coordinates: wp.array3d(dtype=float),
+        is_visible: wp.array2d(dtype=wp.bool),
+        env: int,
+        other: int,
+        position: wp.vec2,
     ):
         """Return the distance to another agent, infinite where it is hidden."""
-        dx = place[env, other, 0] - here[0]
-        dy = place[env, other, 1] - here[1]
-        return wp.where(seen[env, other], wp.sqrt(dx * dx + dy * dy), wp.inf)
+        dx = coordinates[env, other, 0] - position[0]
+        dy = coordinates[env, other, 1] - position[1]
+        return wp.where(is_visible[env, other], wp.sqrt(dx * dx + dy * dy), wp.inf)
 
     @wp.func(inline=True)
     def within(
-        place: wp.array3d(dtype=float),
-        seen: wp.array2d(dtype=wp.bool),
+        coordinates: wp.array3d(dtype=float),
+        is_visible: wp.array2d(dtype=wp.bool),
         env: int,
-        here: wp.vec2,
+        position: wp.vec2,
         bound: float,
         first: int,
         base: int,
@@ -113,7 +117,7 @@ def sweep(num_agents: int, count: int) -> Any:
         bits = wp.uint32(0)
         i = int(0)
         while i < SPAN:
-            dist = distance_to(place, seen, env, begin + i, here)
+            dist = distance_to(coordinates, is_visible, env, begin + i, position)
             bits = bits | wp.where(dist <= bound, wp.uint32(1) << wp.uint32(i), wp.uint32(0))
             i += 1
         left = wp.uint64(bits) << wp.uint64(wp.max(begin - base, 0))
@@ -122,53 +126,53 @@ def sweep(num_agents: int, count: int) -> Any:
     @wp.func(inline=True)
     def nearest(
         pos: wp.array2d(dtype=wp.vec2),
-        shown: wp.array2d(dtype=wp.bool),
+        visible: wp.array2d(dtype=wp.bool),
         near: wp.array3d(dtype=int),
         env: int,
         agent: int,
     ):
         """Write the rows of the nearest other agents, nearest first; ``near`` holds those of the last search."""
-        place = wp.array(ptr=pos.ptr, shape=(pos.shape[0], num_agents, 2), dtype=float)
-        seen = wp.array(ptr=shown.ptr, shape=(pos.shape[0], num_agents), dtype=wp.bool)
+        coordinates = wp.array(ptr=pos.ptr, shape=(pos.shape[0], num_agents, 2), dtype=float)
+        is_visible = wp.array(ptr=visible.ptr, shape=(pos.shape[0], num_agents), dtype=wp.bool)
         rows = wp.array(ptr=near.ptr, shape=(pos.shape[0], num_agents, count), dtype=int)
-        here = pos[env, agent]
+        position = pos[env, agent]
         bound = float(0.0)
         for slot in range(count):
             row = rows[env, agent, slot]
-            dist = distance_to(place, seen, env, wp.max(row, 0), here)
+            dist = distance_to(coordinates, is_visible, env, wp.max(row, 0), position)
             bound = wp.max(bound, wp.where(row < 0, wp.inf, dist))
         bound = wp.min(bound, FINITE)  # excludes hidden agents
-        found = Keys(FAR)
+        keys = Keys(FAR)
         listed = int(0)
         base = int(0)
         while base < num_agents:
-            left = within(place, seen, env, here, bound, base, base)
+            left = within(coordinates, is_visible, env, position, bound, base, base)
             if wp.static(num_agents > 32):
-                left = left | within(place, seen, env, here, bound, base + 32, base)
-            own = wp.uint64(1) << wp.uint64(agent & 63)
-            left = left & ~wp.where(agent >> 6 == base >> 6, own, wp.uint64(0))
+                left = left | within(coordinates, is_visible, env, position, bound, base + 32, base)
+            bit = wp.uint64(1) << wp.uint64(agent & 63)
+            left = left & ~wp.where(agent >> 6 == base >> 6, bit, wp.uint64(0))
             while left != wp.uint64(0):
-                rest = left & (left - wp.uint64(1))
-                other = base + int(wp.bit_count((left ^ rest) - wp.uint64(1)))
-                left = rest
-                fresh = key(distance_to(place, seen, env, other & LAST, here), other)
+                remaining = left & (left - wp.uint64(1))
+                other = base + int(wp.bit_count((left ^ remaining) - wp.uint64(1)))
+                left = remaining
+                fresh = key(distance_to(coordinates, is_visible, env, other & LAST, position), other)
                 if on_gpu():
                     for k in range(count - 1, 0, -1):
-                        found[k] = wp.min(found[k], wp.max(found[k - 1], fresh))
-                    found[0] = wp.min(found[0], fresh)
+                        keys[k] = wp.min(keys[k], wp.max(keys[k - 1], fresh))
+                    keys[0] = wp.min(keys[0], fresh)
                 else:
                     if listed == ROOM:  # keep the nearest and continue after them
-                        kept = in_order(found, listed)
+                        ordered = in_order(keys, listed)
                         listed = int(0)
                         while listed < count:
-                            found[listed & LAST] = kept[listed & LAST]
+                            keys[listed & LAST] = ordered[listed & LAST]
                             listed += 1
-                    found[listed & LAST] = fresh
+                    keys[listed & LAST] = fresh
                     listed += 1
             base += 64
         if not on_gpu():
-            found = in_order(found, listed)
+            keys = in_order(keys, listed)
         for slot in range(count):
-            rows[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
+            rows[env, agent, slot] = wp.where(keys[slot] == FAR, -1, row_of(keys[slot]))
 
     return nearest

@@ -58,8 +58,8 @@ def build_grid(params_type: Any, state_type: Any, num_agents: int, num_nearest: 
     total = side * width
 
     @wp.func(inline=True)
-    def cell_of(place: wp.vec2, length: float):
-        return line(place[1], length, side) * width + line(place[0], length, side)
+    def cell_of(position: wp.vec2, length: float):
+        return line(position[1], length, side) * width + line(position[0], length, side)
 
     @wp.func(inline=True)
     def clear(params: params_type, state: state_type, io: IO, env: int, cell: int):
@@ -78,24 +78,24 @@ def build_grid(params_type: Any, state_type: Any, num_agents: int, num_nearest: 
         """Assign consecutive index ranges to the cells of a row, and write their starts."""
         first = row * width
         last = first + side
-        here = int(0)
+        count = int(0)
         for cell in range(first, last):
-            here += state.cells[env, cell]
-        begin = wp.atomic_add(state.cells, env, total, here)
+            count += state.cells[env, cell]
+        begin = wp.atomic_add(state.cells, env, total, count)
         for cell in range(first, last):
-            here = state.cells[env, cell]
+            count = state.cells[env, cell]
             state.cells[env, cell] = begin
-            begin += here
+            begin += count
         state.cells[env, last] = begin
 
     @wp.func(inline=True)
     def settle(params: params_type, state: state_type, io: IO, env: int, agent: int):
         """Write the agent's row and position at its index in its cell."""
         if state.shown[env, agent]:
-            here = state.pos[env, agent]
-            place = state.cells[env, cell_of(here, params.grid_length)] + state.slot[env, agent]
-            state.who[env, place] = agent
-            state.spot[env, place] = here
+            position = state.pos[env, agent]
+            slot = state.cells[env, cell_of(position, params.grid_length)] + state.slot[env, agent]
+            state.who[env, slot] = agent
+            state.spot[env, slot] = position
 
     return (
         item_phase(total + 1, clear),
@@ -115,11 +115,11 @@ def search(num_agents: int, num_nearest: int, count: int) -> Any:
     @wp.func
     def nearest(
         cells: wp.array2d(dtype=int),
-        who: wp.array2d(dtype=int),
+        agents: wp.array2d(dtype=int),
         spot: wp.array2d(dtype=wp.vec2),
         env: int,
         agent: int,
-        here: wp.vec2,
+        position: wp.vec2,
         length: float,
         rows: int,
         reach: float,
@@ -129,7 +129,7 @@ def search(num_agents: int, num_nearest: int, count: int) -> Any:
         Agents beyond ``reach`` [m] may be missing. The search visits the cells of a square around the agent, then new
         cells up to the distance of the last agent found. If it has found too few agents, it doubles the square.
         """
-        found = Keys(FAR)
+        keys = Keys(FAR)
         far = reach  # distance of the last of ``count`` found agents
         within = wp.min(length / float(side), reach)  # all agents within this distance are found by the end of a round
         seen_left = int(0)
@@ -139,29 +139,29 @@ def search(num_agents: int, num_nearest: int, count: int) -> Any:
         more = bool(True)
         while more:
             half = within + ROUNDING * (within + length)
-            left = line(here[0] - half, length, side)
-            right = line(here[0] + half, length, side)
-            bottom = line(here[1] - half, length, side)
-            top = line(here[1] + half, length, side)
+            left = line(position[0] - half, length, side)
+            right = line(position[0] + half, length, side)
+            bottom = line(position[1] - half, length, side)
+            top = line(position[1] + half, length, side)
             for row in range(bottom, top + 1):
                 parts = wp.where(row < seen_bottom or row > seen_top, 1, 2)  # the whole row, or its two ends
                 for part in range(parts):
                     first = wp.where(part == 0, left, seen_right + 1)
                     last = wp.where(parts == 2 and part == 0, seen_left - 1, right)
-                    place = cells[env, row * width + first]
+                    slot = cells[env, row * width + first]
                     end = cells[env, row * width + last + 1]
-                    while place < end:
-                        other = who[env, place]
-                        fresh = key(distance(spot[env, place], here), other)
-                        if fresh < found[LAST] and other != agent and other < rows:
+                    while slot < end:
+                        other = agents[env, slot]
+                        fresh = key(distance(spot[env, slot], position), other)
+                        if fresh < keys[LAST] and other != agent and other < rows:
                             for k in range(count):
-                                smaller = wp.min(found[k], fresh)
-                                fresh = wp.max(found[k], fresh)
-                                found[k] = smaller
-                        place += 1
-            full = found[LAST] != FAR
+                                smaller = wp.min(keys[k], fresh)
+                                fresh = wp.max(keys[k], fresh)
+                                keys[k] = smaller
+                        slot += 1
+            full = keys[LAST] != FAR
             if full:
-                far = wp.min(distance_of(found[LAST]), reach)
+                far = wp.min(distance_of(keys[LAST]), reach)
             everywhere = right - left == side - 1 and top - bottom == side - 1
             more = far > within and not everywhere
             within = wp.where(full, far, wp.min(2.0 * within, reach))
@@ -169,6 +169,6 @@ def search(num_agents: int, num_nearest: int, count: int) -> Any:
             seen_right = right
             seen_bottom = bottom
             seen_top = top
-        return found
+        return keys
 
     return nearest

@@ -153,13 +153,13 @@ def rules(
         """Find the nearest tagger within the tagging distance, the lowest row of several; write caught_by."""
         caught_by = int(-1)
         if agent >= num_taggers and io.valid[env, agent]:
-            here = state.pos[env, agent]
+            position = state.pos[env, agent]
             nearest = params.tagging_margin
             near = 1.00001 * nearest * nearest  # avoids most square roots
             for tagger in range(num_taggers):
-                way = state.pos[env, tagger] - here
+                way = state.pos[env, tagger] - position
                 if wp.length_sq(way) <= near:
-                    dist = distance(state.pos[env, tagger], here)
+                    dist = distance(state.pos[env, tagger], position)
                     if dist < nearest:
                         nearest = dist
                         caught_by = tagger
@@ -223,9 +223,9 @@ def rules(
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
         """Place an agent uniformly on the square, facing along an axis, at rest."""
         if wp.static(start == "given"):
-            given = state.start[env, agent]
-            state.pos[env, agent] = wp.vec2(given[0], given[1])
-            state.direction[env, agent] = given[2]
+            placement = state.start[env, agent]
+            state.pos[env, agent] = wp.vec2(placement[0], placement[1])
+            state.direction[env, agent] = placement[2]
         else:
             if wp.static(start == "fixed"):  # one sample for all worlds and episodes of a seed
                 rng.world = wp.uint32(0)
@@ -246,9 +246,9 @@ def rules(
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):
         """Write position, motion, type and alive flag of every agent, about 0 to 1, then the time."""
         column = 7 * agent
-        here = state.pos[env, agent]
-        io.global_state[env, column] = here[0] / params.grid_length
-        io.global_state[env, column + 1] = here[1] / params.grid_length
+        position = state.pos[env, agent]
+        io.global_state[env, column] = position[0] / params.grid_length
+        io.global_state[env, column + 1] = position[1] / params.grid_length
         io.global_state[env, column + 2] = state.speed[env, agent] / (params.max_speed + 1.0e-10)
         io.global_state[env, column + 3] = state.acceleration[env, agent] / (params.max_speed + 1.0e-10)
         io.global_state[env, column + 4] = state.direction[env, agent] / TWO_PI

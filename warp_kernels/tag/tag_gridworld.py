@@ -98,22 +98,22 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
     def observe_prey(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the own cell, the runner's (for the runner: the nearest tagger's, lowest row first), type and time."""
         size = float(params.grid_length)
-        here = state.cell[env, agent]
-        there = state.cell[env, runner]
+        position = state.cell[env, agent]
+        target = state.cell[env, runner]
         if agent == runner:
             nearest = int(2147483647)
             for tagger in range(num_taggers):
                 cell = state.cell[env, tagger]
-                dx = cell[0] - here[0]
-                dy = cell[1] - here[1]
+                dx = cell[0] - position[0]
+                dy = cell[1] - position[1]
                 squared = dx * dx + dy * dy
                 if squared < nearest:
                     nearest = squared
-                    there = cell
-        io.obs[env, agent, 0] = float(here[0]) / size
-        io.obs[env, agent, 1] = float(here[1]) / size
-        io.obs[env, agent, 2] = float(there[0]) / size
-        io.obs[env, agent, 3] = float(there[1]) / size
+                    target = cell
+        io.obs[env, agent, 0] = float(position[0]) / size
+        io.obs[env, agent, 1] = float(position[1]) / size
+        io.obs[env, agent, 2] = float(target[0]) / size
+        io.obs[env, agent, 3] = float(target[1]) / size
         io.obs[env, agent, 4] = wp.where(agent == runner, 1.0, 0.0)
         io.obs[env, agent, 5] = float(io.step[env]) / float(params.episode_length)
 

@@ -37,7 +37,7 @@ def nearest_phase(Params: type, State: type, num_agents: int, num_observed: int,
     @wp.func(inline=True)
     def look_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
         if state.shown[env, agent]:
-            found = nearest_others(
+            keys = nearest_others(
                 state.cells,
                 state.who,
                 state.spot,
@@ -49,7 +49,7 @@ def nearest_phase(Params: type, State: type, num_agents: int, num_observed: int,
                 float(wp.inf),
             )
             for slot in range(num_observed):
-                state.near[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
+                state.near[env, agent, slot] = wp.where(keys[slot] == FAR, -1, row_of(keys[slot]))
 
     return agent_phase(look_in_cells if grid else look_among_all)
 
@@ -66,10 +66,10 @@ def observation(
         """Write the seven features of one other agent."""
         diagonal = wp.sqrt(2.0) * params.grid_length
         top_speed = params.max_speed + 1.0e-10
-        here = state.pos[env, agent]
-        there = state.pos[env, other]
-        io.obs[env, agent, slot] = (there[0] - here[0]) / diagonal
-        io.obs[env, agent, slots + slot] = (there[1] - here[1]) / diagonal
+        position = state.pos[env, agent]
+        other_position = state.pos[env, other]
+        io.obs[env, agent, slot] = (other_position[0] - position[0]) / diagonal
+        io.obs[env, agent, slots + slot] = (other_position[1] - position[1]) / diagonal
         io.obs[env, agent, 2 * slots + slot] = (state.speed[env, other] - state.speed[env, agent]) / top_speed
         acceleration = state.acceleration[env, other] - state.acceleration[env, agent]
         io.obs[env, agent, 3 * slots + slot] = acceleration / top_speed
@@ -104,13 +104,13 @@ def observation(
         acceleration = Slots()
         direction = Slots()
         tagger = Slots()
-        shown = Slots()
+        visible = Slots()
         n = state.pos.shape[0]
         places = wp.array(ptr=state.pos.ptr, shape=(n, num_agents, 2), dtype=float)
         speeds = wp.array(ptr=state.speed.ptr, shape=(n, num_agents), dtype=float)
         accelerations = wp.array(ptr=state.acceleration.ptr, shape=(n, num_agents), dtype=float)
         directions = wp.array(ptr=state.direction.ptr, shape=(n, num_agents), dtype=float)
-        seen = wp.array(ptr=state.shown.ptr, shape=(n, num_agents), dtype=wp.bool)
+        is_visible = wp.array(ptr=state.shown.ptr, shape=(n, num_agents), dtype=wp.bool)
         near = wp.array(ptr=state.near.ptr, shape=(n, num_agents, num_observed), dtype=int)
         slot = int(0)
         while slot < num_observed:
@@ -122,7 +122,7 @@ def observation(
                 acceleration[slot] = accelerations[env, other] - accelerations[env, agent]
                 direction[slot] = directions[env, other] - directions[env, agent]
                 tagger[slot] = wp.where(other < num_taggers, 1.0, 0.0)
-                shown[slot] = wp.where(seen[env, other], 1.0, 0.0)
+                visible[slot] = wp.where(is_visible[env, other], 1.0, 0.0)
             slot += 1
         diagonal = wp.sqrt(2.0) * params.grid_length
         top_speed = params.max_speed + 1.0e-10
@@ -135,7 +135,7 @@ def observation(
             obs[env, agent, 3 * slots + slot] = acceleration[slot] / top_speed
             obs[env, agent, 4 * slots + slot] = direction[slot] / TWO_PI
             obs[env, agent, 5 * slots + slot] = tagger[slot]
-            obs[env, agent, 6 * slots + slot] = shown[slot]
+            obs[env, agent, 6 * slots + slot] = visible[slot]
             slot += 1
         look_at_time(params, io, env, agent)
 

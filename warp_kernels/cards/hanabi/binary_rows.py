@@ -41,7 +41,7 @@ class Writer:
     """Position in a row, and the bits that are not written yet."""
 
     row: wp.uint64  # address of the column of the current word
-    seen: wp.uint64  # address of the current word in the memory of the row, if there is one
+    address: wp.uint64  # address of the current word in the memory of the row, if there is one
     mode: int  # WRITE_CHANGES, WRITE_AND_REMEMBER or WRITE_ALL
     word: wp.uint64  # bits of the current word
     fill: wp.uint64  # number of these bits
@@ -58,11 +58,11 @@ def _expand(address: wp.uint64, bits: int, count: int):
 
 
 @wp.func(inline=True)
-def _change(seen: wp.uint64, mode: int, word: wp.uint64):
+def _change(address: wp.uint64, mode: int, word: wp.uint64):
     """Return the bits of a word that must be written, and remember it."""
     change = _ALL
     if mode != WRITE_ALL:
-        memory = wp.array(ptr=seen, shape=(1,), dtype=wp.uint64)
+        memory = wp.array(ptr=address, shape=(1,), dtype=wp.uint64)
         if mode == WRITE_CHANGES:
             change = memory[0] ^ word
         memory[0] = word
@@ -70,9 +70,9 @@ def _change(seen: wp.uint64, mode: int, word: wp.uint64):
 
 
 @wp.func(inline=False)
-def _write_word(row: wp.uint64, seen: wp.uint64, mode: int, word: wp.uint64):
+def _write_word(row: wp.uint64, address: wp.uint64, mode: int, word: wp.uint64):
     """Write the parts of a word that have a changed bit."""
-    change = _change(seen, mode, word)
+    change = _change(address, mode, word)
     part = int(0)
     while part < PARTS:
         if (change & _PART_MASK) != wp.uint64(0):
@@ -89,9 +89,9 @@ def append(writer: Writer, bits: wp.uint64, count: wp.uint64):
     writer.word = writer.word | (bits << writer.fill)
     writer.fill = writer.fill + count
     if writer.fill >= _WORD:
-        _write_word(writer.row, writer.seen, writer.mode, writer.word)
+        _write_word(writer.row, writer.address, writer.mode, writer.word)
         writer.row = writer.row + _BYTES
-        writer.seen = writer.seen + _WORD_BYTES
+        writer.address = writer.address + _WORD_BYTES
         writer.fill = writer.fill - _WORD
         writer.word = bits >> (count - writer.fill)
     return writer
@@ -99,13 +99,13 @@ def append(writer: Writer, bits: wp.uint64, count: wp.uint64):
 
 def finisher(width: int) -> Any:
     """Build the function ``finish(writer)``, which writes what is left of a row of this width."""
-    rest = width % WORD
-    low, high = min(rest, PART), max(rest - PART, 0)
+    remainder = width % WORD
+    low, high = min(remainder, PART), max(remainder - PART, 0)
 
     @wp.func(inline=True)
     def finish(writer: Writer):
-        if wp.static(rest > 0):
-            if _change(writer.seen, writer.mode, writer.word) != wp.uint64(0):
+        if wp.static(remainder > 0):
+            if _change(writer.address, writer.mode, writer.word) != wp.uint64(0):
                 _expand(writer.row, int(writer.word & _PART_MASK), low)
                 _expand(writer.row + _PART_BYTES, int(writer.word >> _PART), high)
 

@@ -142,8 +142,8 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
         """Discard, play or hint, draw a card, reward the change of the score; write all fields except the deck."""
         mover = state.mover[env]
         choice = int(io.choice[env, mover, 0])
-        before = total(state, env)
-        score = int(before)
+        previous = total(state, env)
+        score = int(previous)
         lives = int(state.lives[env])
         turns = state.turns[env] - int(state.dealt[env] >= whole_deck)
         last_card = int(-1)
@@ -156,8 +156,8 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
             tokens -= 1
         else:
             plays = choice >= hand_size
-            place = wp.where(plays, choice - hand_size, choice)
-            last_card = wp.max(state.hand[env, mover, place], 0)
+            position = wp.where(plays, choice - hand_size, choice)
+            last_card = wp.max(state.hand[env, mover, position], 0)
             color = last_card // ranks
             rank = last_card - color * ranks
             scores = plays and rank == state.fireworks[env, color]
@@ -171,7 +171,7 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
                 discard(state, env, color, rank)
                 lives -= int(plays)
             result = int(scores) + 2 * returned
-            slot = int(place)
+            slot = int(position)
             while slot < hand_size - 1:
                 state.hand[env, mover, slot] = state.hand[env, mover, slot + 1]
                 state.plausible[env, mover, slot] = state.plausible[env, mover, slot + 1]
@@ -192,9 +192,9 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
         state.last_card[env] = last_card
         state.last_hinted[env] = places
         state.last_result[env] = result
-        gain = float(score - before)
+        gain = float(score - previous)
         if lives <= 0 and params.keep_score == 0:
-            gain = -float(before)
+            gain = -float(previous)
         for agent in range(players):
             io.reward[env, agent] = gain
             io.terminated[env, agent] = over
@@ -208,29 +208,29 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
             tokens = state.information[env]
             slot = int(0)
             while slot < hand_size:
-                held = state.hand[env, agent, slot] >= 0
-                io.action_mask[env, agent, slot] = held and tokens < most_tokens
-                io.action_mask[env, agent, hand_size + slot] = held
+                has_card = state.hand[env, agent, slot] >= 0
+                io.action_mask[env, agent, slot] = has_card and tokens < most_tokens
+                io.action_mask[env, agent, hand_size + slot] = has_card
                 slot += 1
             offset = int(0)
             while offset < players - 1:
                 target = (agent + 1 + offset) % players
-                seen = int(0)
+                cards = int(0)
                 slot = int(0)
                 while slot < hand_size:
                     card = state.hand[env, target, slot]
                     if card >= 0 and tokens > 0:
-                        seen = seen | (1 << card)
+                        cards = cards | (1 << card)
                     slot += 1
                 start = 2 * hand_size + offset * colors
                 value = int(0)
                 while value < colors:
-                    io.action_mask[env, agent, start + value] = ((seen >> (value * ranks)) & one_color) != 0
+                    io.action_mask[env, agent, start + value] = ((cards >> (value * ranks)) & one_color) != 0
                     value += 1
                 start = 2 * hand_size + color_hints + offset * ranks
                 value = int(0)
                 while value < ranks:
-                    io.action_mask[env, agent, start + value] = ((seen >> value) & one_rank) != 0
+                    io.action_mask[env, agent, start + value] = ((cards >> value) & one_rank) != 0
                     value += 1
                 offset += 1
 
@@ -260,9 +260,9 @@ def rules(sizes: Sizes, observe_knowledge: bool, seer: bool) -> Rules:
                 if left > 1:
                     other = philox.below(word[index], left)
                     left -= 1
-                    kept = state.deck[env, left]
+                    drawn_card = state.deck[env, left]
                     state.deck[env, left] = state.deck[env, other]
-                    state.deck[env, other] = kept
+                    state.deck[env, other] = drawn_card
             draw += 1
         state.dealt[env] = 0
         player = int(0)

@@ -158,20 +158,20 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         plays = choice >= hand_size
         kind = wp.where(gives, wp.where(by_rank, 8, 4), wp.where(plays, 1, 2))
         target = 1 << ((seat + 1 + offset) % players)
-        shown = 1 << (value + wp.where(by_rank, colors, 0))
-        place = 1 << wp.where(plays, choice - hand_size, choice)
-        shown = wp.where(gives, shown, 0)
+        hint_bit = 1 << (value + wp.where(by_rank, colors, 0))
+        slot = 1 << wp.where(plays, choice - hand_size, choice)
+        hint_bit = wp.where(gives, hint_bit, 0)
         first = (1 << seat) | (kind << players) | (wp.where(gives, target, 0) << (players + 4))
-        matches = wp.where(gives, table.last_hinted, place << hand_size)
+        matches = wp.where(gives, table.last_hinted, slot << hand_size)
         card = wp.where(gives, 0, 1 << wp.max(table.last_card, 0))
         result = wp.where(plays and not gives, table.last_result, 0)
         if actor < 0:
             first = int(0)
-            shown = int(0)
+            hint_bit = int(0)
             matches = int(0)
             card = int(0)
             result = int(0)
-        writer = add(writer, first | (shown << (2 * players + 4)), 2 * players + 4 + hinted)
+        writer = add(writer, first | (hint_bit << (2 * players + 4)), 2 * players + 4 + hinted)
         writer = add(writer, matches, 2 * hand_size)
         return add(writer, card | (result << cards), cards + 2)
 
@@ -183,10 +183,10 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         revealed = wp.array(ptr=table.revealed, shape=(players, hand_size), dtype=int)
         slot = int(0)
         while slot < hand_size:
-            known = wp.uint64(plausible[player, slot])
-            known = known | (wp.uint64(revealed[player, slot]) << every_card)
-            held = hands[player, slot] >= 0
-            writer = append(writer, wp.where(held, known, wp.uint64(0)), card_bits)
+            bits = wp.uint64(plausible[player, slot])
+            bits = bits | (wp.uint64(revealed[player, slot]) << every_card)
+            has_card = hands[player, slot] >= 0
+            writer = append(writer, wp.where(has_card, bits, wp.uint64(0)), card_bits)
             slot += 1
         return writer
 
@@ -215,7 +215,7 @@ def observation(params: type, state: type, sizes: Sizes, observe_knowledge: bool
         row = wp.uint64(env * players + agent)
         writer = Writer()
         writer.row = io.obs.ptr + row * row_bytes
-        writer.seen = state.seen.ptr + row * memory_bytes
+        writer.address = state.seen.ptr + row * memory_bytes
         writer.mode = state.is_blank[env, agent]
         state.is_blank[env, agent] = 0
         finish(write_row(writer, table_of(state, env), agent, 1, knows))

@@ -154,14 +154,14 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
             expire(params, state, env, 2 * resource, now)
             expire(params, state, env, 2 * resource + 1, now)
             total = wp.float64(0.0)
-            worth = wp.float64(0.0)
+            revenue = wp.float64(0.0)
             price = int(0)
             while price < num_prices:
                 trades = state.price_history[env, resource * num_prices + price]
                 total += trades
-                worth += wp.float64(price) * trades
+                revenue += wp.float64(price) * trades
                 price += 1
-            state.market_rate[env, resource] = float(worth / wp.max(total, wp.float64(0.001)))
+            state.market_rate[env, resource] = float(revenue / wp.max(total, wp.float64(0.001)))
             state.price_curve[env, resource * PRICE_POINTS + part] = state.market_rate[env, resource]
             resource += 1
 

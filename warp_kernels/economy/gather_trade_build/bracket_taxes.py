@@ -90,15 +90,15 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
 
     @wp.func(inline=True)
     def tax_due(state: wp.ref[State], env: int, income: wp.float64):
-        due = wp.float64(0.0)
+        tax = wp.float64(0.0)
         bracket = int(0)
         while bracket < num_brackets:
             inside = wp.max(income - state.cutoff[0, bracket], wp.float64(0.0))
             if bracket + 1 < num_brackets:
                 inside = wp.min(inside, state.cutoff[0, bracket + 1] - state.cutoff[0, bracket])
-            due += state.rates[env, bracket] * inside
+            tax += state.rates[env, bracket] * inside
             bracket += 1
-        return due
+        return tax
 
     @wp.func
     def collect(params: Params, state: wp.ref[State], env: int):

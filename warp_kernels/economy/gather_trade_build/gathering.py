@@ -41,19 +41,19 @@ def may_enter_of(sizes: Sizes) -> Any:
     @wp.func(inline=True)
     def neighbor(state: wp.ref[State], env: int, agent: int, direction: int):
         """Refuse cells outside of the world, with water, an agent, or the house of another agent."""
-        place = state.place[env, agent]
-        row = place // width
-        column = place - row * width
+        position = state.place[env, agent]
+        row = position // width
+        column = position - row * width
         row += wp.where(direction == SOUTH, 1, 0) - wp.where(direction == NORTH, 1, 0)
         column += wp.where(direction == EAST, 1, 0) - wp.where(direction == WEST, 1, 0)
-        there = int(-1)
+        destination = int(-1)
         if row >= 0 and row < height and column >= 0 and column < width:
             target = wp.min(row * width + column, last)
             cell = state.cell[env, target]
             owner = owner_of(cell)
             if (cell & TERRAIN) != WATER and cell < VISITOR and (owner == 0 or owner == agent + 1):
-                there = target
-        return there
+                destination = target
+        return destination
 
     return neighbor
 
@@ -99,14 +99,14 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
     def gather(params: Params, state: wp.ref[State], env: int, agent: int, direction: int, rng: philox.Stream):
         """Move if the cell is free; then collect the resource of the agent's cell, also without a move."""
         if direction > 0:
-            there = neighbor(state, env, agent, direction)
-            if there >= 0:
+            destination = neighbor(state, env, agent, direction)
+            if destination >= 0:
                 state.cell[env, state.place[env, agent]] -= VISITOR * (agent + 1)
-                state.cell[env, there] = state.cell[env, there] + VISITOR * (agent + 1)
-                state.place[env, agent] = there
+                state.cell[env, destination] = state.cell[env, destination] + VISITOR * (agent + 1)
+                state.place[env, agent] = destination
                 state.labor[env, agent] = state.labor[env, agent] + wp.float64(params.move_labor)
-        place = state.place[env, agent]
-        cell = state.cell[env, place]
+        position = state.place[env, agent]
+        cell = state.cell[env, position]
         if (cell & PRESENT) != 0:
             amount = int(1)
             if state.bonus[env, agent] > 0.0:
@@ -115,10 +115,10 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
             good = wp.where((cell & TERRAIN) == STONE, agent, n + agent)
             state.goods[env, good] = state.goods[env, good] + amount
             state.gathered[env, agent] = state.gathered[env, agent] + amount
-            taken = PRESENT
+            harvest = PRESENT
             if wp.static(is_random):
-                taken = wp.where(units_of(cell) > 1, MORE, PRESENT)
-            state.cell[env, place] = cell - taken
+                harvest = wp.where(units_of(cell) > 1, MORE, PRESENT)
+            state.cell[env, position] = cell - harvest
             state.labor[env, agent] = state.labor[env, agent] + wp.float64(params.collect_labor)
 
     @wp.func(inline=True)
@@ -136,8 +136,8 @@ def gathering(sizes: Sizes) -> tuple[Any, Any, Any, Any]:
                 index = source
                 while index < wp.min(source + 4, num_sources):
                     if philox.unit(word[index - source]) < params.resource_regen_prob:
-                        place = state.source[0, index]
-                        state.cell[env, place] = state.cell[env, place] | PRESENT
+                        position = state.source[0, index]
+                        state.cell[env, position] = state.cell[env, position] | PRESENT
                     index += 1
             source += 4
 

@@ -31,7 +31,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     n, height, width, sight = sizes.num_agents, sizes.height, sizes.width, sizes.sight
     num_prices, capacity, num_brackets = sizes.num_prices, sizes.book, sizes.num_brackets
     side, layers, view_cells = view_of(sizes)
-    whole, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
+    sees_all, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
     cells, has_saez = height * width, sizes.tax_model == "saez"
     no_op = int(sizes.multi_action)  # places of a choice that does nothing, before those of an order
     map_layers, sources = num_layers(sizes), 3 + sizes.has_water  # sources: the first layer of them
@@ -85,9 +85,9 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     def put_window(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int):
         """Write the cells around the agent; cells outside of the world are 0 in all layers."""
         clear(row, 0, (layers + 2) * view_cells)
-        place = state.place[env, agent]
-        top = place // width - sight
-        left = place - place // width * width - sight
+        position = state.place[env, agent]
+        top = position // width - sight
+        left = position - position // width * width - sight
         y = wp.max(-top, 0)
         while y < wp.min(side, height - top):
             x = wp.max(-left, 0)
@@ -101,7 +101,9 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             y += 1
 
     @wp.func(inline=True)
-    def put_orders(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, others: int, own: int):
+    def put_orders(
+        row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, other_column: int, own_column: int
+    ):
         """Count the open orders by price: asks, then bids, each for stone and wood; those of one agent apart."""
         book = int(0)
         while book < 4:
@@ -111,17 +113,17 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
             while index < end:
                 order = state.order[env, index]
                 at = first + wp.min(order >> 8, num_prices - 1)
-                at += wp.where((order & 255) == agent, own, others)
+                at += wp.where((order & 255) == agent, own_column, other_column)
                 row[at] = row[at] + 1.0
                 index += 1
             book += 1
 
     @wp.func(inline=True)
-    def put_own_orders(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, own: int):
+    def put_own_orders(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, column: int):
         """Count the open orders of an agent by price."""
         book = int(0)
         while book < 4:
-            first = own + wp.where((book & 1) == 1, 0, 2 * num_prices) + (book >> 1) * num_prices
+            first = column + wp.where((book & 1) == 1, 0, 2 * num_prices) + (book >> 1) * num_prices
             index = book * capacity
             end = index + state.num_orders[env, book]
             while index < end:
@@ -172,9 +174,9 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
 
     @wp.func(inline=True)
     def put_place(row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, at: int):
-        place = state.place[env, agent]
-        row[at] = float(place - place // width * width) / float(width)
-        row[at + 1] = float(place // width) / float(height)
+        position = state.place[env, agent]
+        row[at] = float(position - position // width * width) / float(width)
+        row[at + 1] = float(position // width) / float(height)
 
     @wp.func(inline=True)
     def rate_of_next_coin(state: wp.ref[State], env: int, agent: int):
@@ -190,26 +192,26 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
         params: Params, row: wp.array(dtype=float), state: wp.ref[State], io: wp.ref[IO], env: int, agent: int
     ):
         """Write an agent's observation."""
-        if wp.static(whole):
+        if wp.static(sees_all):
             put_world(row, state, env, agent)
         else:
             put_window(row, state, env, agent)
         row[flat_at] = float(state.payment[env, agent]) / params.payment
         row[flat_at + 1] = state.skill[env, agent]
-        others = flat_at + 2
-        own = others + 4 * num_prices + 2
-        clear(row, others, 8 * num_prices + 2)
-        put_orders(row, state, env, agent, others, own)
-        row[own - 2] = state.market_rate[env, 0]
-        row[own - 1] = state.market_rate[env, 1]
-        put_history(params, row, state, env, own + 4 * num_prices)
-        at = own + 6 * num_prices
+        other_column = flat_at + 2
+        own_column = other_column + 4 * num_prices + 2
+        clear(row, other_column, 8 * num_prices + 2)
+        put_orders(row, state, env, agent, other_column, own_column)
+        row[own_column - 2] = state.market_rate[env, 0]
+        row[own_column - 1] = state.market_rate[env, 1]
+        put_history(params, row, state, env, own_column + 4 * num_prices)
+        at = own_column + 6 * num_prices
         row[at] = state.bonus[env, agent]
         at = put_taxes(params, row, state, env, at + 1)
         row[at] = rate_of_next_coin(state, env, agent)
         put_clock(params, row, state, io, env, at + 1)
         put_inventory(params, row, state, env, agent, at + 3)
-        if wp.static(not whole):
+        if wp.static(not sees_all):
             put_place(row, state, env, agent, at + 6)
 
     def planner_of(with_map: bool) -> Any:
@@ -236,7 +238,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
                 row[at + 1] = float(state.last_income[env, agent]) / float(params.period)
                 row[at + 2] = float(state.last_rate[env, agent])
                 at += 3
-                if wp.static(not whole):
+                if wp.static(not sees_all):
                     put_inventory(params, row, state, env, agent, at)
                     at += 3
                     if wp.static(with_map):

@@ -96,11 +96,11 @@ def random_layouts(sizes: Sizes) -> tuple[Any, Any]:
                 ratio = philox.unit(word[cell % 4]) / chance
             state.noise[env, cell] = ratio
             cell += 1
-        wanted = state.coverage[0, 4 * (WOOD - kind)]
+        target = state.coverage[0, 4 * (WOOD - kind)]
         threshold = float(1.0)
         count = int(-1)
         shrinks = int(0)
-        while count < 0 or (count < wanted and shrinks < _SHRINKS):
+        while count < 0 or (count < target and shrinks < _SHRINKS):
             if count >= 0:
                 threshold /= 0.9
                 shrinks += 1
@@ -193,17 +193,17 @@ def random_layouts(sizes: Sizes) -> tuple[Any, Any]:
         while cell < cells:
             row = cell // width
             column = cell - row * width
-            found = state.cell[env, cell]
+            content = state.cell[env, cell]
             if params.checker_source_blocks == 1 and (row + column) % 2 == 0:
-                found = int(0)
+                content = int(0)
             if wp.static(halved):
                 if row == width // 2 or column == height // 2:  # as in the original
-                    found = int(0)
-            if found != 0:
-                found = found | PRESENT
+                    content = int(0)
+            if content != 0:
+                content = content | PRESENT
             elif state.terrain[0, cell] == WATER:
-                found = WATER
-            state.cell[env, cell] = found
+                content = WATER
+            state.cell[env, cell] = content
             cell += 1
 
     @wp.func
@@ -234,8 +234,8 @@ def random_layouts(sizes: Sizes) -> tuple[Any, Any]:
             kind = state.cell[env, cell] & TERRAIN
             if kind > 0 and kind != WATER:
                 wood = kind == WOOD
-                most = wp.where(wood, params.wood_max_health, params.stone_max_health)
-                if units_of(state.cell[env, cell]) < most:
+                limit = wp.where(wood, params.wood_max_health, params.stone_max_health)
+                if units_of(state.cell[env, cell]) < limit:
                     if drawn != cell // 4:
                         drawn = cell // 4
                         word = philox.bits(rng, drawn, philox.STEP, 1)
@@ -249,9 +249,9 @@ def random_layouts(sizes: Sizes) -> tuple[Any, Any]:
             cell += 1
         cell = int(0)
         while changed and cell < cells:
-            found = state.cell[env, cell]
-            if (found & GROWN) != 0:
-                state.cell[env, cell] = found - GROWN + wp.where((found & PRESENT) == 0, PRESENT, MORE)
+            content = state.cell[env, cell]
+            if (content & GROWN) != 0:
+                state.cell[env, cell] = content - GROWN + wp.where((content & PRESENT) == 0, PRESENT, MORE)
             cell += 1
 
     return place_resources, grow

@@ -42,10 +42,10 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
         return wp.pow(1.0 - philox.unit(word), -1.0 / shape) - 1.0
 
     @wp.func
-    def lognormal(one: wp.uint32, two: wp.uint32, mean: float, deviation: float):
+    def lognormal(first: wp.uint32, second: wp.uint32, mean: float, deviation: float):
         """Return a log-normal number, by the method of Box and Muller."""
-        radius = wp.sqrt(-2.0 * wp.log(1.0 - philox.unit(one)))
-        return wp.exp(mean + deviation * radius * wp.cos(_TWO_PI * philox.unit(two)))
+        radius = wp.sqrt(-2.0 * wp.log(1.0 - philox.unit(first)))
+        return wp.exp(mean + deviation * radius * wp.cos(_TWO_PI * philox.unit(second)))
 
     @wp.func
     def draw_skills(params: Params, state: wp.ref[State], env: int, agent: int, rng: philox.Stream):
@@ -58,8 +58,8 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
             skill = pareto(word[1], 4.0)
             if params.build_skill_dist == LOGNORMAL:
                 skill = lognormal(word[1], more[0], -1.0, 0.5)
-            most = params.payment_max_skill_multiplier
-            rate = wp.min(most, (most - 1.0) * skill + 1.0)
+            limit = params.payment_max_skill_multiplier
+            rate = wp.min(limit, (limit - 1.0) * skill + 1.0)
         state.skill[env, agent] = skill
         state.payment[env, agent] = wp.float64(rate * params.payment)
         bonus = float(0.0)
@@ -71,21 +71,21 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
         state.bonus[env, agent] = bonus
 
     @wp.func(inline=True)
-    def put(state: wp.ref[State], env: int, agent: int, place: int):
-        state.place[env, agent] = place
-        state.cell[env, place] = state.cell[env, place] + VISITOR * (agent + 1)
+    def put(state: wp.ref[State], env: int, agent: int, position: int):
+        state.place[env, agent] = position
+        state.cell[env, position] = state.cell[env, position] + VISITOR * (agent + 1)
 
     @wp.func(inline=True)
     def place_at_random(state: wp.ref[State], env: int, agent: int, word: wp.uint32):
         """Put an agent on a random land cell without an agent."""
         skip = philox.below(word, wp.max(num_land - agent, 1))
         index = int(0)
-        place = state.land[0, 0]
+        position = state.land[0, 0]
         while index < num_land and skip >= 0:
-            place = state.land[0, index]
-            skip -= wp.where(state.cell[env, place] < VISITOR, 1, 0)
+            position = state.land[0, index]
+            skip -= wp.where(state.cell[env, position] < VISITOR, 1, 0)
             index += 1
-        put(state, env, agent, place)
+        put(state, env, agent, position)
 
     @wp.func(inline=True)
     def place_on_side(state: wp.ref[State], env: int, agent: int, above: int, word: wp.uint32):
@@ -93,19 +93,19 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
         free = int(0)
         index = int(0)
         while index < num_land:
-            place = state.land[0, index]
-            side = wp.where(place < water_start, 1, 0)
-            free += wp.where(side == above and state.cell[env, place] < VISITOR, 1, 0)
+            candidate = state.land[0, index]
+            side = wp.where(candidate < water_start, 1, 0)
+            free += wp.where(side == above and state.cell[env, candidate] < VISITOR, 1, 0)
             index += 1
         skip = philox.below(word, wp.max(free, 1))
-        found = state.land[0, 0]
+        position = state.land[0, 0]
         index = int(0)
         while index < num_land and skip >= 0:
-            found = state.land[0, index]
-            side = wp.where(found < water_start, 1, 0)
-            skip -= wp.where(side == above and state.cell[env, found] < VISITOR, 1, 0)
+            position = state.land[0, index]
+            side = wp.where(position < water_start, 1, 0)
+            skip -= wp.where(side == above and state.cell[env, position] < VISITOR, 1, 0)
             index += 1
-        put(state, env, agent, found)
+        put(state, env, agent, position)
 
     @wp.func
     def place_by_rank(state: wp.ref[State], env: int, rng: philox.Stream):
@@ -147,8 +147,8 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
         state.key[env] = (wp.uint64(word[0]) << wp.uint64(32)) | wp.uint64(word[1])
         if rng.episode == wp.uint32(0):
             start_first(state, env)
-        before = state.completions[env]
-        state.completions[env] = before + state.finished[env]
+        completions = state.completions[env]
+        state.completions[env] = completions + state.finished[env]
         state.finished[env] = 0
         state.fresh[env] = 1
         if wp.static(is_random):
@@ -207,7 +207,7 @@ def start(sizes: Sizes, start_rates: Any, update: Any, report: Any) -> Any:
             state.sold[env, agent] = 0
             state.bought[env, agent] = 0
             agent += 1
-        start_rates(params, state, env, before)
+        start_rates(params, state, env, completions)
         update(params, state, env)
         report(state, env)
 

@@ -34,11 +34,11 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
     @wp.func
     def utility(coin: wp.float64, labor: wp.float64, eta: wp.float64, coefficient: wp.float64):
         """Return the isoelastic utility of coin minus the cost of labor."""
-        one = wp.float64(1.0)
-        worth = wp.log(wp.max(coin, one))
-        if eta < one:
-            worth = (wp.pow(wp.max(coin, wp.float64(0.0)), one - eta) - one) / (one - eta)
-        return worth - labor * coefficient
+        unity = wp.float64(1.0)
+        value = wp.log(wp.max(coin, unity))
+        if eta < unity:
+            value = (wp.pow(wp.max(coin, wp.float64(0.0)), unity - eta) - unity) / (unity - eta)
+        return value - labor * coefficient
 
     @wp.func(inline=True)
     def total_coin(state: wp.ref[State], env: int, agent: int):
@@ -48,13 +48,13 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
     def equality_of(state: wp.ref[State], env: int, total: wp.float64):
         """Return 1 - the Gini index of coin, normalized to 0 where one agent has everything."""
         difference = wp.float64(0.0)
-        one = int(0)
-        while one < n:
-            other = int(one + 1)
+        agent = int(0)
+        while agent < n:
+            other = int(agent + 1)
             while other < n:
-                difference += wp.abs(total_coin(state, env, one) - total_coin(state, env, other))
+                difference += wp.abs(total_coin(state, env, agent) - total_coin(state, env, other))
                 other += 1
-            one += 1
+            agent += 1
         gini = wp.float64(2.0) * difference / (twice * total + wp.float64(1.0e-10))
         return wp.float64(1.0) - gini * norm
 
@@ -63,7 +63,7 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
         """Write ``value`` and ``gain``; return the sum of the agents' gains."""
         coefficient = energy_coefficient(params, state, env)
         eta = decimal(params.isoelastic_eta)
-        one = wp.float64(1.0)
+        unity = wp.float64(1.0)
         total = wp.float64(0.0)
         weights = wp.float64(0.0)
         weighted_coin = wp.float64(0.0)
@@ -78,14 +78,14 @@ def welfare(sizes: Sizes) -> tuple[Any, Any]:
             gain += state.gain[env, agent]
             state.value[env, agent] = value
             total += coin
-            weight = one / wp.max(coin, one)
+            weight = unity / wp.max(coin, unity)
             weights += weight
             weighted_coin += coin * weight
             weighted_utility += value * weight
             agent += 1
         equality = equality_of(state, env, total)
         ignored = decimal(params.mixing_weight_gini_vs_coin)
-        social = (equality * (one - ignored) + ignored) * total / wp.float64(float(n))
+        social = (equality * (unity - ignored) + ignored) * total / wp.float64(float(n))
         if params.planner_reward_type == INV_INCOME_WEIGHTED_COIN:
             social = weighted_coin / weights
         elif params.planner_reward_type == INV_INCOME_WEIGHTED_UTILITY:

@@ -34,7 +34,7 @@ def rules(rows: int, columns: int, reveal_turns: bool, abrupt: bool) -> Rules:
     top, bottom = mask(lambda row, column: row == 0), mask(lambda row, column: row == rows - 1)
     left, right = mask(lambda row, column: column == 0), mask(lambda row, column: column == columns - 1)
     not_left, not_right = mask(lambda row, column: column > 0), mask(lambda row, column: column < columns - 1)
-    one, down, slant = (wp.constant(wp.uint64(step)) for step in (1, columns, columns - 1))
+    across, down, slant = (wp.constant(wp.uint64(step)) for step in (1, columns, columns - 1))
 
     @wp.func
     def has_won(marks: wp.uint64, player: int) -> bool:
@@ -44,11 +44,11 @@ def rules(rows: int, columns: int, reveal_turns: bool, abrupt: bool) -> Rules:
         if player == 1:
             group = marks & left
             goal = right
-        before = wp.uint64(0)
-        while group != before:
-            before = group
+        previous = wp.uint64(0)
+        while group != previous:
+            previous = group
             near = (group << down) | (group >> down)
-            near = near | ((group & not_right) << one) | ((group & not_left) >> one)
+            near = near | ((group & not_right) << across) | ((group & not_left) >> across)
             near = near | ((group & not_left) << slant) | ((group & not_right) >> slant)
             group = group | (near & marks)
         return (group & goal) != wp.uint64(0)

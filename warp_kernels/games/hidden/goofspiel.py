@@ -106,18 +106,18 @@ def rules(s: Sizes) -> Rules:
     def finish(params: Params, state: State, io: IO, env: int):
         """Write the rewards at the end."""
         total = int(0)
-        most = int(-1)
+        highest = int(-1)
         best = int(0)  # players with the most points
         for player in range(players):
             points = state.points[env, player]
             total += points
-            best = wp.where(points > most, 1, best + int(points == most))
-            most = wp.max(most, points)
+            best = wp.where(points > highest, 1, best + int(points == highest))
+            highest = wp.max(highest, points)
         for player in range(players):
             points = state.points[env, player]
             share = float(points)
             if wp.static(win_loss):
-                share = wp.where(points == most, 1.0 / float(best), -1.0 / float(wp.max(players - best, 1)))
+                share = wp.where(points == highest, 1.0 / float(best), -1.0 / float(wp.max(players - best, 1)))
                 if best == players:
                     share = 0.0
             elif wp.static(difference):
@@ -161,13 +161,13 @@ def rules(s: Sizes) -> Rules:
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write points from the agent on, then hands, winners, point cards and own bids, one-hot."""
         observations.clear(io, env, agent, width)
-        for place in range(players):
-            player = (agent + place) % players
-            observations.mark(io, env, agent, place * slots + state.points[env, player])
+        for seat in range(players):
+            player = (agent + seat) % players
+            observations.mark(io, env, agent, seat * slots + state.points[env, player])
         turns = state.turn[env]
-        shown = wp.min(turns + 1, num_turns)
+        num_shown = wp.min(turns + 1, num_turns)
         turn = int(0)
-        while turn < shown:
+        while turn < num_shown:
             observations.mark(io, env, agent, sequence + turn * num_cards + state.order[env, turn])
             turn += 1
         if wp.static(hidden):
@@ -182,9 +182,9 @@ def rules(s: Sizes) -> Rules:
                 observations.mark(io, env, agent, own_bids + turn * num_cards + wp.max(state.bid[env, agent, turn], 0))
                 turn += 1
         else:
-            for place in range(players):
-                player = (agent + place) % players
-                write_hand(io, env, agent, state.hand[env, player], own_bids + place * num_cards)
+            for seat in range(players):
+                player = (agent + seat) % players
+                write_hand(io, env, agent, state.hand[env, player], own_bids + seat * num_cards)
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):

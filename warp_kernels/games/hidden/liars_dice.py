@@ -55,7 +55,7 @@ def rules(numdice: int, dice_sides: int, faces_rise_first: bool) -> Rules:
     """
     total = PLAYERS * numdice
     liar = total * dice_sides  # the highest action
-    known = PLAYERS + numdice * dice_sides  # columns of an observation before the bids
+    bid_column = PLAYERS + numdice * dice_sides  # columns of an observation before the bids
     num_choices = liar + 1
 
     @wp.func(inline=True)
@@ -67,8 +67,8 @@ def rules(numdice: int, dice_sides: int, faces_rise_first: bool) -> Rules:
             quantity = bid % total + 1
             face = bid // total + 1
         matches = int(0)
-        for place in range(total):
-            die = state.dice[env, place]
+        for index in range(total):
+            die = state.dice[env, index]
             wild = die == dice_sides
             matches += int(wild or die == face)
         return matches >= quantity
@@ -101,13 +101,13 @@ def rules(numdice: int, dice_sides: int, faces_rise_first: bool) -> Rules:
         """Write own row, own dice in ascending order, and the bids and the call so far."""
         for player in range(PLAYERS):
             io.obs[env, agent, player] = float(player == agent)
-        for place in range(numdice):
-            die = state.dice[env, agent * numdice + place]
+        for index in range(numdice):
+            die = state.dice[env, agent * numdice + index]
             for face in range(dice_sides):
-                io.obs[env, agent, PLAYERS + place * dice_sides + face] = float(die == face + 1)
+                io.obs[env, agent, PLAYERS + index * dice_sides + face] = float(die == face + 1)
         bids = state.bids[env]
         for bid in range(num_choices):
-            io.obs[env, agent, known + bid] = float(boards.at(bids, bid))
+            io.obs[env, agent, bid_column + bid] = float(boards.at(bids, bid))
 
     @wp.func(inline=True)
     def stake(params: Params, state: State, env: int, agent: int):
@@ -117,10 +117,10 @@ def rules(numdice: int, dice_sides: int, faces_rise_first: bool) -> Rules:
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """Roll all dice and sort those of each player; player 0 starts."""
         for player in range(PLAYERS):
-            for place in range(numdice):
-                word = philox.bits(rng, player, philox.RESET, place)[0]
+            for index in range(numdice):
+                word = philox.bits(rng, player, philox.RESET, index)[0]
                 die = 1 + philox.below(word, dice_sides)
-                at = player * numdice + place
+                at = player * numdice + index
                 first = player * numdice
                 while at > first and state.dice[env, at - 1] > die:
                     state.dice[env, at] = state.dice[env, at - 1]

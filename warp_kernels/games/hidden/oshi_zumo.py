@@ -51,9 +51,9 @@ def rules(coins: int, size: int) -> Rules:
     def push(params: Params, state: State, io: IO, env: int):
         """Pay the bids and move the wrestler; write all fields, rewards and terminated."""
         for player in range(PLAYERS):
-            own = state.coins[env, player]
+            coins = state.coins[env, player]
             # another bid is an error; the guard bounds the coins, as observations index by them
-            paid = wp.clamp(int(io.choice[env, player, 0]), wp.min(params.min_bid, own), own)
+            paid = wp.clamp(int(io.choice[env, player, 0]), wp.min(params.min_bid, coins), coins)
             state.bid[env, player] = paid
             state.coins[env, player] = state.coins[env, player] - paid
         lead = state.bid[env, 0] - state.bid[env, 1]
@@ -75,11 +75,11 @@ def rules(coins: int, size: int) -> Rules:
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
         """Mark the bids that the agent can pay; below the lowest bid it bids all its coins."""
-        own = state.coins[env, agent]
-        lowest = wp.min(params.min_bid, own)
+        coins = state.coins[env, agent]
+        lowest = wp.min(params.min_bid, coins)
         bid = int(0)
         while bid < num_choices:
-            io.action_mask[env, agent, bid] = bid >= lowest and bid <= own
+            io.action_mask[env, agent, bid] = bid >= lowest and bid <= coins
             bid += 1
 
     @wp.func(inline=True)

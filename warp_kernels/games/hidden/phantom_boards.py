@@ -63,28 +63,28 @@ def game(key: str, cells: int, planes: int, reveal_turns: bool, abrupt: bool, ha
             mark, -1 for none or unknown, and whether it is the mark that won.
     """
     width = observation_width(cells, planes, reveal_turns)
-    most, all_cells = longest(cells), wp.constant(wp.uint64(2**cells - 1))
+    max_tries, all_cells = longest(cells), wp.constant(wp.uint64(2**cells - 1))
 
     @wp.func(inline=True)
     def attempt(params: Params, state: State, io: IO, env: int):
         """Try a cell; write all fields, rewards and terminated."""
         mover = wp.max(state.mover[env], 0)
         cell = int(io.choice[env, mover, 0])
-        taken = wp.min(state.taken[env], most - 1)  # bounded, as it indexes
-        place = boards.bit(cell)
-        others = state.marks[env, 1 - mover]
-        own = state.marks[env, mover]
-        free = ((own | others) & place) == wp.uint64(0)
-        state.known[env, mover] = state.known[env, mover] | place
-        state.tries[env, taken] = mover * cells + cell
-        state.taken[env] = taken + 1
+        num_tries = wp.min(state.taken[env], max_tries - 1)  # bounded, as it indexes
+        bit = boards.bit(cell)
+        other_marks = state.marks[env, 1 - mover]
+        marks = state.marks[env, mover]
+        free = ((marks | other_marks) & bit) == wp.uint64(0)
+        state.known[env, mover] = state.known[env, mover] | bit
+        state.tries[env, num_tries] = mover * cells + cell
+        state.taken[env] = num_tries + 1
         if free:
-            own = own | place
-            state.marks[env, mover] = own
+            marks = marks | bit
+            state.marks[env, mover] = marks
         if free or abrupt:
             state.mover[env] = 1 - mover
-        won = free and has_won(own, mover)
-        if won or (own | others) == all_cells:
+        won = free and has_won(marks, mover)
+        if won or (marks | other_marks) == all_cells:
             state.mover[env] = -1
             state.winner[env] = wp.where(won, mover, -1)
             for agent in range(2):
@@ -95,31 +95,31 @@ def game(key: str, cells: int, planes: int, reveal_turns: bool, abrupt: bool, ha
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
         """Mark the cells that the agent has not tried."""
-        known = state.known[env, agent]
+        cells_tried = state.known[env, agent]
         io.to_move[env, agent] = state.mover[env] == agent
         cell = int(0)
         while cell < cells:
-            io.action_mask[env, agent, cell] = boards.at(known, cell) == 0
+            io.action_mask[env, agent, cell] = boards.at(cells_tried, cell) == 0
             cell += 1
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the known cells, then own tries in order; with the number of turns, also unknown ones."""
         observations.clear(io, env, agent, width)
-        known = state.known[env, agent]
+        cells_tried = state.known[env, agent]
         second = state.marks[env, 1]
-        taken = state.taken[env]
+        num_tries = state.taken[env]
         winning = int(-1)  # cell of the mark that won; the loser does not see it
-        if state.winner[env] == agent and taken > 0:
-            winning = state.tries[env, taken - 1] % cells
+        if state.winner[env] == agent and num_tries > 0:
+            winning = state.tries[env, num_tries - 1] % cells
         cell = int(0)
         while cell < cells:
-            owner = wp.where(boards.at(known, cell) == 1, boards.at(second, cell), -1)
+            owner = wp.where(boards.at(cells_tried, cell) == 1, boards.at(second, cell), -1)
             observations.mark(io, env, agent, column_of(cell, owner, cell == winning))
             cell += 1
         column = int(cells * planes)
         index = int(0)
-        while index < taken:
+        while index < num_tries:
             player = state.tries[env, index] // cells
             tried = state.tries[env, index] % cells
             if wp.static(reveal_turns):
@@ -142,7 +142,7 @@ def game(key: str, cells: int, planes: int, reveal_turns: bool, abrupt: bool, ha
             state.marks[env, player] = wp.uint64(0)
             state.known[env, player] = wp.uint64(0)
         index = int(0)
-        while index < most:
+        while index < max_tries:
             state.tries[env, index] = 0
             index += 1
         state.taken[env] = 0

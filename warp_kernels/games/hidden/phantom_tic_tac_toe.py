@@ -25,10 +25,10 @@ def rules(reveal_turns: bool, abrupt: bool) -> Rules:
 
     @wp.func
     def has_won(marks: wp.uint64, player: int) -> bool:
-        found = bool(False)
+        has_line = bool(False)
         for line in range(8):
-            found = found or (marks & _MASKS[line]) == _MASKS[line]
-        return found
+            has_line = has_line or (marks & _MASKS[line]) == _MASKS[line]
+        return has_line
 
     @wp.func
     def column_of(cell: int, owner: int, wins: bool) -> int:

@@ -86,9 +86,9 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
     def aim(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the cell that the player wants, and the food that it loads; an action without effect is the no-op."""
         choice = int(io.choice[env, agent, 0])
-        own = state.player[env, agent]
-        row = own[0] + wp.where(choice == SOUTH, 1, 0) - wp.where(choice == NORTH, 1, 0)
-        column = own[1] + wp.where(choice == EAST, 1, 0) - wp.where(choice == WEST, 1, 0)
+        player = state.player[env, agent]
+        row = player[0] + wp.where(choice == SOUTH, 1, 0) - wp.where(choice == NORTH, 1, 0)
+        column = player[1] + wp.where(choice == EAST, 1, 0) - wp.where(choice == WEST, 1, 0)
         free = row >= 0 and row < params.rows and column >= 0 and column < params.columns
         loads = int(0)
         best = int(LOAD)  # north before south, west and east, where several foods are adjacent
@@ -96,24 +96,24 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
             food = state.food[env, index]
             if food[2] > 0:
                 free = free and (food[0] != row or food[1] != column)
-                if choice == LOAD and _adjacent(own[0], own[1], food):
-                    side = wp.where(food[1] == own[1], wp.where(food[0] < own[0], NORTH, SOUTH), WEST)
-                    side = wp.where(food[1] > own[1], EAST, side)
+                if choice == LOAD and _adjacent(player[0], player[1], food):
+                    side = wp.where(food[1] == player[1], wp.where(food[0] < player[0], NORTH, SOUTH), WEST)
+                    side = wp.where(food[1] > player[1], EAST, side)
                     if side < best:
                         best = side
                         loads = index + 1
-        state.target[env, agent] = wp.vec3i(wp.where(free, row, own[0]), wp.where(free, column, own[1]), loads)
+        state.target[env, agent] = wp.vec3i(wp.where(free, row, player[0]), wp.where(free, column, player[1]), loads)
 
     @wp.func(inline=True)
     def forage(params: Params, state: State, io: IO, env: int):
         """Move players whose cell no other player wants, then load; write player, food, rewards and terminated."""
         for agent in range(num_players):
             target = state.target[env, agent]
-            wanted = int(0)
+            claims = int(0)
             for other in range(num_players):
-                there = state.target[env, other]
-                wanted += wp.where(there[0] == target[0] and there[1] == target[1], 1, 0)
-            if wanted == 1:
+                other_target = state.target[env, other]
+                claims += wp.where(other_target[0] == target[0] and other_target[1] == target[1], 1, 0)
+            if claims == 1:
                 state.player[env, agent] = wp.vec3i(target[0], target[1], state.player[env, agent][2])
         agent = int(0)
         while agent < num_players:  # compiles faster than an unrolled loop
@@ -122,8 +122,8 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
                 food = state.food[env, index]
                 total = int(0)
                 for other in range(num_players):
-                    there = state.target[env, other]
-                    if there[2] > 0 and _adjacent(there[0], there[1], food):
+                    other_target = state.target[env, other]
+                    if other_target[2] > 0 and _adjacent(other_target[0], other_target[1], food):
                         total += state.player[env, other][2]
                 share = -params.penalty
                 if total >= food[2]:
@@ -132,9 +132,9 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
                         share = share / (float(total) * float(state.spawned[env]))
                     state.food[env, index] = wp.vec3i(food[0], food[1], 0)
                 for other in range(num_players):
-                    there = state.target[env, other]
-                    if there[2] > 0 and _adjacent(there[0], there[1], food):
-                        state.target[env, other] = wp.vec3i(there[0], there[1], 0)
+                    other_target = state.target[env, other]
+                    if other_target[2] > 0 and _adjacent(other_target[0], other_target[1], food):
+                        state.target[env, other] = wp.vec3i(other_target[0], other_target[1], 0)
                         level = float(state.player[env, other][2])
                         io.reward[env, other] = wp.where(total >= food[2], level * share, share)
             agent += 1
@@ -148,9 +148,9 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
         """Allow moves to cells of the field without food, and loading beside food."""
-        own = state.player[env, agent]
-        row = own[0]
-        column = own[1]
+        player = state.player[env, agent]
+        row = player[0]
+        column = player[1]
         north = row > 0
         south = row < params.rows - 1
         west = column > 0
@@ -182,13 +182,13 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
     @wp.func(inline=True)
     def observe_list(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the visible foods, then the own row, then the other visible players, relative to the visible window."""
-        own = state.player[env, agent]
-        top = wp.max(own[0] - params.sight, 0)
-        left = wp.max(own[1] - params.sight, 0)
+        observer = state.player[env, agent]
+        top = wp.max(observer[0] - params.sight, 0)
+        left = wp.max(observer[1] - params.sight, 0)
         slot = int(0)
         for index in range(num_foods):
             food = state.food[env, index]
-            far = wp.max(wp.abs(food[0] - own[0]), wp.abs(food[1] - own[1]))
+            far = wp.max(wp.abs(food[0] - observer[0]), wp.abs(food[1] - observer[1]))
             if food[2] > 0 and far <= params.sight:
                 io.obs[env, agent, 3 * slot] = float(food[0] - top)
                 io.obs[env, agent, 3 * slot + 1] = float(food[1] - left)
@@ -199,7 +199,7 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
             io.obs[env, agent, 3 * slot + 1] = -1.0
             io.obs[env, agent, 3 * slot + 2] = 0.0
             slot += 1
-        observe_player(state, io, env, agent, 0, own, top, left)
+        observe_player(state, io, env, agent, 0, observer, top, left)
         slot = int(1)
         for index in range(num_players):
             player = state.player[env, index]
@@ -215,9 +215,9 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
     @wp.func(inline=True)
     def observe_grid(params: Params, state: State, io: IO, env: int, agent: int):
         """Write the layers of players, foods and free cells around the own cell, row by row."""
-        own = state.player[env, agent]
-        top = own[0] - grid_sight
-        left = own[1] - grid_sight
+        observer = state.player[env, agent]
+        top = observer[0] - grid_sight
+        left = observer[1] - grid_sight
         cell = int(0)
         while cell < layer:
             row = top + cell // across
@@ -250,15 +250,15 @@ def rules(num_players: int, num_foods: int, grid_sight: int, observe_levels: boo
     @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):
         """Write row, column and level of every food and player, then the time."""
-        own = state.player[env, agent]
+        player = state.player[env, agent]
         for axis in range(3):
-            io.global_state[env, 3 * (num_foods + agent) + axis] = float(own[axis])
+            io.global_state[env, 3 * (num_foods + agent) + axis] = float(player[axis])
         if agent == 0:
             for index in range(num_foods):
                 food = state.food[env, index]
-                there = food[2] > 0
-                io.global_state[env, 3 * index] = wp.where(there, float(food[0]), -1.0)
-                io.global_state[env, 3 * index + 1] = wp.where(there, float(food[1]), -1.0)
+                is_present = food[2] > 0
+                io.global_state[env, 3 * index] = wp.where(is_present, float(food[0]), -1.0)
+                io.global_state[env, 3 * index + 1] = wp.where(is_present, float(food[1]), -1.0)
                 io.global_state[env, 3 * index + 2] = float(food[2])
             time = float(io.step[env]) / float(wp.max(io.max_steps, 1))
             io.global_state[env, 3 * (num_foods + num_players)] = time

@@ -32,20 +32,20 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
             word = philox.bits(rng, agent, philox.RESET, 0)
             rank = philox.below(word[0], params.rows * params.columns - agent)  # among the free cells
             cell = int(-1)
-            taken = int(0)
-            while cell != rank + taken:
-                cell = rank + taken
-                taken = int(0)
+            occupied = int(0)
+            while cell != rank + occupied:
+                cell = rank + occupied
+                occupied = int(0)
                 for other in range(agent):
-                    there = state.player[env, other]
-                    taken += wp.where(there[0] * params.columns + there[1] <= cell, 1, 0)
+                    other_player = state.player[env, other]
+                    occupied += wp.where(other_player[0] * params.columns + other_player[1] <= cell, 1, 0)
             swap = philox.below(word[1], agent + 1)
             row = cell // params.columns
             state.player[env, agent] = wp.vec3i(row, cell - row * params.columns, agent)
             if swap < agent:
-                there = state.player[env, swap]
-                state.player[env, agent] = wp.vec3i(row, cell - row * params.columns, there[2])
-                state.player[env, swap] = wp.vec3i(there[0], there[1], agent)
+                other_player = state.player[env, swap]
+                state.player[env, agent] = wp.vec3i(row, cell - row * params.columns, other_player[2])
+                state.player[env, swap] = wp.vec3i(other_player[0], other_player[1], agent)
             agent += 1
 
     @wp.func
@@ -68,20 +68,20 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
     def pick_free(state: State, env: int, high: int, wide: int, placed: int, word: wp.uint32):
         """Return a random free cell, numbered row by row within the inner high x wide cells; -1 if none is free."""
         count = int(0)
-        seen = int(0)
+        sweep = int(0)
         chosen = int(-1)
-        while seen < 2 and (seen == 0 or count > 0):  # count the free cells, then find the one of a random rank
+        while sweep < 2 and (sweep == 0 or count > 0):  # count the free cells, then find the one of a random rank
             rank = philox.below(word, count)
             cell = int(0)
             while cell < high * wide and chosen < 0:
                 if is_free(state, env, 1 + cell // wide, 1 + cell % wide, placed):
-                    if seen == 0:
+                    if sweep == 0:
                         count += 1
                     else:
                         chosen = wp.where(rank == 0, cell, -1)
                         rank -= 1
                 cell += 1
-            seen += 1
+            sweep += 1
         return chosen
 
     @wp.func
@@ -111,9 +111,9 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
             swap = philox.below(word[1], index + 1)
             order = index
             if swap < index:
-                there = state.food[env, swap]
-                order = there[2]
-                state.food[env, swap] = wp.vec3i(there[0], there[1], index)
+                other_food = state.food[env, swap]
+                order = other_food[2]
+                state.food[env, swap] = wp.vec3i(other_food[0], other_food[1], index)
             state.food[env, index] = wp.vec3i(row, column, order)
             if chosen >= 0:
                 placed += 1
@@ -163,10 +163,10 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
             slot = index
             moving = bool(True)
             while slot > 0 and moving:
-                before = state.food[env, slot - 1]
-                moving = before[0] > food[0] or (before[0] == food[0] and before[1] > food[1])
+                previous = state.food[env, slot - 1]
+                moving = previous[0] > food[0] or (previous[0] == food[0] and previous[1] > food[1])
                 if moving:
-                    state.food[env, slot] = before
+                    state.food[env, slot] = previous
                     slot -= 1
             state.food[env, slot] = food
             index += 1

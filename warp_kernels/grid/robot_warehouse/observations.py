@@ -159,7 +159,7 @@ def _image(params: type, state: type, num_robots: int, view: View) -> Any:
     shelves, requests, agents, ways, loads, goals, accessible = columns  # first number of each layer; -1: not shown
 
     @wp.func(inline=True)
-    def place(way: int, down: int, right: int):
+    def index_of(way: int, down: int, right: int):
         """Return the number in a layer of the cell so many rows and columns from the corner of the unturned image."""
         at = down * across + right
         if wp.static(directional):
@@ -186,7 +186,7 @@ def _image(params: type, state: type, num_robots: int, view: View) -> Any:
                 if row >= 0 and row < params.rows and column >= 0 and column < params.columns:
                     shelf = int(state.shelf[env, row, column])
                     floor = int(state.floor[env, row, column])
-                at = place(way, down, right)
+                at = index_of(way, down, right)
                 if wp.static(shelves >= 0):
                     io.obs[env, agent, shelves + at] = wp.where(shelf > 0, 1.0, 0.0)
                 if wp.static(requests >= 0):
@@ -212,7 +212,7 @@ def _image(params: type, state: type, num_robots: int, view: View) -> Any:
             down = state.row[env, other] - top
             right = state.column[env, other] - left
             if down >= 0 and down < across and right >= 0 and right < across:
-                at = place(way, down, right)
+                at = index_of(way, down, right)
                 if wp.static(agents >= 0):
                     io.obs[env, agent, agents + at] = 1.0
                 if wp.static(ways >= 0):

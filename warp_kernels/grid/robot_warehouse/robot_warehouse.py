@@ -172,12 +172,12 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
             agent += 1
         agent = int(0)
         while agent < num_robots:
-            own = state.target[env, agent]
-            first = own[2] >= 0
+            target = state.target[env, agent]
+            first = target[2] >= 0
             other = int(0)
             while other < num_robots and first:
                 rival = state.target[env, other]
-                if rival[2] >= 0 and rival[0] == own[0] and rival[1] == own[1]:
+                if rival[2] >= 0 and rival[0] == target[0] and rival[1] == target[1]:
                     gap = state.rank[env, other] - state.rank[env, agent]
                     first = gap < 0 or (gap == 0 and other >= agent)
                 other += 1
@@ -213,7 +213,7 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
             agent += 1
 
     @wp.func(inline=True)
-    def place(params: Params, state: State, io: IO, env: int):
+    def place_robots(params: Params, state: State, io: IO, env: int):
         """Put robots and their shelves on the cells where they move; pick up and put down shelves."""
         agent = int(0)
         while agent < num_robots:
@@ -265,12 +265,12 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
                 state.shelf[env, goal[0], goal[1]] = wp.int8(1)
                 agent = int(0)
                 while agent < num_robots:
-                    here = state.row[env, agent] == goal[0] and state.column[env, agent] == goal[1]
-                    reward = wp.where(here, 1.0, 0.0)
-                    state.deliveries[env, agent] = state.deliveries[env, agent] + wp.where(here, 1, 0)
+                    at_goal = state.row[env, agent] == goal[0] and state.column[env, agent] == goal[1]
+                    reward = wp.where(at_goal, 1.0, 0.0)
+                    state.deliveries[env, agent] = state.deliveries[env, agent] + wp.where(at_goal, 1, 0)
                     if params.reward_type == GLOBAL:
                         reward = float(1.0)
-                    elif params.reward_type == TWO_STAGE and here:
+                    elif params.reward_type == TWO_STAGE and at_goal:
                         reward = float(0.5)
                         state.load[env, agent] = 2
                     io.reward[env, agent] = io.reward[env, agent] + reward
@@ -283,7 +283,7 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
         """Move, pick up, put down and deliver; write inactive and the end after a long time without a delivery."""
         rank_queues(state, env)
         lift(state, env)
-        place(params, state, io, env)
+        place_robots(params, state, io, env)
         inactive = wp.where(deliver(params, state, io, env) > 0, 0, state.inactive[env] + 1)
         state.inactive[env] = inactive
         if params.max_inactivity_steps > 0 and inactive >= params.max_inactivity_steps:

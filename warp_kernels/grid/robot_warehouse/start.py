@@ -49,14 +49,14 @@ def start(params: type, state: type, num_robots: int) -> Any:
             word = philox.bits(rng, agent, philox.RESET, 0)
             rank = philox.below(word[0], params.rows * params.columns - agent)  # among the free cells
             cell = int(-1)
-            taken = int(0)
-            while cell != rank + taken:
-                cell = rank + taken
-                taken = int(0)
+            occupied = int(0)
+            while cell != rank + occupied:
+                cell = rank + occupied
+                occupied = int(0)
                 other = int(0)
                 while other < agent:
-                    there = state.row[env, other] * params.columns + state.column[env, other]
-                    taken += wp.where(there <= cell, 1, 0)
+                    other_cell = state.row[env, other] * params.columns + state.column[env, other]
+                    occupied += wp.where(other_cell <= cell, 1, 0)
                     other += 1
             row = cell // params.columns
             state.row[env, agent] = row

@@ -60,9 +60,9 @@ NUM_LAYERS = 26
 
 
 @wp.func(inline=True)
-def figure(cell: int, facing: int, held: int):
+def figure(cell: int, facing: int, item: int):
     """Return a player as a number: its cell in bits 0 to 11, its orientation in 12 and 13, then the item it holds."""
-    return cell | (facing << 12) | (held << 14)
+    return cell | (facing << 12) | (item << 14)
 
 
 @wp.func(inline=True)

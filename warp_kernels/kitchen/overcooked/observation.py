@@ -93,25 +93,25 @@ def observation(
             put_item(row, cell, item)
 
     @wp.func(inline=True)
-    def put_player(row: wp.array(dtype=float), who: int, player: int, there: int):
+    def put_player(row: wp.array(dtype=float), index: int, player: int, value: int):
         """Write 1 or 0 where a player, itself (0) or the other (1), is and in its orientation."""
         cell = wp.min(player & 4095, cells - 1)
-        put(row, cell, who, there)
-        put(row, cell, 2 + 4 * who + ((player >> 12) & 3), there)
+        put(row, cell, index, value)
+        put(row, cell, 2 + 4 * index + ((player >> 12) & 3), value)
 
     @wp.func
-    def put_held(row: wp.array(dtype=float), player: int, there: int):
+    def put_held(row: wp.array(dtype=float), player: int, value: int):
         """Write the layers that are not 0 for the item that a player holds, or zeros there to remove it."""
         cell = wp.min(player & 4095, cells - 1)
         item = player >> 14
         kind = item_kind(item)
         if kind == SOUP:
             recipe = item_recipe(item)
-            put(row, cell, 18, (recipe & 15) * there)
-            put(row, cell, 19, (recipe >> 4) * there)
-            put(row, cell, 21, there)
+            put(row, cell, 18, (recipe & 15) * value)
+            put(row, cell, 19, (recipe >> 4) * value)
+            put(row, cell, 21, value)
         elif kind > 0 and kind < SOUP:  # restored states may have other kinds
-            put(row, cell, 21 + kind, there)  # 22 to 24: dish, onion, tomato
+            put(row, cell, 21 + kind, value)  # 22 to 24: dish, onion, tomato
 
     @wp.func
     def put_urgency(row: wp.array(dtype=float), urgent: int):
@@ -175,11 +175,11 @@ def observation(
             if item != 0:
                 put_surface(row, state, surface, item)
             surface += 1
-        own = player_of(state, env, first)
+        player = player_of(state, env, first)
         other = player_of(state, env, 1 - first)
-        put_player(row, 0, own, 1)
+        put_player(row, 0, player, 1)
         put_player(row, 1, other, 1)
-        put_held(row, own, 1)
+        put_held(row, player, 1)
         put_held(row, other, 1)
 
     @wp.func(inline=True)
@@ -198,26 +198,26 @@ def observation(
                 count -= 1
                 surface = state.changed[env, count]
                 put_surface(row, state, surface, state.seen_item[env, surface])
-            own = state.seen_player[env, agent]
+            player = state.seen_player[env, agent]
             other = state.seen_player[env, 1 - agent]
             own_before = state.was_player[env, agent]
             other_before = state.was_player[env, 1 - agent]
-            if own != own_before:
+            if player != own_before:
                 put_player(row, 0, own_before, 0)
-                put_player(row, 0, own, 1)
+                put_player(row, 0, player, 1)
             if other != other_before:
                 put_player(row, 1, other_before, 0)
                 put_player(row, 1, other, 1)
             # Remove both items before any is written: one may have moved to the cell of the other.
-            if (own | other | own_before | other_before) >= _HOLDS:
-                own_differs = ((own ^ own_before) & _NOT_FACING) != 0
+            if (player | other | own_before | other_before) >= _HOLDS:
+                own_differs = ((player ^ own_before) & _NOT_FACING) != 0
                 other_differs = ((other ^ other_before) & _NOT_FACING) != 0
                 if own_before >= _HOLDS and own_differs:
                     put_held(row, own_before, 0)
                 if other_before >= _HOLDS and other_differs:
                     put_held(row, other_before, 0)
-                if own >= _HOLDS and own_differs:
-                    put_held(row, own, 1)
+                if player >= _HOLDS and own_differs:
+                    put_held(row, player, 1)
                 if other >= _HOLDS and other_differs:
                     put_held(row, other, 1)
         state.seen_urgent[env, agent] = urgent

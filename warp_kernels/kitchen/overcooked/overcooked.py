@@ -137,8 +137,8 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     @wp.func(inline=True)
     def ahead(cell: int, direction: int):
         """Return the adjacent cell in a direction."""
-        there = cell + wp.where(direction < EAST, 2 * direction - 1, (5 - 2 * direction) * height)
-        return wp.min(wp.max(there, 0), num_cells - 1)  # restored states may have players on the border
+        target = cell + wp.where(direction < EAST, 2 * direction - 1, (5 - 2 * direction) * height)
+        return wp.min(wp.max(target, 0), num_cells - 1)  # restored states may have players on the border
 
     @wp.func(inline=True)
     def pots_in_use(params: Params, state: State, env: int):
@@ -171,10 +171,10 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     def use_pot(params: Params, state: State, env: int, agent: int, pot: int):
         """Start to cook, take a ready soup on a dish, or add an ingredient; return the shaped reward."""
         soup = state.item[env, pot]
-        held = state.held[env, agent]
-        kind = item_kind(held)
+        hand = state.held[env, agent]
+        kind = item_kind(hand)
         shaped = float(0.0)
-        if held == 0:
+        if hand == 0:
             if params.old_dynamics == 0 and soup != 0 and item_tick(soup) == 0:
                 state.item[env, pot] = soup + TICK
         elif kind == DISH:
@@ -192,23 +192,23 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     @wp.func(inline=True)
     def interact(params: Params, state: State, env: int, agent: int, in_use: int):
         """Use the thing in front of the player; write held, item, sparse, shaped and soups."""
-        there = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
-        terrain = there & 7
-        surface = there >> 3
-        held = state.held[env, agent]
+        front = state.terrain[0, ahead(state.place[env, agent], state.facing[env, agent])]
+        terrain = front & 7
+        surface = front >> 3
+        hand = state.held[env, agent]
         if terrain == COUNTER:
             item = state.item[env, surface]
-            if held == 0 or item == 0:
-                state.item[env, surface] = held
+            if hand == 0 or item == 0:
+                state.item[env, surface] = hand
                 state.held[env, agent] = item
         elif terrain == POT:
             state.shaped[env, agent] = use_pot(params, state, env, agent, surface)
         elif terrain == SERVING:
-            if item_kind(held) == SOUP:
-                state.sparse[env, agent] = state.value[0, item_recipe(held)]
+            if item_kind(hand) == SOUP:
+                state.sparse[env, agent] = state.value[0, item_recipe(hand)]
                 state.soups[env, agent] += 1
                 state.held[env, agent] = 0
-        elif held == 0:
+        elif hand == 0:
             if terrain == ONION_DISPENSER:
                 state.held[env, agent] = ONION
             elif terrain == TOMATO_DISPENSER:
@@ -245,26 +245,26 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
     @wp.func(inline=True)
     def play(params: Params, state: State, io: IO, env: int):
         """Interact in the order of players, move unless players collide, then cook; write all of State and rewards."""
-        first = int(io.choice[env, 0, 0])
-        second = int(io.choice[env, 1, 0])
+        first_action = int(io.choice[env, 0, 0])
+        second_action = int(io.choice[env, 1, 0])
         state.sparse[env, 0] = 0.0
         state.sparse[env, 1] = 0.0
         state.shaped[env, 0] = 0.0
         state.shaped[env, 1] = 0.0
-        if first == INTERACT or second == INTERACT:
+        if first_action == INTERACT or second_action == INTERACT:
             in_use = pots_in_use(params, state, env)
             agent = int(0)
             while agent < 2:
-                if wp.where(agent == 0, first, second) == INTERACT:
+                if wp.where(agent == 0, first_action, second_action) == INTERACT:
                     interact(params, state, env, agent, in_use)
                 agent += 1
-        one = state.place[env, 0]
-        two = state.place[env, 1]
-        to_one = wanted_cell(state, env, 0, first)
-        to_two = wanted_cell(state, env, 1, second)
-        collide = to_one == to_two or (to_one == two and to_two == one)
-        state.place[env, 0] = wp.where(collide, one, to_one)
-        state.place[env, 1] = wp.where(collide, two, to_two)
+        first = state.place[env, 0]
+        second = state.place[env, 1]
+        first_target = wanted_cell(state, env, 0, first_action)
+        second_target = wanted_cell(state, env, 1, second_action)
+        collide = first_target == second_target or (first_target == second and second_target == first)
+        state.place[env, 0] = wp.where(collide, first, first_target)
+        state.place[env, 1] = wp.where(collide, second, second_target)
         cook(params, state, env)
         note_changes(state, env)
         served = state.sparse[env, 0] + state.sparse[env, 1]

@@ -35,16 +35,16 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
             state.item[env, surface] = 0
             state.seen_item[env, surface] = 0
             surface += 1
-        one = state.start[0, 0]
-        two = state.start[0, 1]
+        first = state.start[0, 0]
+        second = state.start[0, 1]
         if params.random_start_pos == 1:
             word = philox.bits(rng, 0, philox.RESET, 1)
-            first = philox.below(word[0], params.num_floor)
-            second = philox.below(word[1], params.num_floor - 1)
-            one = state.floor[0, first]
-            two = state.floor[0, second + wp.where(second >= first, 1, 0)]
-        state.place[env, 0] = one
-        state.place[env, 1] = two
+            first_index = philox.below(word[0], params.num_floor)
+            second_index = philox.below(word[1], params.num_floor - 1)
+            first = state.floor[0, first_index]
+            second = state.floor[0, second_index + wp.where(second_index >= first_index, 1, 0)]
+        state.place[env, 0] = first
+        state.place[env, 1] = second
         pot = int(0)
         while pot < num_pots:
             word = philox.bits(rng, 2 + pot, philox.RESET, 0)
@@ -58,16 +58,16 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
         """Turn the player north and fill its hands."""
         state.facing[env, agent] = 0
-        held = int(0)
+        item = int(0)
         word = philox.bits(rng, agent, philox.RESET, 0)
         if philox.unit(word[0]) < params.rnd_obj_prob_thresh:
             kind = philox.unit(word[3])
-            held = wp.where(kind < 0.8, ONION, random_soup(word[1], word[2]))
-            held = wp.where(kind < 0.2, DISH, held)
-        state.held[env, agent] = held
+            item = wp.where(kind < 0.8, ONION, random_soup(word[1], word[2]))
+            item = wp.where(kind < 0.2, DISH, item)
+        state.held[env, agent] = item
         state.sparse[env, agent] = 0.0
         state.shaped[env, agent] = 0.0
         state.soups[env, agent] = 0
-        state.seen_player[env, agent] = figure(state.place[env, agent], 0, held)
+        state.seen_player[env, agent] = figure(state.place[env, agent], 0, item)
 
     return reset, reset_agent
