@@ -1,51 +1,95 @@
-"""Writer of docs/performance.md from a result file: machine, targets, comparison and all groups."""
+"""Writer of docs/performance.md: a template with tables of a result file."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from benchmarks.gpu import page as gpu
-from benchmarks.pages import standing, summary
-from benchmarks.pages.standing import number
+from benchmarks.pages import sources, summary
+from benchmarks.pages.summary import number
+from benchmarks.peers.published import PUBLISHED
 from benchmarks.throughput.target import NOISE, Figure, PerformanceTarget
 from benchmarks.throughput.timing import QUIET
 
-HEAD = """\
+TEMPLATE = """\
 # Performance
 
 <!-- Generated from `{source}` by `python -m benchmarks.pages.report --from {source}`; do not edit. -->
 
 How many steps per second gpu-envs simulates and trains, compared with other libraries on the same CPU cores.
 **No GPU has been measured yet.**
-"""
-READING = """\
+
+{summary}
+
 ## How to read the figures
 
-- Contenders take turns within one run on the same machine. Figures are medians, and ratios those of adjacent turns.
+- Contenders take turns within one run on the same machine. Figures are medians, and ratios those of adjacent turns,
+  with quartiles in parentheses. A ratio without quartiles is a quotient of two medians.
 - Random actions are sampled beforehand. Observations, rewards, flags and the start of new episodes are included.
 - `core.step` overwrites its results in the next step, as in the trainers, unless a row says clones, the default of
-  `make`. Copying can take longer than the step: [figures](#reused-results-compared-with-clones).
+  `make`. Copying can take longer than the step, see [interfaces](#interfaces).
 - The fastest other library is the fastest one that was installed and does the same work, observations included.
+- A sample counts if other processes used at most 5 % of the machine. If there are too few such samples, the least
+  disturbed are used, the row says that the machine was busy, and its targets are not judged.
 - A row names its processor if it is not that of this page. Ratios of different rows are not comparable with each other.
 - The figures hold for these environments and for a few CPU cores. They say nothing about GPUs, and nothing about
   rewards: [Learning results](learning.md) shows what trainings reach.
 
-[Benchmarks](guides/benchmark.md) has the method and the commands. [Kernels](kernels.md) has the resources of the GPU
-kernels. [Which one for me?](which_library.md) shows the lowest and the highest ratio to each library.
-"""
-DETAILS = """\
-## Details
+The page shows medians of {count} recorded figures. Their quartiles, notes and versions are in
+[`benchmarks/results`](../benchmarks/results), by the ids of [Runs](#runs). [Benchmarks](guides/benchmark.md) has the
+method and the commands. [Kernels](kernels.md) has the resources of the GPU kernels. [Which one for
+me?](which_library.md) shows the lowest and the highest ratio to each library.
 
-Each section is one run with its date, commit and command. A click on a line shows its table. Quartiles stand beside
-medians; for start-up times it is the range. A sample counts if other processes used at most 5 % of the machine. If
-there are too few such samples, the least disturbed are used, the tables list the use by other processes, and targets
-are not judged. The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the
-same results.
+## Targets
+
+Targets are set before a measurement. A row is the worst case of equal targets of a group.
+{verdicts}
+
+| | figure | unit | target | |
+|---|---|---|---|---|
+{targets}
+
+## Comparison with other libraries
+
+The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the same results.
+The memory bound is the number of bytes that a step must move over the copy bandwidth of the machine. A share above 1
+means that the worlds stay in the caches.
+
+| | unit | gpu-envs | best library | ratio | share of the C step | share of the memory bound |
+|---|---|---|---|---|---|---|
+{comparisons}
+
+{unmeasured}
+
+Published, not measured here:
+
+| | what | figure | on | source |
+|---|---|---|---|---|
+{published}
+
+## Interfaces
+
+The ratio is that of the first contender of a round over the row.
+
+| | unit | figure | ratio |
+|---|---|---|---|
+{interfaces}
+
+## Curves
+
+{curves}
+
+## Runs
+
+`python -m benchmarks.pages.report --only ID` measures a group again.
+
+| id | group | date | commit | processor |
+|---|---|---|---|---|
+{runs}
+
+Versions of the result file of this page: {versions}.
 """
-GOALS_HEAD = "| | figure | unit | target | |\n|---|---|---|---|---|"
 SUMMARY_PICTURE = "performance_summary.png"
-
-
 NO_GPU: dict[str, Any] = {"machine": {}, "parts": {}}
 """An empty GPU report."""
 
@@ -61,38 +105,38 @@ def text(
         targets: Groups in the order of the page, with their targets.
         gpus: Reports of `make gpu-report`.
     """
-    lines = HEAD.format(source=source).splitlines()
-    if rows := summary.table(result):
-        lines += ["", f"![{summary.alt_text(result)}]({SUMMARY_PICTURE})", "", "## Summary", "", *rows]
-    lines += ["", *READING.splitlines()]
-    goals = [row for target in targets for row in _goals(target, result["groups"].get(target.id, {"figures": []}))]
+    groups = {target.id: result["groups"][target.id] for target in targets if target.id in result["groups"]}
+    goals = [row for target in targets for row in _goals(target, groups.get(target.id, {"figures": []}))]
     goals += [row for report in gpus or (NO_GPU,) for row in _goals_of_gpu(report)]
-    lines += ["", *_targets(goals), "", *standing.section(result), *DETAILS.splitlines()]
-    machine = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in result["machine"].items())]
-    lines += ["", *folded("Machine and versions", machine)]
-    for target in targets:
-        if group := result["groups"].get(target.id):
-            lines += _group(target.id, group, result["machine"])
-    return "\n".join(lines)
+    return TEMPLATE.format(
+        source=source,
+        summary="\n".join(_summary(result)),
+        count=sum(len(group["figures"]) for group in groups.values()),
+        verdicts=_verdicts(goals),
+        targets="\n".join(goals),
+        comparisons="\n".join(row for group in groups.values() for row in _comparisons(group, result["machine"])),
+        unmeasured=sources.unmeasured(groups),
+        published="\n".join(
+            f"| {one.name} | {one.what} | {one.figure} | {one.device} | {one.source} |" for one in PUBLISHED
+        ),
+        interfaces="\n".join(row for group in groups.values() for row in _interfaces(group, result["machine"])),
+        curves="\n".join(f"![{group['title']}]({picture_of(id)})" for id, group in groups.items() if curves(group)),
+        runs="\n".join(_run(id, group, result["machine"]) for id, group in groups.items()),
+        versions=", ".join(f"{name} {version}" for name, version in result["machine"].items()),
+    )
 
 
-def folded(title: str, lines: Iterable[str]) -> list[str]:
-    """Return lines of Markdown below a line that shows them on a click."""
-    return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
+def _summary(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the chart and the table of the main comparisons; nothing without them."""
+    if rows := summary.table(result):
+        yield from (f"![{summary.alt_text(result)}]({SUMMARY_PICTURE})", "", "## Summary", "", *rows)
 
 
-def _targets(goals: Sequence[str]) -> Iterator[str]:
-    """Yield the section of targets: counts, the missed ones, and all of them folded."""
+def _verdicts(goals: Sequence[str]) -> str:
+    """Return how many targets are met."""
     verdicts = [row.rsplit("|", 2)[1].strip() for row in goals]
-    missed = [row for row, verdict in zip(goals, verdicts, strict=True) if verdict.startswith("**")]
-    met = sum(verdict.startswith("met") for verdict in verdicts)
-    yield from ("## Targets", "")
-    open_ = len(goals) - met - len(missed)
-    yield "Targets are set before a measurement. A row is the worst case of equal targets of a group."
-    yield f"Of {len(goals)} rows, {met} are met, {len(missed)} are missed and {open_} are not measured."
-    yield "Missed are:" if missed else "None is missed."
-    yield from ("", GOALS_HEAD, *missed) if missed else ()
-    yield from ("", *folded("All targets", [GOALS_HEAD, *goals]))
+    met, missed = (sum(verdict.startswith(start) for verdict in verdicts) for start in ("met", "**"))
+    return f"Of {len(goals)} rows, {met} are met, {missed} are missed and {len(goals) - met - missed} are not measured."
 
 
 def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[str]:
@@ -119,43 +163,68 @@ def _goals_of_gpu(report: dict[str, Any]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _group(id: str, group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a section."""
-    yield from (f"### {group['title']}", "")
-    lines = [f"![{group['title']}]({picture_of(id)})", ""] if curves(group) else []
-    lines += ["| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|"]
-    for figure, busy in _with_noise(group):
-        spread = "" if figure.low is None else f"{number(figure.low)} – {number(figure.high)}"
-        remark = " · ".join(part for part in (verdict(figure, busy), _note(figure)) if part)
-        cells = (figure.what, number(figure.value), spread, figure.unit, _sign(figure.target), remark)
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"`{group['command']}`, {group['date']}, commit {group['commit']}, load before: "]
-    lines[-1] += f"{group['load_before']}."
-    yield from folded(f"{len(group['figures'])} figures", [*lines, *_versions(group, machine)])
+def _rounds(group: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield title and rows of each round of a comparison."""
+    rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
+    for title in dict.fromkeys(row["round"] for row in rows):
+        yield title, [row for row in rows if row["round"] == title]
 
 
-def _note(figure: Figure) -> str:
-    """Return the note of a figure; the verdict contains it if a target has no figure."""
-    return "" if figure.target and figure.value is None else figure.note
+def _title(group: dict[str, Any], machine: dict[str, Any]) -> str:
+    """Return the title of a group, with its processor if it is another one than that of the page."""
+    elsewhere = sources.elsewhere(group, machine)
+    return group["title"] + (f" ({elsewhere})" if elsewhere else "")
 
 
-def _versions(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
-    """Yield the versions of a group that differ from those at the top of the page."""
-    if "machine" not in group:
-        yield "Its versions were not recorded."
-        return
-    other = [f"{name} {value}" for name, value in group["machine"].items() if machine.get(name) != value]
-    if other:
-        yield f"Measured with {', '.join(other)}."
+def _comparisons(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
+    """Yield a row for each contender of gpu-envs; the first of a round is the reference of all ratios."""
+    for title, rows in _rounds(group):
+        if any(row["kind"] == "interface" for row in rows):
+            continue
+        best = max((row for row in rows if row["kind"] == "peer"), key=lambda row: row["rate"], default=None)
+        for contender in (row for row in rows if row["kind"] == "gpu_envs"):
+            is_reference = contender["ratio"] == 1
+            name = f"{_title(group, machine)}: {title}" + ("" if is_reference else f", {contender['name']}")
+            library = ratio = ""
+            if best is not None:
+                library = f"{best['name']} {number(best['rate'])}"
+                ratio = number(best["ratio"] / contender["ratio"])
+                ratio += f" ({number(best['ratio_low'])} – {number(best['ratio_high'])})" if is_reference else ""
+            shares = (
+                number(next((row["ratio"] for row in rows if row["kind"] == kind and is_reference), None))
+                for kind in ("bound", "memory")
+            )
+            cells = (name + _busy(contender), contender["unit"], number(contender["rate"]), library, ratio, *shares)
+            yield f"| {' | '.join(cells)} |"
+
+
+def _interfaces(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
+    """Yield a row for each contender of a round with interfaces."""
+    for title, rows in _rounds(group):
+        if any(row["kind"] == "interface" for row in rows):
+            for row in rows:
+                if row["kind"] in ("gpu_envs", "interface", "peer"):
+                    name = f"{_title(group, machine)}: {title}, {row['name']}{_busy(row)}"
+                    yield f"| {name} | {row['unit']} | {number(row['rate'])} | {number(row['ratio'])} |"
+
+
+def _busy(row: dict[str, Any]) -> str:
+    return " (the machine was busy)" if row["others"] > QUIET else ""
+
+
+def _run(id: str, group: dict[str, Any], machine: dict[str, Any]) -> str:
+    """Return the row of a group: when, on which commit and where it was measured."""
+    processor = sources.processor(group.get("machine", machine)["cpu"])
+    return f"| {id} | {group['title']} | {group['date'].partition(' ')[0]} | {group['commit']} | {processor} |"
 
 
 def _with_noise(group: dict[str, Any]) -> list[tuple[Figure, bool]]:
     """Return figures with whether the machine was busy, from the next noise figure."""
-    busy, found = False, []
+    busy, judged = False, []
     for figure in reversed([Figure(**one) for one in group["figures"]]):
         busy = (figure.value or 0.0) > 100 * QUIET if figure.what == NOISE else busy
-        found.append((figure, busy))
-    return found[::-1]
+        judged.append((figure, busy))
+    return judged[::-1]
 
 
 def curves(group: dict[str, Any]) -> list[Figure]:

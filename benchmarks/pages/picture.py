@@ -8,10 +8,9 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from benchmarks.hardware.figure_file import save_figure
-from benchmarks.pages.standing import number
+from benchmarks.pages.summary import Pair, number
 
 if TYPE_CHECKING:
-    from benchmarks.pages.summary import Pair
     from benchmarks.throughput.target import Figure
 
 COLORS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0", "#e0912f", "#3aa6a0", "#b0578d")
@@ -53,7 +52,7 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
         plt.close(canvas)
 
 
-def draw_ratios(pairs: Sequence["Pair"], path: Path) -> None:
+def draw_ratios(pairs: Sequence[Pair], path: Path) -> None:
     """Draw a bar per comparison, from equal speed to the ratio, and write a PNG."""
     import matplotlib
 

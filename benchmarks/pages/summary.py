@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.pages import sources
-from benchmarks.pages.standing import number
 from benchmarks.throughput.timing import QUIET
 
 SHOWN = (
@@ -27,6 +26,15 @@ SHOWN = (
     ("peers-training", "SimpleSpread-v0, all cores", "PPO on SimpleSpread-v0, all cores"),
 )
 """Group, round and label of each row."""
+
+
+def number(value: float | None) -> str:
+    """Format a number with three significant digits and thousands separated."""
+    if value is None:
+        return ""
+    if value == 0 or abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
 class Pair(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.pages import report, sources, summary
-from benchmarks.pages.standing import number
+from benchmarks.pages.summary import number
 from docs.scripts.tables import names, table
 
 SIMULATION = ("peers-simple-tag", "16,384 worlds", "SimpleTag, 16,384 worlds")

@@ -14,7 +14,7 @@ from small_environments import SMALL
 
 from benchmarks import conftest
 from benchmarks.hardware import hotspots
-from benchmarks.pages import performance_page, report, standing, written
+from benchmarks.pages import performance_page, report, written
 from benchmarks.peers import process
 from benchmarks.peers.process import PeerError, PeerTask
 from benchmarks.throughput import cases, interfaces, rounds, timing
@@ -94,7 +94,6 @@ def test_comparison_writes_figures_and_page(comparison, tmp_path):
     assert "| A tiny one: 8 worlds" in page
     missing = "not measured: vmas is not installed: make bench-peers"
     assert f"| A tiny one: core.step over VMAS, 4 worlds (and 2 more) |  | ratio | ≥ 100 | {missing} |" in page
-    assert f"| core.step over VMAS, 8 worlds |  |  | ratio | ≥ 100 | {missing} |" in page
 
 
 def test_ratio_counts_the_worlds_of_both_contenders(comparison):
@@ -156,15 +155,17 @@ def test_comparison_table_uses_the_fastest_peer():
         row("memory", "the memory bound", 8e6, 0.25),
     ]
     figures = [{"row": one} for one in rows] + [{"row": None}]
-    result = {"groups": {"x": {"title": "Tag", "figures": figures}}}
-    (line,) = (line for line in standing.section(result) if "Tag: " in line)
+    group = {"title": "Tag", "figures": figures}
+    (line,) = performance_page._comparisons(group, {})
     assert line == "| Tag: 8 worlds | env-steps/s | 2,000,000 | fast 100,000 | 20 (18 – 22) | 0.5 | 0.25 |"
     figures.append({"row": row("gpu_envs", "other settings", 3e6, 0.5)})
     other = "| Tag: 8 worlds, other settings | env-steps/s | 3,000,000 | fast 100,000 | 40 |  |  |"
-    assert other in standing.section(result)
+    assert list(performance_page._comparisons(group, {})) == [line, other]
     rows[0]["others"] = 0.06
-    assert any("Tag: 8 worlds (the machine was busy)" in line for line in standing.section(result))
-    assert standing.section({"groups": {"x": {"title": "Tag", "figures": [{"row": None}]}}}) == []
+    assert "Tag: 8 worlds (the machine was busy)" in next(performance_page._comparisons(group, {}))
+    figures.append({"row": row("interface", "clones", 1e6, 2.0)})
+    assert list(performance_page._comparisons(group, {})) == []
+    assert "| Tag: 8 worlds, clones | env-steps/s | 1,000,000 | 2 |" in performance_page._interfaces(group, {})
 
 
 def test_interfaces_return_the_results_of_the_core():

@@ -83,16 +83,3 @@ def test_comparison_page_names_every_library_and_its_ratios():
         assert "**Choose gpu-envs**" in section
     assert "\n## Limits of gpu-envs\n" in page
     assert readme.against() in page
-
-
-def test_performance_page_begins_with_a_chart_and_a_summary_and_folds_the_rest():
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    opening = ["Summary", "How to read the figures", "Targets", "Comparison with other libraries", "Details"]
-    assert headings[:5] == opening
-    assert page.index("performance_summary.png") < page.index("## Summary")
-    visible = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
-    assert len(visible.split("## Details")[0].splitlines()) <= 80
-    tables = [line for line in visible.split("## Details")[1].splitlines() if line.startswith("|")]
-    assert not tables
-    assert page.count("<details>") == page.count("</details>") > 20
