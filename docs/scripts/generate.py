@@ -161,9 +161,7 @@ def presets() -> str:
 
 OF_PAGE = (
     tables.summary,
-    tables.actions,
     tables.observations,
-    tables.rewards,
     tables.settings,
     tables.constants,
     tables.state,
@@ -212,10 +210,12 @@ def filled(path: Path, place: str = "") -> str:
     """
 
     def one(match: re.Match) -> str:
+        settings: dict[str, Any] = {}
         part, *arguments = match[2].split()
-        own = place or str(path.relative_to(PAGES).with_suffix("")) if PARTS[part] in OF_PAGE else ""
-        arguments = [own] if own else arguments
-        return f"{match[1]}{PARTS[part](*arguments)}\n{match[3]}"
+        if "(" in part:
+            part, arguments, settings = tables.read_call(match[2])
+        own = [place or str(path.relative_to(PAGES).with_suffix(""))] if PARTS[part] in OF_PAGE else []
+        return f"{match[1]}{PARTS[part](*own, *arguments, **settings)}\n{match[3]}"
 
     return MARKED.sub(one, path.read_text(encoding="utf-8"))
 

@@ -75,7 +75,7 @@ def rooms() -> dict[str, list[Path]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             folder = path.relative_to(ROOT).parent
             room = ".".join(folder.parts[:2])
-            if room in ELSEWHERE or (room == "gpu_envs.descriptions" and path.name != "base.py"):
+            if room in ELSEWHERE:
                 continue
             alone = path.name == "__init__.py" and len(folder.parts) == 2 and len(list(path.parent.rglob("*.py"))) == 1
             if alone or (path.name != "__init__.py" and public_names(_tree(path))):

@@ -15,7 +15,7 @@ from typing import Any
 from gymnasium import spaces
 
 from gpu_envs.definition import EnvDefinition, registry
-from gpu_envs.descriptions import base as descriptions
+from gpu_envs.descriptions import ANY, description_module
 from gpu_envs.utils.settings import MAX_INT, MAX_SIZE, bounds_of, build_config
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +34,6 @@ def names() -> dict[str, str]:
         for module, id in modules.items()
         if module.startswith("gpu_envs.envs.")
     }
-
-
-def description(place: str) -> Any:
-    """Return the description module gpu_envs/descriptions/PLACE.py."""
-    return descriptions.description_module(names()[place])
 
 
 def oracle(place: str) -> Path:
@@ -72,7 +67,7 @@ def plain(doc: str) -> str:
 
 def number(value: float) -> str:
     """Return a number as short text; an infinite bound is "any"."""
-    if abs(value) == descriptions.ANY:
+    if abs(value) == ANY:
         return "any"
     for power, word in ((0.5**0.5, "1/√2"), (-(0.5**0.5), "-1/√2")):
         if abs(value - power) < 1e-9:
@@ -232,39 +227,49 @@ def compared(place: str) -> str:
     return f"errors up to {' or '.join(found)}" if found else "compared exactly"
 
 
-def actions(place: str) -> str:
-    """Return the action tables by index."""
-    return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in description(place).action_tables())
+def page_tables(place: str, heading: str) -> list[list[list[str]]]:
+    """Return the cells of the tables below a heading of a page, without their heads."""
+    section = (PAGES / f"{place}.md").read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    bodies = re.findall(r"^\| ---.*\n((?:\|.*\n)+)", re.split(r"^#", section, flags=re.MULTILINE)[0], re.MULTILINE)
+    return [[row[2:-2].split(" | ") for row in body.splitlines()] for body in bodies]
 
 
-def observations(place: str) -> str:
-    """Return the observation tables by index, one per kind of observer."""
-    parts = []
-    for title, (agent, settings) in description(place).OBSERVATIONS.items():
-        config, d = configured(place, settings)
-        column, rows = 0, []
-        for block in description(place).observation_blocks(config, d.agents.index(agent)):
+def action_tables(place: str) -> list[list[tuple[Any, ...]]]:
+    """Return the rows of the action tables of a page; the first cell is an int if it is an index."""
+    return [
+        [(int(first) if first.isdecimal() else first, *cells) for first, *cells in rows]
+        for rows in page_tables(place, "## Actions")
+    ]
+
+
+def views(place: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the agent and the settings of each observation table of a page."""
+    page = (PAGES / f"{place}.md").read_text(encoding="utf-8")
+    calls = [read_call(marker) for marker in re.findall(r"<!-- generated: (observations\(.+?\)) -->", page)]
+    return [(agent, settings) for _, (_, agent), settings in calls]
+
+
+def read_call(marker: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Return function, arguments and settings of a marker such as ``observations("An agent", "agent_0", N=3)``."""
+    call = ast.parse(marker, mode="eval").body
+    assert isinstance(call, ast.Call), f"expected a call, got {marker}"
+    settings = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    return ast.unparse(call.func), [ast.literal_eval(argument) for argument in call.args], settings
+
+
+def observations(place: str, title: str, agent: str, **settings: Any) -> str:
+    """Return the table of an agent's observation by index, with its title."""
+    config, d = configured(place, settings)
+    module: Any = description_module(names()[place])
+    column, rows = 0, []
+    for block in module.observation_blocks(config, d.agents.index(agent)):
+        if block.width:
             last = column + block.width - 1
             span = f"{column}" if last == column else f"{column} to {last}"
             low, high = number(block.low), number(block.high)
             rows.append((span, block.meaning, block.unit, low if low == high == "any" else f"{low} to {high}"))
             column = last + 1
-        parts.append(f"{title} ({column} numbers):\n\n{table(('index', 'meaning', 'unit', 'range'), rows)}")
-    return "\n\n".join(parts)
-
-
-def rewards(place: str) -> str:
-    """Return the table of reward terms, with the default amount if a setting or parameter defines it."""
-    config, d = configured(place, {})
-    rows = []
-    for reward in description(place).REWARDS:
-        sign, key = ("-", reward.amount[1:]) if reward.amount.startswith("-") else ("", reward.amount)
-        value = getattr(config, key, d.params.get(key))
-        if value is None:
-            rows.append((reward.receivers, reward.condition, reward.amount, ""))
-        else:
-            rows.append((reward.receivers, reward.condition, f"{sign}`{key}`", number(-value if sign else value)))
-    return table(("agents", "condition", "reward", "default"), rows)
+    return f"{title} ({column} numbers):\n\n{table(('index', 'meaning', 'unit', 'range'), rows)}"
 
 
 def settings(place: str) -> str:

@@ -50,7 +50,7 @@ class EnvSpec:
     reward_threshold: float | None = None
     """Return at which Gymnasium's ``EnvSpec`` considers the environment solved."""
     description: str | None = None
-    """Module that describes observations and actions, see ``gpu_envs.descriptions``; None for no description."""
+    """Module that describes observations and actions, see ``gpu_envs.descriptions``; None for ``module``."""
     presets: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     """Settings of trainings by type of device and algorithm, which ``trainers`` reads."""
     scripted: Callable[[Any, str], Any] | None = None
@@ -114,8 +114,8 @@ def register(
         max_episode_steps: Steps after which ``gymnasium.make`` truncates episodes by its ``TimeLimit`` wrapper, as for
             Gymnasium's own environments.
         reward_threshold: Return at which Gymnasium's ``EnvSpec`` considers the environment solved.
-        description: Import path of a module that describes observations and actions (see
-            ``gpu_envs.descriptions``) for the viewer; ``__name__`` if the host file describes them itself.
+        description: Import path of a module that names observations and actions for the viewer (see
+            ``gpu_envs.descriptions``); ``__name__`` if this file does. None for ``module``.
         presets: Defaults of ``gpu-envs train`` by type of device and algorithm, such as ``{("cpu", "ppo"): {"num_envs":
             64, "env": {"length": 5}, "learner": {"gamma": 0.95}}}``: copied fields of ``trainers.TrainConfig``.
         scripted: Function or class ``scripted(core, member)`` that returns the policy of a group or an agent with the

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gpu_envs.definition.env_summary import changed_settings
 from gpu_envs.definition.observation_shapes import DTYPES, observation_blocks
 from gpu_envs.definition.registry import find
-from gpu_envs.descriptions.base import describe_observations
+from gpu_envs.descriptions import describe_observations
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import configured_definition

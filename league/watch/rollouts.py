@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_envs.descriptions import base as descriptions
+from gpu_envs import descriptions
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from gpu_envs.utils.lru_cache import LRUCache

@@ -10,22 +10,22 @@ from docs.scripts import tables
 
 
 def cartpole_actions():
-    (table,) = tables.description("classic/cartpole").action_tables()
-    for index, push in table.rows:
+    (table,) = tables.action_tables("classic/cartpole")
+    for index, push in table:
         after = one_step("classic/cartpole", lambda state: state["motion"].zero_(), index)
         assert after["motion"][1].sign() == direction_of(push)[0]
 
 
 def multi_cartpole_actions():
-    (table,) = tables.description("classic/multi_cartpole").action_tables()
-    for index, push in table.rows:
+    (table,) = tables.action_tables("classic/multi_cartpole")
+    for index, push in table:
         after = one_step("classic/multi_cartpole", lambda state: state["motion"].zero_(), index)
         assert (after["motion"][:, 1].sign() == direction_of(push)[0]).all()
 
 
 def mountain_car_actions():
-    (table,) = tables.description("classic/mountain_car").action_tables()
-    for index, push in table.rows:
+    (table,) = tables.action_tables("classic/mountain_car")
+    for index, push in table:
         after = one_step("classic/mountain_car", lambda state: state["motion"].copy_(torch.tensor([-0.5, 0.0])), index)
         coasting = -0.0025 * float(torch.cos(torch.tensor(-1.5)))
         assert after["motion"][1] - coasting == pytest.approx(0.001 * float(direction_of(push)[0]), abs=1e-8)
@@ -33,7 +33,7 @@ def mountain_car_actions():
 
 def mountain_car_continuous_actions():
     name = "classic/mountain_car_continuous"
-    ((_, throttle, span),) = tables.description(name).action_tables()[0].rows
+    ((_, throttle, span),) = tables.action_tables(name)[0]
     for action in ast.literal_eval(span):
         after = one_step(name, lambda state: state["motion"].copy_(torch.tensor([-0.5, 0.0])), action)
         coasting = -0.0025 * float(torch.cos(torch.tensor(-1.5)))
@@ -42,7 +42,7 @@ def mountain_car_continuous_actions():
 
 
 def pendulum_actions():
-    ((_, sense, span),) = tables.description("classic/pendulum").action_tables()[0].rows
+    ((_, sense, span),) = tables.action_tables("classic/pendulum")[0]
     assert sense == "counter-clockwise"
     for torque in ast.literal_eval(span):
         after = one_step("classic/pendulum", lambda state: state["motion"].zero_(), torque)
@@ -52,7 +52,7 @@ def pendulum_actions():
 
 
 def acrobot_actions():
-    (table,) = tables.description("classic/acrobot").action_tables()
-    for index, torque in table.rows:
+    (table,) = tables.action_tables("classic/acrobot")
+    for index, torque in table:
         after = one_step("classic/acrobot", lambda state: state["motion"].zero_(), index)
         assert after["motion"][3].sign() == float(torque)

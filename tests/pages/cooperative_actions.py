@@ -4,6 +4,7 @@ import torch
 from action_steps import one_step
 
 from docs.scripts import tables
+from gpu_envs.envs.cards.hanabi import COLORS
 from gpu_envs.runtime.factory import make_core
 
 
@@ -19,8 +20,8 @@ def level_based_foraging_actions():
         prepare(state)
         state["player"][:, 0, :2] = torch.tensor([3, 2])
 
-    (table,) = tables.description("grid/level_based_foraging").action_tables()
-    for index, meaning in table.rows:
+    (table,) = tables.action_tables("grid/level_based_foraging")
+    for index, meaning in table:
         after = one_step("grid/level_based_foraging", prepare, index)["player"][0, :2] - 2
         assert after.tolist() == list(next((moves[words] for words in moves if words in meaning), (0, 0)))
         after = one_step("grid/level_based_foraging", beside_food, index)
@@ -41,8 +42,8 @@ def robot_warehouse_actions():
         state["load"].copy_(torch.tensor([1, 0, 0]))
 
     ways = {"turn left": 2, "turn right": 3}
-    (table,) = tables.description("grid/robot_warehouse").action_tables()
-    for index, meaning in table.rows:
+    (table,) = tables.action_tables("grid/robot_warehouse")
+    for index, meaning in table:
         after = one_step("grid/robot_warehouse", prepare, [index, 0])
         assert (after["row"][0] == 1) == ("to the cell ahead" in meaning)
         assert after["direction"][0] == next((ways[words] for words in ways if words in meaning), 0)
@@ -64,8 +65,8 @@ def overcooked_actions():
         prepare(state)
         state["place"][:, 0] = 11
 
-    (table,) = tables.description("kitchen/overcooked").action_tables()
-    for index, meaning in table.rows:
+    (table,) = tables.action_tables("kitchen/overcooked")
+    for index, meaning in table:
         after = one_step("kitchen/overcooked", prepare, index, **small)
         assert after["place"][0] - 12 == next((moves[words] for words in moves if words in meaning), 0)
         after = one_step("kitchen/overcooked", before_counter, index, **small)
@@ -81,15 +82,15 @@ def smax_actions():
     def act(index, **settings):
         return one_step("smax/smax", prepare, index, **{"world_steps_per_env_step": 1} | settings)
 
-    discrete, continuous = tables.description("smax/smax").action_tables()
+    discrete, continuous = tables.action_tables("smax/smax")
     ways = {"north": (0.0, 1.0), "east": (1.0, 0.0), "south": (0.0, -1.0), "west": (-1.0, 0.0)}
-    for index, meaning in discrete.rows:
+    for index, meaning in discrete:
         first = index if isinstance(index, int) else 5 + 1
         state = act(first)
         assert state["move"][0].tolist() == list(ways.get(meaning.partition(":")[0], (0.0, 0.0)))
         hit = torch.nonzero(state["health"][2:] < state["before"][2:]).flatten().tolist()
         assert (first - 5 in hit) == ("attack" in meaning)
-    assert len(continuous.rows) == 4
+    assert len(continuous) == 4
     moves = act([[1.0, 1.0, 0.5, 0.25], [1.0, 1.0, 0.5, 0.0]] + [[0.0, 1.0, 0.0, 0.0]] * 3, action_type="continuous")
     torch.testing.assert_close(moves["move"][:2], torch.tensor([[0.0, 0.5], [0.5, 0.0]]))
     shot = act([[1.0, 0.0, 1.0, 0.0]] + [[0.0, 0.0, 0.0, 0.0]] * 4, action_type="continuous")
@@ -98,9 +99,8 @@ def smax_actions():
 
 def hanabi_actions():
     """Each action of a table with one of every color and rank in both hands, with some tokens used."""
-    (table,) = tables.description("cards/hanabi").action_tables()
-    colors = tables.description("cards/hanabi").COLORS
-    for index, action, legal in table.rows:
+    (table,) = tables.action_tables("cards/hanabi")
+    for index, action, legal in table:
         core = make_core("Hanabi-v0", 1, "cpu", seed=0, autoreset="disabled")
         core.reset()
         assert core.action_mask[0, 0, index] == (legal == "always") or "hint" in legal or "match" in legal
@@ -114,7 +114,7 @@ def hanabi_actions():
         words = action.split()
         if words[0] == "tell":
             assert words[1:3] == ["player", "+1"]
-            bit = 5 + int(words[4]) - 1 if words[3] == "rank" else colors.index(words[3])
+            bit = 5 + int(words[4]) - 1 if words[3] == "rank" else COLORS.index(words[3])
             assert after["revealed"][1].sum() == 1 << bit
         else:
             place = int(words[2])
@@ -125,8 +125,8 @@ def hanabi_actions():
 
 def one_step_economy_actions():
     """Workers with a skill of 1 earn as many coins as they work hours; the planner's choices set the rate."""
-    hours, rates = tables.description("economy/one_step").action_tables()
-    for index, meaning in hours.rows:
+    hours, rates = tables.action_tables("economy/one_step")
+    for index, meaning in hours:
 
         def works(state):
             state["period_step"].fill_(1)
@@ -137,16 +137,16 @@ def one_step_economy_actions():
         assert after["production"].tolist() == [index] * 3
         assert after["labor"].tolist() == [7.0 if meaning == "keep the labor" else int(meaning.split()[1])] * 3
     settings = {"rate_disc": 0.05, "tax_limit": 1.0}
-    for index, meaning in rates.rows:
+    for index, meaning in rates:
         after = one_step("economy/one_step", lambda state: state["rate_index"].fill_(9), index, **settings)
         rate = after["rate"][after["rate_index"][0]].item()
         assert abs(100 * rate - (45.0 if meaning == "keep the rate" else float(meaning.split()[1]))) < 1e-4
 
 
 def coin_game_actions():
-    (table,) = tables.description("grid/coin_game").action_tables()
+    (table,) = tables.action_tables("grid/coin_game")
     ways = {"+column": (0, 1), "-column": (0, -1), "+row": (1, 0), "-row": (-1, 0)}
-    for index, meaning in table.rows:
+    for index, meaning in table:
 
         def middle(state):
             state["player"].fill_(1)
@@ -157,8 +157,8 @@ def coin_game_actions():
 
 
 def switch_riddle_actions():
-    (table,) = tables.description("games/switch_riddle").action_tables()
-    for index, meaning in table.rows:
+    (table,) = tables.action_tables("games/switch_riddle")
+    for index, meaning in table:
         after = one_step("games/switch_riddle", lambda state: None, index)
         assert (after["bulb"] == 1) == meaning.startswith("switch the lamp")
         assert (after["claim"] > 0) == meaning.startswith("tell")
@@ -166,7 +166,7 @@ def switch_riddle_actions():
 
 def gather_trade_build_actions():
     """An agent on free land with resources and coin: orders, houses and moves; rates of the planner."""
-    agents, rates = tables.description("economy/gather_trade_build").action_tables()
+    agents, rates = tables.action_tables("economy/gather_trade_build")
     settings = {"max_bid_ask": 10, "env_layout": ("   ",) * 3, "n_agents": 2, "resource_regen_prob": 0.0}
 
     def prepare(state):
@@ -177,7 +177,7 @@ def gather_trade_build_actions():
         state["coin"][0, 0] = 20.0
 
     ways = {"west": -1, "east": 1, "north": -3, "south": 3}
-    for index, meaning in agents.rows:
+    for index, meaning in agents:
         action = [[index, 0, 0], [0, 0, 0], [0, 0, 0]]
         after = one_step("economy/gather_trade_build", prepare, action, **settings)
         words = meaning.split()
@@ -189,7 +189,7 @@ def gather_trade_build_actions():
             book[number] = 1
             assert after["order"][number * after["order"].numel() // 4] == int(words[3]) << 8
         assert (after["num_orders"] == book).all()
-    for index, meaning in rates.rows:
+    for index, meaning in rates:
         start = {"rate_disc": 0.05, "rate_min": 0.0}
         action = [[0] * 3, [0] * 3, [0] * 3, [index] * 3]
         after = one_step("economy/gather_trade_build", lambda state: state["rates"].fill_(0.45), action, **start)

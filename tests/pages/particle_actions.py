@@ -12,12 +12,12 @@ def simple_tag_actions():
     def apart(state):
         state["pos"].copy_(torch.arange(12.0).view(1, 6, 2))
 
-    discrete, continuous = tables.description("mpe/simple_tag").action_tables()
+    discrete, continuous = tables.action_tables("mpe/simple_tag")
     accel = torch.tensor([[3.0], [3.0], [3.0], [4.0]])
-    for index, push in discrete.rows:
+    for index, push in discrete:
         after = one_step("mpe/simple_tag", apart, index)
         torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
-    for index, push, _ in continuous.rows:
+    for index, push, _ in continuous:
         after = one_step("mpe/simple_tag", apart, torch.eye(5)[index], continuous_actions=True)
         torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
 
@@ -27,16 +27,16 @@ def tag_continuous_actions():
         state["speed"].fill_(0.5)
         state["direction"].fill_(3.0)
 
-    (table,) = tables.description("tag/tag_continuous").action_tables()
-    for index, acceleration, turn in table.rows:
+    (table,) = tables.action_tables("tag/tag_continuous")
+    for index, acceleration, turn in table:
         after = one_step("tag/tag_continuous", moving, index)
         assert abs(after["acceleration"][0] - float(acceleration)) < 1e-4
         assert abs(after["direction"][0] - 3.0 - float(turn)) < 1e-3
 
 
 def tag_gridworld_actions():
-    (table,) = tables.description("tag/tag_gridworld").action_tables()
-    for index, move in table.rows:
+    (table,) = tables.action_tables("tag/tag_gridworld")
+    for index, move in table:
         after = one_step("tag/tag_gridworld", lambda state: state["cell"].fill_(2), index)
         assert (after["cell"] - 2 == direction_of(move)).all()
 
@@ -48,11 +48,11 @@ def mpe_actions(name, accel=5.0):
     def apart(state):
         state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
 
-    discrete, continuous = tables.description(name).action_tables()
-    for index, push in discrete.rows:
+    discrete, continuous = tables.action_tables(name)
+    for index, push in discrete:
         after = one_step(name, apart, index)
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
-    for index, push, _ in continuous.rows:
+    for index, push, _ in continuous:
         after = one_step(name, apart, torch.eye(5)[index], continuous_actions=True)
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
 
@@ -64,9 +64,9 @@ def talking_actions(name, speakers, accel, tables_of):
         if "pos" in state:
             state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
 
-    components = max(len(table.rows) for table, _, continuous in tables_of if continuous)
+    components = max(len(table) for table, _, continuous in tables_of if continuous)
     for table, rows, continuous in tables_of:
-        for index, meaning, *_ in table.rows:
+        for index, meaning, *_ in table:
             action = torch.zeros(len(accel), components) if continuous else torch.zeros(len(accel))
             action[rows] = torch.eye(components)[index] if continuous else float(index)
             after = one_step(name, apart, action, continuous_actions=continuous)
@@ -83,25 +83,25 @@ def talking_actions(name, speakers, accel, tables_of):
 
 
 def simple_crypto_actions():
-    discrete, continuous = tables.description("mpe/simple_crypto").action_tables()
+    discrete, continuous = tables.action_tables("mpe/simple_crypto")
     rows = [0, 1, 2]
     talking_actions("mpe/simple_crypto", rows, torch.zeros(3), ((discrete, rows, False), (continuous, rows, True)))
 
 
 def simple_reference_actions():
-    discrete, continuous = tables.description("mpe/simple_reference").action_tables()
+    discrete, continuous = tables.action_tables("mpe/simple_reference")
     rows, accel = [0, 1], torch.tensor([5.0, 5.0])
     talking_actions("mpe/simple_reference", rows, accel, ((discrete, rows, False), (continuous, rows, True)))
 
 
 def simple_speaker_listener_actions():
-    word, push, loudness, throttle = tables.description("mpe/simple_speaker_listener").action_tables()
+    word, push, loudness, throttle = tables.action_tables("mpe/simple_speaker_listener")
     both = (word, [0], False), (push, [1], False), (loudness, [0], True), (throttle, [1], True)
     talking_actions("mpe/simple_speaker_listener", [0], torch.tensor([0.0, 5.0]), both)
 
 
 def simple_world_comm_actions():
-    lead, push, loudness, throttle = tables.description("mpe/simple_world_comm").action_tables()
+    lead, push, loudness, throttle = tables.action_tables("mpe/simple_world_comm")
     others, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
     both = (lead, [0], False), (push, others, False), (loudness, [0], True), (throttle, others, True)
     talking_actions("mpe/simple_world_comm", [0], accel, both)

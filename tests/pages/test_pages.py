@@ -6,22 +6,22 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 from small_environments import SMALL, SPECIAL
 
 from docs.scripts import commands, generate, pictures, reference, tables
 from gpu_envs.definition.registry import list_envs
-from gpu_envs.descriptions import base as descriptions
+from gpu_envs.descriptions import description_module
 from gpu_envs.runtime.factory import make_core
 
 ROOT = Path(__file__).parents[2]
 NAMES = tables.names()
 HEADINGS = {
     "## Rules": (),
-    "### Rewards": ("rewards",),
+    "### Rewards": (),
     "### End of an episode": (),
-    "## Actions": ("actions",),
+    "## Actions": (),
     "## Observations": ("observations",),
     "## Settings": ("settings", "constants", "state"),
     "## Validation": (),
@@ -64,7 +64,7 @@ def without_folder(place):
 
 
 def test_every_environment_has_files_a_page_and_an_oracle_test():
-    """Every environment has its two files, a page with words and picture, and an oracle test; no file is left over."""
+    """Every environment has rules, host module, page with picture, and oracle test; no file is left over."""
     assert sorted(NAMES.values()) == list_envs()
 
     def places(folder, pattern, wanted=frozenset()):
@@ -75,9 +75,8 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
     host = {without_folder(path) for path in places("gpu_envs/envs", "*.py", {"Config", "build"})}
     rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
     pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
-    words = places("gpu_envs/descriptions", "*.py") - {"base", "summaries", "mpe/particles", "games/hidden/phantom"}
     oracles = {path.replace("test_", "") for path in places("tests/parity", "test_*.py")} - OTHER_PARITY
-    assert set(NAMES) == host == rules == pages == words == moving == oracles
+    assert set(NAMES) == host == rules == pages == moving == oracles
     assert set(SMALL) == set(list_envs())
 
 
@@ -93,8 +92,8 @@ def test_page_holds_every_part(name):
     parts, stem = sections(text), name.rpartition("/")[2]
     assert [heading for heading in parts if heading in HEADINGS] == list(HEADINGS)
     for heading, marked in {"": ("summary",), **HEADINGS}.items():
-        made = [match[2] for match in generate.MARKED.finditer(parts[heading])]
-        assert made == list(marked), heading
+        made = dict.fromkeys(re.split(r"\W", match[2])[0] for match in generate.MARKED.finditer(parts[heading]))
+        assert list(made) == list(marked), heading
         assert len(generate.MARKED.sub("", parts[heading]).strip()) > 10 or marked, f"{heading} says nothing"
     assert text.startswith(f"# {NAMES[name]}\n")
     assert pictures.captioned(text, name) == text
@@ -111,10 +110,9 @@ def test_generated_parts_have_the_required_rows_and_columns(name):
     for row in ("agents by group", "time limit", "oracle test"):
         assert f"| {row} |" in summary
     assert re.search(r"compared exactly|errors up to \d", summary)
-    for column in ("index", "meaning", "unit", "range"):
-        assert f"| {column} " in generate.tables.observations(name)
-    assert re.search(r"^\| (index|component)", generate.tables.actions(name), re.MULTILINE)
-    assert generate.tables.rewards(name).count("\n") >= 2
+    for rows in tables.page_tables(name, "## Observations"):
+        assert {len(cells) for cells in rows} == {4}  # index, meaning, unit, range
+    assert tables.action_tables(name)
     assert generate.tables.settings(name).startswith("| name | type | default | allowed | meaning |")
     assert generate.tables.state(name).startswith("| field | shape | range | meaning, unit |")
 
@@ -202,59 +200,44 @@ def test_shapes_of_states_are_those_of_tensors(name, env_id):
     assert found == {key: tuple(tensor.shape) for key, tensor in core.world_state.items()}
 
 
-ECONOMIES = ("GatherTradeBuild-v0", "OneStepEconomy-v0")
-
-
-def check_blocks(core, blocks_of, rows, steps=25):
-    """Hold what the blocks claim against what agents see, in every world and step; returns how much was compared."""
-    compared = 0
-    obs, info = core.reset()
-    valid = info["alive"]
-    for _ in range(steps):
-        for env in range(core.num_envs):
-            world = descriptions.copy_world(core, env)
-            for row in rows:
-                if valid[env, row]:
-                    blocks = blocks_of(core.config, row)
-                    mine, seen = descriptions.expected_observation(blocks, world, row), obs[env, row].numpy()
-                    width = core.observation_spaces[core.possible_agents[row]].shape[0]
-                    assert mine.shape == (width,)
-                    np.testing.assert_allclose(seen[:width], mine, atol=1e-5, rtol=0)
-                    low = np.concatenate([np.full(block.width, block.low) for block in blocks])
-                    high = np.concatenate([np.full(block.width, block.high) for block in blocks])
-                    assert (low - 1e-5 <= mine).all(), np.flatnonzero(low - 1e-5 > mine)
-                    assert (mine <= high + 1e-5).all(), np.flatnonzero(mine > high + 1e-5)
-                    compared += mine.any()
-        core.reset(reset_mask=~core.alive.any(1))
-        obs, _, _, _, info = core.step(core.sample_actions())
-        valid = info["valid"]
-    return compared
+@pytest.mark.parametrize("name", NAMES)
+def test_reward_tables_have_the_defaults(name):
+    """A reward that is a setting or a parameter has its default in the last column."""
+    config, d = tables.configured(name, {})
+    (rows,) = tables.page_tables(name, "### Rewards")
+    for _, _, reward, default in rows:
+        match = re.fullmatch(r"(-?)`(\w+)`", reward)
+        value = getattr(config, match[2], d.params.get(match[2])) if match else None
+        assert default == ("" if value is None else tables.number(-value if match[1] else value)), reward
 
 
 @pytest.mark.parametrize(("name", "env_id"), every_page(OBSERVED))
-def test_observation_columns(name, env_id):
-    words = tables.description(name)
-    for agent, settings in words.OBSERVATIONS.values():
+def test_observations_lie_in_the_described_ranges(name, env_id):
+    blocks_of = description_module(env_id).observation_blocks
+    for settings in [settings for _, settings in tables.views(name)] + [words for id, words in SPECIAL if id == env_id]:
         core = make_core(env_id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[env_id] | settings)
-        group = next(rows for rows in core.groups.values() if core.possible_agents.index(agent) in rows)
-        assert check_blocks(core, words.observation_blocks, group) > 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("special", [at for at, (id, _) in enumerate(SPECIAL) if id in ECONOMIES])
-def test_observation_columns_of_economies_with_special_settings(special):
-    id, settings = SPECIAL[special]
-    words = tables.description({id: name for name, id in NAMES.items()}[id])
-    core = make_core(id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[id] | settings)
-    rows = [rows[0] for rows in core.groups.values()]
-    assert check_blocks(core, words.observation_blocks, rows) > 100
+        low, high = torch.zeros(2, *core.obs.shape[1:])
+        for row in range(core.num_agents):
+            blocks = blocks_of(core.config, row)
+            for bound, values in ((low, [b.low for b in blocks]), (high, [b.high for b in blocks])):
+                entries = torch.tensor(values).repeat_interleave(torch.tensor([b.width for b in blocks]))
+                bound[row, : len(entries)] = entries
+        obs, info = core.reset()
+        present, seen = info["alive"], 0
+        for _ in range(25):
+            outside = ((obs < low - 1e-5) | (obs > high + 1e-5)) & present[..., None]
+            assert not outside.any(), outside.nonzero()[0]
+            seen += int((obs[present] != 0).any(-1).sum())
+            core.reset(reset_mask=~core.alive.any(1))
+            obs, _, _, _, info = core.step(core.sample_actions())
+            present = info["valid"]
+        assert seen > 100
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_observation_tables_cover_all_agents(name):
     """The views shown are of every width that agents have."""
-    words = tables.description(name)
-    shown = {agent for agent, settings in words.OBSERVATIONS.values()}
+    shown = {agent for agent, settings in tables.views(name)}
     _, d = tables.configured(name, {})
     assert {d.observation_spaces[agent].shape for agent in shown} == {s.shape for s in d.observation_spaces.values()}
 

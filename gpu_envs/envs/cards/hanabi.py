@@ -1,4 +1,7 @@
-"""Host module of Hanabi-v0: settings, agents, spaces; rules in ``warp_kernels/cards/hanabi/hanabi.py``."""
+"""Hanabi-v0 (2 agents): Players see all cards but their own.
+
+The rules are in ``warp_kernels/cards/hanabi/hanabi.py``.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,6 +9,7 @@ from typing import ClassVar
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.envs.cards.hanabi_table import draw
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
@@ -13,7 +17,17 @@ from warp_kernels.cards.hanabi import hanabi
 from warp_kernels.cards.hanabi.binary_rows import num_words
 from warp_kernels.cards.hanabi.sizes import Sizes
 
-__all__ = ["MAX_TOKENS", "OBSERVATION_TYPES", "Config", "build", "draw", "original_settings"]
+__all__ = [
+    "COLORS",
+    "MAX_TOKENS",
+    "OBSERVATION_TYPES",
+    "Config",
+    "action_names",
+    "build",
+    "draw",
+    "observation_blocks",
+    "original_settings",
+]
 
 OBSERVATION_TYPES = ("minimal", "card_knowledge", "seer")
 """Types of observations, in the order of the numbers of the Hanabi Learning Environment."""
@@ -26,6 +40,8 @@ _NAMES: dict[str, dict[str, int | str]] = {
     "Hanabi-Small": {"colors": 2, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1},
     "Hanabi-Very-Small": {"colors": 1, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1},
 }
+COLORS = ("red", "yellow", "green", "white", "blue")
+"""Names of the colors."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +145,53 @@ def build(config: Config) -> EnvDefinition:
         draw=draw,
         render_fps=1,
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    sizes = config.sizes
+    slots, others = range(sizes.hand_size), range(1, sizes.players)
+    return [
+        *(f"discard card {slot}" for slot in slots),
+        *(f"play card {slot}" for slot in slots),
+        *(f"tell player +{other} {color}" for other in others for color in COLORS[: sizes.colors]),
+        *(f"tell player +{other} rank {rank + 1}" for other in others for rank in range(sizes.ranks)),
+    ]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    sizes = config.sizes
+    colors, ranks = COLORS[: sizes.colors], range(sizes.ranks)
+    cards = [f"{color} {rank + 1}" for color in colors for rank in ranks]
+    copies = [f"{color} {rank + 1}" for color in colors for rank in ranks for _ in range(sizes.copies(rank))]
+    hints = [*colors, *(str(rank + 1) for rank in ranks)]
+    slots = [f"card {slot}" for slot in range(sizes.hand_size)]
+    seats = ["own", *(f"player +{offset}" for offset in range(1, sizes.players))]
+    blocks = [
+        *(
+            ObservationBlock(f"hand of {seat}: each card, one-hot", width=sizes.hand_size * sizes.cards, parts=cards)
+            for seat in seats[1:]
+        ),
+        flags("1 for a player with fewer cards than a full hand", seats),
+        ObservationBlock("cards left in the deck, in unary", width=sizes.drawn),
+        flags("highest card of each color's fireworks, one-hot; zeros without one", cards),
+        ObservationBlock("information tokens, in unary", width=sizes.information_tokens),
+        ObservationBlock("life tokens, in unary", width=sizes.life_tokens),
+        flags("discarded cards, in unary for each card", copies),
+        flags("last action: its player, one-hot; zeros before the first action", seats),
+        flags("last action: its kind, one-hot", ("play", "discard", "color hint", "rank hint")),
+        flags("last action, a hint: the player who received it, one-hot", seats),
+        flags("last action, a hint: its color or rank, one-hot", hints),
+        flags("last action, a hint: the cards that match", slots),
+        flags("last action, a play or discard: place of the card, one-hot", slots),
+        flags("last action, a play or discard: the card, one-hot", cards),
+        flags("last action, a play: it scored, it returned an information token", ("scored", "token")),
+    ]
+    if config.observation_type == "minimal":
+        return blocks
+    entries = (*(f"{card} possible" for card in cards), *(f"{hint} hinted" for hint in hints))
+    for owner in ("own cards", *(f"cards of {seat}" for seat in seats[1:])):
+        meaning = f"knowledge of the {owner}: possible cards by the hints, then the color and the rank hinted"
+        blocks.append(ObservationBlock(meaning, width=sizes.hand_size * sizes.card_knowledge, parts=entries))
+    return blocks

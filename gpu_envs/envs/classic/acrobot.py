@@ -1,4 +1,7 @@
-"""Host module of Acrobot-v1: settings, spaces, drawing; rules in ``warp_kernels/classic/acrobot.py``."""
+"""Acrobot-v1 (1 agent): Swing two links above a line.
+
+The rules are in ``warp_kernels/classic/acrobot.py``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import acrobot
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["START", "Config", "build", "draw"]
+__all__ = ["START", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 START = (-0.1, 0.1)
 """Range of the initial motion [rad, rad/s]."""
@@ -112,3 +116,22 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     ]
     side = 1.1 * reach
     return Scene(join(*parts), torch.cat([-side, -side, side, side], 1), agents=circles(end, 0.05 * reach, ORANGE))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions: torques on the lower link."""
+    return ["-1 N m", "0 N m", "1 N m"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
+    upper, lower = "angle of the upper link, 0 hanging down", "angle of the lower link relative to the upper"
+    return [
+        *(
+            ObservationBlock(f"{name} of the {angle}", "", -1, 1)
+            for angle in (upper, lower)
+            for name in ("cosine", "sine")
+        ),
+        ObservationBlock("angular velocity of the upper link", "rad/s", -config.max_vel_1, config.max_vel_1),
+        ObservationBlock("angular velocity of the lower link", "rad/s", -config.max_vel_2, config.max_vel_2),
+    ]

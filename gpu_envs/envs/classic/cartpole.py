@@ -1,4 +1,7 @@
-"""Host module of CartPole-v1: settings, spaces, drawing; rules in ``warp_kernels/classic/cartpole.py``."""
+"""CartPole-v1 (1 agent): Balance a pole on a cart.
+
+The rules are in ``warp_kernels/classic/cartpole.py``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ANY, ObservationBlock
 from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import cartpole
@@ -17,7 +21,17 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["START", "Config", "build", "cart_shapes", "draw", "motion_space", "parameters"]
+__all__ = [
+    "START",
+    "Config",
+    "action_names",
+    "build",
+    "cart_shapes",
+    "draw",
+    "motion_space",
+    "observation_blocks",
+    "parameters",
+]
 
 START = (-0.05, 0.05)
 """Range of the initial motion [m, m/s, rad, rad/s]."""
@@ -138,3 +152,19 @@ def cart_shapes(
         circles(axle, 0.13 * wide, GRAY),
     ]
     return join(*parts), cart, torch.stack([-side, low, side, low + 2.0 * side], -1)
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["left", "right"]
+
+
+def observation_blocks(config: Config, row: int, which: str = "the") -> list[ObservationBlock]:
+    """Return the observation blocks of an agent; ``which`` is the word before its cart and pole."""
+    x, angle = 2 * config.x_threshold, 2 * config.theta_threshold_radians
+    return [
+        ObservationBlock(f"position of {which} cart, 0 in the middle", "m", -x, x),
+        ObservationBlock(f"velocity of {which} cart", "m/s", -ANY, ANY),
+        ObservationBlock(f"angle of {which} pole, 0 upright, positive to the right", "rad", -angle, angle),
+        ObservationBlock(f"angular velocity of {which} pole", "rad/s", -ANY, ANY),
+    ]

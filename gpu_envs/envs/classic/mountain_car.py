@@ -1,13 +1,17 @@
-"""Host module of MountainCar-v0: settings, spaces, drawing; rules in ``warp_kernels/classic/mountain_car.py``."""
+"""MountainCar-v0 (1 agent): Drive a weak car up a hill.
+
+The rules are in ``warp_kernels/classic/mountain_car.py``.
+"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["START", "Config", "build", "check_walls", "draw", "track_space"]
+__all__ = ["START", "Config", "action_names", "build", "check_walls", "draw", "observation_blocks", "track_space"]
 
 START = (-0.6, -0.4)
 """Range of the initial position of the car [m]."""
@@ -121,3 +125,16 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     ]
     box = torch.cat([left, floor, right, floor + (right - left)], 1)
     return Scene(join(*parts), box, background=(0.93, 0.96, 0.99), agents=circles(body, 0.085 * unit, BLUE))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["left", "none", "right"]
+
+
+def observation_blocks(config: Any, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
+    return [
+        ObservationBlock("position", "m", config.min_position, config.max_position),
+        ObservationBlock("velocity", "m/step", -config.max_speed, config.max_speed),
+    ]

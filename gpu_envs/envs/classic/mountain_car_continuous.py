@@ -1,4 +1,4 @@
-"""Host module of MountainCarContinuous-v0: settings, spaces.
+"""MountainCarContinuous-v0 (1 agent): Drive a weak car up a hill by any force.
 
 The rules are in ``warp_kernels/classic/mountain_car_continuous.py``.
 
@@ -11,12 +11,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition
-from gpu_envs.envs.classic.mountain_car import START, check_walls, draw, track_space
+from gpu_envs.envs.classic.mountain_car import START, check_walls, draw, observation_blocks, track_space
 from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import mountain_car_continuous
 
-__all__ = ["Config", "build"]
+__all__ = ["Config", "action_parts", "build", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -71,3 +71,8 @@ def build(config: Config) -> EnvDefinition:
         draw=draw,
         render_fps=30,
     )
+
+
+def action_parts(config: Config, row: int) -> list[str]:
+    """Return the name of the action's component."""
+    return ["throttle"]

@@ -1,4 +1,7 @@
-"""Host module of MultiCartPole-v0: settings, spaces, drawing; rules in ``warp_kernels/classic/multi_cartpole.py``."""
+"""MultiCartPole-v0 (4 agents): Several poles on carts, one per agent.
+
+The rules are in ``warp_kernels/classic/multi_cartpole.py``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +11,9 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.classic import cartpole
+from gpu_envs.envs.classic.cartpole import action_names
 from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
 from gpu_envs.utils.settings import setting
 from warp_kernels.classic import multi_cartpole
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +83,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         torch.cat([low, low + side * torch.tensor([columns, rows], device=low.device)], -1),
         agents=placed(carts),
     )
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    return cartpole.observation_blocks(config, row, "the own")

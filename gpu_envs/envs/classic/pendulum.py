@@ -1,4 +1,7 @@
-"""Host module of Pendulum-v1: settings, spaces, drawing; rules in ``warp_kernels/classic/pendulum.py``."""
+"""Pendulum-v1 (1 agent): Swing a pendulum up and keep it there.
+
+The rules are in ``warp_kernels/classic/pendulum.py``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.classic.reset_ranges import number
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["START", "Config", "build", "draw", "widths"]
+__all__ = ["START", "Config", "action_parts", "build", "draw", "observation_blocks", "widths"]
 
 START = {"x_init": ("start_angle", math.pi), "y_init": ("start_speed", 1.0)}
 """Environment parameter and default value [rad, rad/s] of each reset option."""
@@ -108,3 +112,17 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     return Scene(
         join(*parts), torch.cat([-reach, -reach, reach, reach], 1), agents=circles(end, 0.1 * length, RED), ground=1
     )
+
+
+def action_parts(config: Config, row: int) -> list[str]:
+    """Return the name of the action's component."""
+    return ["torque"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
+    return [
+        ObservationBlock("cosine of the angle: height of the free end", "`l`", -1, 1),
+        ObservationBlock("sine of the angle: horizontal offset of the free end, positive to the left", "`l`", -1, 1),
+        ObservationBlock("angular velocity", "rad/s", -config.max_speed, config.max_speed),
+    ]

@@ -1,4 +1,4 @@
-"""Host module of OneStepEconomy-v0: settings, agents, spaces.
+"""OneStepEconomy-v0 (5 agents): Workers choose labor, a planner taxes.
 
 The rules are in ``warp_kernels/economy/one_step.py``, the drawing in ``one_step_scene.py``.
 """
@@ -9,13 +9,24 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.descriptions import ANY, ObservationBlock, flags
 from gpu_envs.envs.economy.one_step_scene import draw
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy import one_step
 from warp_kernels.economy.saez_taxes import SAMPLES as SAEZ_SAMPLES
 
-__all__ = ["AGENT_REWARDS", "BRACKET_SPACINGS", "PLANNER_REWARDS", "TAX_MODELS", "Config", "build", "draw"]
+__all__ = [
+    "AGENT_REWARDS",
+    "BRACKET_SPACINGS",
+    "PLANNER_REWARDS",
+    "TAX_MODELS",
+    "Config",
+    "action_names",
+    "build",
+    "draw",
+    "observation_blocks",
+]
 
 AGENT_REWARDS = ("coin_minus_labor_cost", "isoelastic_coin_minus_labor")
 """Utilities of the workers."""
@@ -224,3 +235,46 @@ def build(config: Config) -> EnvDefinition:
         draw=draw,
         render_fps=1,
     )
+
+
+def action_names(config: Config, row: int) -> list[list[str]]:
+    """Return the names of the choices of every component of the agent in this row."""
+    if row < config.n_agents:
+        return [["keep the labor", *(f"work {hours} h" for hours in range(1, one_step.HOURS + 1))]]
+    if not config.chooses:
+        return [["nothing"]]
+    return [["keep the rate", *(f"rate {100 * rate:.4g} %" for rate in config.rates)]] * len(config.cutoffs)
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    workers = config.n_agents
+    ranks = [f"rank {rank}" for rank in range(workers)]
+    system = [
+        flags(
+            "rate of the bracket from this income on",
+            [f"{cutoff:g} coin" for cutoff in config.cutoffs.astype(np.float32)],
+        ),
+        ObservationBlock("1 in the first step of a tax period"),
+        ObservationBlock("1 in its last step"),
+        ObservationBlock("incomes of the last period per step, ascending", "coin", 0, ANY, workers, ranks),
+    ]
+    phase, time = ObservationBlock("step of the tax period / `period`"), ObservationBlock("time", "`episode_length`")
+    if row < workers:
+        skill = ObservationBlock("own skill / `payment_max_skill_multiplier`", "coin/h", 0, ANY)
+        return [*system, ObservationBlock("own marginal rate"), phase, skill, time]
+    return [
+        *system,
+        phase,
+        time,
+        ObservationBlock("equality of coin: 1 - Gini index"),
+        ObservationBlock("mean coin / 1000", "coin", 0, ANY),
+        ObservationBlock(
+            "of each worker: its marginal rate, its income of the last period per step, and the marginal rate on that",
+            "",
+            0,
+            ANY,
+            3 * workers,
+            ("marginal rate", "income", "rate on it"),
+        ),
+    ]

@@ -1,4 +1,4 @@
-"""Host module of ClimbingGame-v0: settings, agents, spaces, drawing.
+"""ClimbingGame-v0 (2 agents): Cooperative matrix game with large losses.
 
 The rules are in ``warp_kernels/games/climbing_game.py``.
 """
@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import climbing_game
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "CELLS", "CLIMBING", "Config", "build", "draw"]
+__all__ = ["AGENTS", "CELLS", "CLIMBING", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 CELLS = tuple(f"payoff_{row}{column}" for row in range(3) for column in range(3))
@@ -68,3 +69,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 1)
     shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
     return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [f"{('row', 'column')[row]} {choice}" for choice in range(3)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    return [flags("own row, one-hot", AGENTS)]

@@ -1,4 +1,7 @@
-"""Host module of ConnectFour-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/connect_four.py``."""
+"""ConnectFour-v0 (2 agents): Four discs in a row.
+
+The rules are in ``warp_kernels/games/connect_four.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,6 +10,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import connect_four
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
@@ -84,3 +88,19 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     bounds = (0.0, 0.0, float(columns), float(rows))
     parts.append(turn_border(core, envs, bounds, (RED, GOLD)))
     return Scene(join(*parts), bounds, background=board, border=board, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [f"column {column}" for column in range(config.columns)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    cells = [f"row {y}, column {x}" for y in range(config.rows) for x in range(config.columns)]
+    order = "row by row from the bottom: 1 where present, else 0"
+    return [
+        flags(f"own discs, {order}", cells),
+        flags(f"the opponent's discs, {order}", cells),
+        ObservationBlock("1 if it is the agent's turn, else 0"),
+    ]

@@ -1,4 +1,7 @@
-"""Host module of DiscGame-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/disc_game.py``."""
+"""DiscGame-v0 (2 agents): Points of a disc, where self-play cycles.
+
+The rules are in ``warp_kernels/games/disc_game.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,6 +11,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, box
+from gpu_envs.descriptions import ObservationBlock, points
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games import disc_game
 
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "Config", "action_parts", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
@@ -74,3 +78,17 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         circles(middle, 0.03, DARK),
     ]
     return Scene(join(*parts), (-1.1, -1.1, 1.1, 1.1), border=None, agents=agents)
+
+
+def action_parts(config: Config, row: int) -> list[str]:
+    """Return the names of the action's components."""
+    return ["x", "y"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    return [
+        points("own last point, x and y; zeros at the start", "", 1),
+        points("the opponent's last point, x and y; zeros at the start", "", 1),
+        ObservationBlock("time", "`num_repetitions`"),
+    ]

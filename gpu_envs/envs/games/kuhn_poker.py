@@ -1,4 +1,7 @@
-"""Host module of KuhnPoker-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/kuhn_poker.py``."""
+"""KuhnPoker-v0 (2 agents): Poker with one card for each player.
+
+The rules are in ``warp_kernels/games/kuhn_poker.py``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import deal
 from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.utils.settings import setting
 from warp_kernels.games import kuhn_poker
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,19 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         ]
     half = radius + 0.95
     return Scene(join(*parts), (-half, -half, half, half), background=FELT, border=EDGE, agents=seats(places, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["pass", "bet"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    players, most_actions = config.num_players, 2 * config.num_players - 1
+    story = "every action of the game so far (passed, bet)"
+    return [
+        ObservationBlock("own seat, one-hot", width=players),
+        ObservationBlock("own card, one-hot, lowest rank first", width=players + 1),
+        ObservationBlock(story, width=2 * most_actions, parts=("passed", "bet")),
+    ]

@@ -1,4 +1,7 @@
-"""Host module of LeducPoker-v0: agents, spaces, drawing; rules in ``warp_kernels/games/leduc_poker.py``."""
+"""LeducPoker-v0 (2 agents): Poker with a public card and two rounds.
+
+The rules are in ``warp_kernels/games/leduc_poker.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,13 +11,14 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import deal
 from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.descriptions import ObservationBlock
 from warp_kernels.games import leduc_poker
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "MAX_CHIPS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "MAX_CHIPS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 MAX_CHIPS = 1_000_000  # largest ante or raise
@@ -77,3 +81,22 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         parts.append(card(seat, number // 2, color, 3, shown))
     agents = seats([seat for seat, _ in places[:2]], envs)
     return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE, agents=agents)
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["fold", "call", "raise"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    story = "every action of the {} round (called, raised)"
+    return [
+        ObservationBlock("own seat, one-hot", width=2),
+        ObservationBlock("own card, one-hot, lowest rank first, two suits per rank", width=6),
+        ObservationBlock("public card, one-hot in the same order; zeros in the first round", width=6),
+        *(
+            ObservationBlock(story.format(number), width=8, parts=("called", "raised"))
+            for number in ("first", "second")
+        ),
+    ]

@@ -1,4 +1,7 @@
-"""Host module of MatrixGame-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/matrix_game.py``."""
+"""MatrixGame-v0 (2 agents): Any matrix game, played repeatedly.
+
+The rules are in ``warp_kernels/games/matrix_game.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +12,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.games import matrix_game
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["PRISONERS_DILEMMA", "Config", "build", "draw", "is_symmetric"]
+__all__ = ["PRISONERS_DILEMMA", "Config", "action_names", "build", "draw", "is_symmetric", "observation_blocks"]
 
 PRISONERS_DILEMMA = (((3.0, 3.0), (0.0, 5.0)), ((5.0, 0.0), (1.0, 1.0)))
 """Payoffs of the prisoner's dilemma; action 0 cooperates, 1 defects."""
@@ -117,3 +121,22 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     counts = tuple(core.num_choices[:, 0].tolist())
     shapes, bounds = heat_map(core.world_state["payoff"][envs], counts, core.world_state["last"][envs])
     return Scene(shapes, bounds, border=None, agents=nowhere(core.num_agents, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the prisoner's dilemma; other games have numbers only."""
+    return ["cooperate", "defect"] if np.array_equal(config.table(), Config().table()) else []
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    *counts, players = config.table().shape
+    whose = ["own last choice", "last choice of the next player"]
+    whose += [f"last choice of the player {further} rows further" for further in range(2, players)]
+    return [
+        *(
+            ObservationBlock(f"{choice}, one-hot; zeros at the start", width=counts[(row + further) % players])
+            for further, choice in enumerate(whose)
+        ),
+        ObservationBlock("time", "`num_repetitions`"),
+    ]

@@ -1,4 +1,4 @@
-"""Host module of RockPaperScissors-v0: settings, agents, spaces.
+"""RockPaperScissors-v0 (2 agents): Rock-paper-scissors, played repeatedly.
 
 The rules are in ``warp_kernels/games/rock_paper_scissors.py``.
 """
@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games import rock_paper_scissors
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
@@ -74,3 +75,18 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     for arm in (blade, blade * torch.tensor([1.0, -1.0], device=core.device)):
         marks.append(lines(signs[2:] - arm, signs[2:] + arm, 0.07, DARK))
     return Scene(join(shapes, *marks), (-0.7, low, high, 3.7), border=None, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["rock", "paper", "scissors"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    choices = action_names(config, row)
+    return [
+        flags("own last choice, one-hot; zeros at the start", choices),
+        flags("the opponent's last choice, one-hot; zeros at the start", choices),
+        ObservationBlock("time", "`num_repetitions`"),
+    ]

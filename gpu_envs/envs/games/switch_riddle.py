@@ -1,4 +1,4 @@
-"""Host module of SwitchRiddle-v0: settings, agents, spaces, drawing.
+"""SwitchRiddle-v0 (3 agents): Prisoners communicate by a lamp.
 
 The rules are in ``warp_kernels/games/switch_riddle.py``.
 """
@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.utils.settings import MAX_SIZE, setting
 from warp_kernels.games import switch_riddle
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw", "time_limit"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks", "time_limit"]
 
 
 @dataclass(frozen=True)
@@ -139,3 +140,16 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         border=None,
         agents=circles(place, 0.2, ORANGE),
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["nothing", "switch", "tell"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    return [
+        ObservationBlock("1 if the agent is in the room"),
+        ObservationBlock("1 if the agent is in the room and the lamp is on"),
+    ]

@@ -1,4 +1,7 @@
-"""Host module of TicTacToe-v0: agents, spaces, drawing; rules in ``warp_kernels/games/tic_tac_toe.py``."""
+"""TicTacToe-v0 (2 agents): Three marks in a row.
+
+The rules are in ``warp_kernels/games/tic_tac_toe.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,13 +11,14 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from warp_kernels.games import tic_tac_toe
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
@@ -66,3 +70,19 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     bounds = (0.0, 0.0, 3.0, 3.0)
     parts.append(turn_border(core, envs, bounds, (RED, BLUE)))
     return Scene(join(*parts), bounds, border=None, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    rows, columns = ("top", "middle", "bottom"), ("left", "middle", "right")
+    return [f"{y} row, {x} column" for y in rows for x in columns]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    order = "row by row from the top: 1 where present, else 0"
+    return [
+        flags(f"own marks, {order}", action_names(config, row)),
+        flags(f"the opponent's marks, {order}", action_names(config, row)),
+        ObservationBlock("1 if it is the agent's turn, else 0"),
+    ]

@@ -1,4 +1,7 @@
-"""Host module of TwoStepGame-v0: agents, spaces, drawing; rules in ``warp_kernels/games/two_step_game.py``."""
+"""TwoStepGame-v0 (2 agents): Cooperative game of two steps, from QMIX.
+
+The rules are in ``warp_kernels/games/two_step_game.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,13 +11,14 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import NO_CHANCE
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from warp_kernels.games import two_step_game
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "PAYOFFS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "PAYOFFS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 # Default payoffs of both tables, as in Rashid et al. (2018).
@@ -71,3 +75,14 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     last = torch.stack([row, torch.where(column < 0, -1, column + 2 * table)], -1)
     shapes, bounds = heat_map(payoff[..., None], (2, 4), last)
     return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the first player; those of the second have numbers only."""
+    return [] if row else ["0 (table A)", "1 (table B)"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    stage = "stage of the game, one-hot: choose a table, table A, table B; zeros after the end"
+    return [flags(stage, ("to choose", "in A", "in B")), flags("own row, one-hot", AGENTS)]

@@ -1,4 +1,7 @@
-"""Host module of CoinGame-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/grid/coin_game.py``."""
+"""CoinGame-v0 (2 agents): Two players take coins of two colors.
+
+The rules are in ``warp_kernels/grid/coin_game.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,6 +11,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, MAX_SIZE, setting
 from warp_kernels.grid import coin_game
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "PAYOFF", "Config", "build", "draw"]
+__all__ = ["AGENTS", "PAYOFF", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("player_0", "player_1")  # red, blue
 PAYOFF = ((1.0, 1.0, -2.0), (1.0, 1.0, -2.0))
@@ -149,3 +153,18 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         rings(gold, 0.18, DARK, 0.02),
     )
     return Scene(shapes, (0.0, 0.0, 3.0, 3.0), agents=circles(body, 0.2, colors), ground=grid.shape[1])
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["right", "left", "up", "down", "stay"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    layers = ("own player", "other player", "coin of the own color", "coin of the other color")
+    cells = [f"row {y}, column {x}" for y in range(3) for x in range(3)]
+    origin = "relative to the own cell, which is row 1, column 1" if config.egocentric else "row 0 is at the bottom"
+    if config.cnn:
+        return [flags(f"1 in the cell of the {layer}; {origin}", cells) for layer in layers]
+    return [flags(f"1 if a thing is in {cell}; {origin}", layers) for cell in cells]

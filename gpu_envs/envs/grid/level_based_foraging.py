@@ -1,4 +1,4 @@
-"""Host module of LevelBasedForaging-v0: settings, agents, spaces, drawing.
+"""LevelBasedForaging-v0 (2 agents): Players with levels collect food with levels.
 
 The rules are in ``warp_kernels/grid/level_based_foraging/level_based_foraging.py``.
 """
@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, integers, roster
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.grid.level_based_foraging import level_based_foraging
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["MAX_LEVEL", "MAX_SIDE", "Config", "build", "draw", "observation_space", "original_settings"]
+__all__ = [
+    "MAX_LEVEL",
+    "MAX_SIDE",
+    "Config",
+    "action_names",
+    "build",
+    "draw",
+    "observation_blocks",
+    "observation_space",
+    "original_settings",
+]
 
 MAX_SIDE = 1000
 """Largest number of rows or columns."""
@@ -284,3 +295,36 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         agents=circles(place, 0.3, BLUE),
         ground=grid.shape[1],
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["none", "north", "south", "west", "east", "load"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    highest = int(config.ranges("player", config.players).max())
+    if config.grid_observation:
+        offsets = range(-config.reach, config.reach + 1)
+        cells = [f"row {down:+d}, column {right:+d}" for down in offsets for right in offsets]
+        around = "in the cells around the player, row by row"
+        layers = {
+            f"levels of foods {around}": config.highest_food_level,
+            f"1 where a cell of the field is free, {around}": 1,
+        }
+        shown = {"levels of players": highest} if config.observe_agent_levels else {"1 where a player is": 1}
+        layers = {f"{meaning} {around}": high for meaning, high in shown.items()} | layers
+        return [ObservationBlock(meaning, "", 0, high, len(cells), cells) for meaning, high in layers.items()]
+    foods = {f"food {index}": config.highest_food_level for index in range(config.max_num_food)}
+    players = dict.fromkeys(
+        ("the own player", *(f"other player {index}" for index in range(config.players - 1))), highest
+    )
+    blocks = []
+    for thing, high in (foods | players).items():
+        words = ("", "") if thing == "the own player" else (" in sight", "; -1: none")
+        cell = f"{thing}{words[0]}, cell (row, column) from the upper left cell of the sight{words[1]}"
+        blocks.append(ObservationBlock(cell, "cells", -1, max(config.field_size) - 1, 2, ("row", "column")))
+        if thing in foods or config.observe_agent_levels:
+            blocks.append(ObservationBlock(f"{thing}, level", "", 0, high))
+    return blocks

@@ -1,4 +1,4 @@
-"""Host module of CollectTreasure-v0: settings, agents, spaces, drawing.
+"""CollectTreasure-v0 (8 agents): Collectors carry treasures to their deposits.
 
 The rules are in ``warp_kernels/mpe/collect_treasure.py``, the drawing in ``treasure_scene.py``.
 """
@@ -6,12 +6,14 @@ The rules are in ``warp_kernels/mpe/collect_treasure.py``, the drawing in ``trea
 from dataclasses import dataclass
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, integers
+from gpu_envs.descriptions import ObservationBlock, flags, points
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, own_position, own_velocity
 from gpu_envs.envs.mpe.treasure_scene import draw
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import collect_treasure
 
-__all__ = ["MAX_TYPES", "Config", "build", "draw"]
+__all__ = ["MAX_TYPES", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 MAX_TYPES = 6
 """Largest number of deposits and types, the number of mpe2's colors."""
@@ -81,3 +83,23 @@ def build(config: Config) -> EnvDefinition:
         },
         draw=draw,
     )
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    types = [f"type {kind}" for kind in range(config.num_deposits)]
+    blocks = [own_position(), own_velocity(1.0)]
+    if row < config.num_collectors:
+        blocks.append(flags("1 at the type of the own treasure", types))
+    for rank in range(config.num_collectors + config.num_deposits - 1):
+        agent = f"other agent {rank}, nearest first"
+        blocks += [
+            points(f"{agent}, relative (x, y)", "m"),
+            points(f"{agent}, velocity (x, y)", "m/s", 1),
+            flags(f"{agent}, 1 at the type it accepts", types),
+            flags(f"{agent}, 1 at the type it carries", types),
+        ]
+    for rank in range(config.num_treasures):
+        treasure = f"treasure {rank}, nearest first; zeros: it is not there"
+        blocks += [points(f"{treasure}, relative (x, y)", "m"), flags(f"{treasure}, 1 at its type", types)]
+    return blocks

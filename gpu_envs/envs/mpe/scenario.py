@@ -1,4 +1,4 @@
-"""Action spaces and definitions shared by the MPE scenarios."""
+"""Action spaces, definitions, and names of observations and actions shared by the MPE scenarios."""
 
 from typing import Any
 
@@ -6,11 +6,30 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, roster
+from gpu_envs.descriptions import ANY, ObservationBlock, points
 
-__all__ = ["MOVES", "NOT_NEGATIVE", "action_space", "define"]
+__all__ = [
+    "MOVES",
+    "NOT_NEGATIVE",
+    "PUSHES",
+    "action_names",
+    "action_space",
+    "color_block",
+    "define",
+    "goal_offset",
+    "landmark_offsets",
+    "message_block",
+    "offsets",
+    "own_position",
+    "own_velocity",
+    "talk_names",
+    "talk_parts",
+]
 
-MOVES = 5
-"""Number of pushes: nothing, left, right, down, up."""
+PUSHES = ("nothing", "left", "right", "down", "up")
+"""Directions in which an agent pushes itself, by index."""
+MOVES = len(PUSHES)
+"""Number of pushes."""
 NOT_NEGATIVE = (0.0, 1e6)
 """Bounds of lengths [m] and speeds [m/s]."""
 
@@ -54,3 +73,57 @@ def define(
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
         **rest,
     )
+
+
+def action_names(config: Any, row: int) -> list[str]:
+    """Return the names of the pushes, the actions of an agent without communication."""
+    return list(PUSHES)
+
+
+def talk_names(letters: int) -> list[str]:
+    """Return the names of the discrete actions of an agent that moves and talks."""
+    return [f"letter {letter}, {push}" for letter in range(letters) for push in PUSHES]
+
+
+def talk_parts(letters: int) -> list[str]:
+    """Return the names of the continuous components of an agent that moves and talks."""
+    return [*PUSHES, *(f"letter {letter}" for letter in range(letters))]
+
+
+def own_velocity(limit: float = ANY) -> ObservationBlock:
+    """Return the block of the agent's own velocity, with its speed limit [m/s]."""
+    return points("own velocity (x, y)", "m/s", limit)
+
+
+def own_position() -> ObservationBlock:
+    """Return the block of the agent's own position."""
+    return points("own position (x, y)", "m")
+
+
+def offsets(entities: str, count: int, nearest: int | None = None) -> ObservationBlock:
+    """Return the block of relative positions of entities: of all, or of this number of the nearest."""
+    order = "row order"
+    if nearest is not None:
+        order = f"the nearest {nearest}, nearest first; zeros where there are fewer"
+    meaning = f"{entities} relative to the agent (x, y of each, {order})"
+    return points(meaning, "m", count=count if nearest is None else nearest)
+
+
+def landmark_offsets(landmarks: str, count: int) -> ObservationBlock:
+    """Return the block of relative positions of landmarks, all of them in their order."""
+    return points(f"{landmarks} relative to the agent (x, y of each)", "m", count=count)
+
+
+def goal_offset() -> ObservationBlock:
+    """Return the block of the relative position of the goal."""
+    return points("the goal relative to the agent (x, y)", "m")
+
+
+def message_block(whose: str, letters: int) -> ObservationBlock:
+    """Return the block of a message."""
+    return ObservationBlock(f"{whose} message in this step, one value per letter", "loudness", width=letters)
+
+
+def color_block(meaning: str, low: float, high: float, count: int = 1) -> ObservationBlock:
+    """Return the block of one or several colors."""
+    return ObservationBlock(meaning, "", low, high, 3 * count, ("r", "g", "b"))

@@ -1,4 +1,7 @@
-"""Host module of Simple-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe/simple.py``."""
+"""Simple-v0 (1 agent): One agent moves to a landmark.
+
+The rules are in ``warp_kernels/mpe/simple.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, offsets, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -51,3 +56,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     landmark, agent = slice(1, 2), slice(0, 1)
     return scene(core, envs, Discs(landmark, 0.05, RED, target=True), Discs(agent, 0.05, DARK))
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
+    return [own_velocity(2.0), offsets("the landmark", 1)]  # full throttle: 5 N * 0.1 s / 0.25

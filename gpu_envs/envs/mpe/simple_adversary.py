@@ -1,4 +1,7 @@
-"""Host module of SimpleAdversary-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_adversary.py``."""
+"""SimpleAdversary-v0 (3 agents): Agents hide their goal from an adversary.
+
+The rules are in ``warp_kernels/mpe/simple_adversary.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, index
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, goal_offset, offsets
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_adversary
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -80,3 +85,12 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         Discs(slice(0, 1), 0.15, RED),
         Discs(slice(count, None), 0.08, landmarks, target=True),
     )
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    shared = [
+        offsets("landmarks", config.N, config.num_landmark_neighbors),
+        offsets("other agents", config.N, config.num_agent_neighbors),
+    ]
+    return [goal_offset(), *shared] if row else shared

@@ -1,4 +1,7 @@
-"""Host module of SimpleCrypto-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe/simple_crypto.py``."""
+"""SimpleCrypto-v0 (3 agents): Two agents hide a message from a third.
+
+The rules are in ``warp_kernels/mpe/simple_crypto.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,8 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.messages import letters
+from gpu_envs.envs.mpe.scenario import message_block
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_crypto
 
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "LETTERS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "LETTERS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("eve_0", "bob_0", "alice_0")  # in the order of rows
 LETTERS = int(simple_crypto.LETTERS)  # size of the alphabet
@@ -96,3 +101,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     shapes += [paint.circles(alice, 0.1, (1.0, 1.0, 1.0)), paint.circles(alice, 0.08, palette[goal][:, None])]
     agents = paint.circles(places, 0.2, torch.tensor([paint.RED, paint.GREEN, paint.GREEN], device=device))
     return paint.Scene(paint.join(*shapes), (-1.0, -1.0, 1.0, 1.0), margin=0.06, agents=agents)
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [f"letter {letter}" for letter in range(LETTERS)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    goal = ObservationBlock("goal, the letter to send, one-hot", width=LETTERS)
+    key, message = ObservationBlock("key, one-hot", width=LETTERS), message_block("Alice's", LETTERS)
+    return ([message], [key, message], [goal, key])[row]

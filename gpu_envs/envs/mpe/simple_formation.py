@@ -1,4 +1,7 @@
-"""Host module of SimpleFormation-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_formation.py``."""
+"""SimpleFormation-v0 (4 agents): Agents form a circle around a landmark.
+
+The rules are in ``warp_kernels/mpe/simple_formation.py``.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import assigned_targets, particles, simple_formation
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "define", "draw"]
+__all__ = ["Config", "action_names", "build", "define", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -91,3 +96,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     circle = rings(center, core.get_params(envs)["formation_radius"][:, None], GRAY, 0.015)
     landmark = Discs(slice(count, None), 0.05, DARK, target=True)
     return scene(core, envs, circle, landmark, Discs(slice(0, count), "agent_size", BLUE))
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    return [own_velocity(), own_position(), offsets("landmark", 1)]

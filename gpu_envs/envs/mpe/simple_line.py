@@ -1,4 +1,7 @@
-"""Host module of SimpleLine-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_line.py``."""
+"""SimpleLine-v0 (4 agents): Agents form a line between two landmarks.
+
+The rules are in ``warp_kernels/mpe/simple_line.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import simple_formation
+from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from warp_kernels.mpe import simple_line
 
@@ -14,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -39,3 +44,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     landmarks = Discs(slice(count, None), 0.05, DARK, target=True)
     agents = Discs(slice(0, count), "agent_size", BLUE)
     return scene(core, envs, lines(start, end, 0.015, GRAY), landmarks, agents)
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    return [own_velocity(), own_position(), offsets("landmarks", 2)]

@@ -1,4 +1,7 @@
-"""Host module of SimplePush-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_push.py``."""
+"""SimplePush-v0 (2 agents): An adversary keeps an agent from its goal.
+
+The rules are in ``warp_kernels/mpe/simple_push.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, index
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, color_block, goal_offset, offsets, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_push
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -70,3 +75,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         Discs(slice(1, 2), "agent_size", colors[goal][:, None]),
         Discs(slice(0, 1), "agent_size", RED),
     )
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    landmarks, other = offsets("landmarks", 2), offsets("the other agent", 1)
+    if row == 0:
+        return [own_velocity(), landmarks, other]
+    color = color_block("own color (r, g, b): 0.75 in the goal's channel (green or blue), else 0.25", 0.25, 0.75)
+    colors = color_block("colors of the landmarks (r, g, b of each): green, blue", 0.1, 0.9, 2)
+    return [own_velocity(), goal_offset(), color, landmarks, colors, other]

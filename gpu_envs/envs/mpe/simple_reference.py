@@ -1,4 +1,7 @@
-"""Host module of SimpleReference-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_reference.py``."""
+"""SimpleReference-v0 (2 agents): Each agent knows the goal of the other.
+
+The rules are in ``warp_kernels/mpe/simple_reference.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import (
+    color_block,
+    landmark_offsets,
+    message_block,
+    own_velocity,
+    talk_names,
+    talk_parts,
+)
 from gpu_envs.envs.mpe.scene import Discs, Word, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_reference
@@ -15,7 +27,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "LETTERS", "SIZE", "Config", "build", "draw"]
+__all__ = ["AGENTS", "LETTERS", "SIZE", "Config", "action_names", "action_parts", "build", "draw", "observation_blocks"]
 
 AGENTS = ("agent_0", "agent_1")  # in the order of rows
 LETTERS = int(simple_reference.LETTERS)  # size of the alphabet
@@ -72,3 +84,20 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         Discs(slice(0, 2), SIZE, palette[destination]),
         *(Word(row, said[:, row]) for row in range(2)),
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return talk_names(LETTERS)
+
+
+def action_parts(config: Config, row: int) -> list[str]:
+    """Return the names of the components of a continuous action."""
+    return talk_parts(LETTERS)
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    color = color_block("color (r, g, b) of the other agent's goal landmark", 0.25, 0.75)
+    message = message_block("the other agent's", LETTERS)
+    return [own_velocity(), landmark_offsets("landmarks", 3), color, message]

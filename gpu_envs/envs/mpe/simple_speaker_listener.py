@@ -1,6 +1,6 @@
-"""SimpleSpeakerListener-v0 on the host: settings, agents, spaces, drawing.
+"""SimpleSpeakerListener-v0 (2 agents): A speaker names the listener's goal.
 
-Rules: ``warp_kernels/mpe/simple_speaker_listener.py``.
+The rules are in ``warp_kernels/mpe/simple_speaker_listener.py``.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import PUSHES, color_block, landmark_offsets, message_block, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, Word, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_speaker_listener
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "LETTERS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "LETTERS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 AGENTS = ("speaker_0", "listener_0")  # in the order of rows
 LETTERS = int(simple_speaker_listener.LETTERS)  # size of the alphabet
@@ -83,3 +85,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         Discs(slice(1, 2), AGENT_SIZE, 0.5 * goal + 0.5),
         Word(0, core.world_state["said"][envs, 0]),
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return list(PUSHES) if row else [f"letter {letter}" for letter in range(LETTERS)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    if row == 0:
+        return [color_block("color (r, g, b) of the goal", 0.15, 0.65)]
+    return [own_velocity(), landmark_offsets("landmarks", 3), message_block("the speaker's", LETTERS)]

@@ -1,4 +1,7 @@
-"""Host module of SimpleSpread-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_spread.py``."""
+"""SimpleSpread-v0 (3 agents): Agents cover landmarks without collisions.
+
+The rules are in ``warp_kernels/mpe/simple_spread.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_spread
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -81,3 +86,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     agents, landmarks = slice(0, core.num_agents), slice(core.num_agents, None)
     parts = Discs(agents, "agent_size", BLUE), Discs(landmarks, 0.05, DARK, target=True)
     return scene(core, envs, *parts)
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    others = config.N - 1 if config.num_agent_neighbors is None else config.num_agent_neighbors
+    return [
+        own_velocity(),
+        own_position(),
+        offsets("landmarks", config.N, config.num_landmark_neighbors),
+        offsets("other agents", config.N - 1, config.num_agent_neighbors),
+        ObservationBlock("messages of those agents: always 0", "", 0, 0, 2 * others),
+    ]

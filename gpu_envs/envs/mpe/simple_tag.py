@@ -1,4 +1,7 @@
-"""Host module of SimpleTag-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe/simple_tag.py``."""
+"""SimpleTag-v0 (4 agents): Slow adversaries chase fast agents.
+
+The rules are in ``warp_kernels/mpe/simple_tag.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, integers
+from gpu_envs.descriptions import ObservationBlock, points
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene, touched
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_tag
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -108,3 +113,19 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         Discs(hunters, "adversary_size", RED),
         Discs(prey, "good_size", GREEN, ringed=tagged),
     )
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    is_good, nearest = row >= config.num_adversaries, config.num_agent_neighbors
+    if nearest is None:
+        velocities = points("velocities of the other good agents (x, y of each)", "m/s", 1.3, config.num_good - is_good)
+    else:
+        velocities = points("their velocities (x, y of each; zeros for adversaries)", "m/s", 1.3, nearest)
+    return [
+        own_velocity(1.3 if is_good else 1.0),
+        own_position(),
+        offsets("obstacles", config.num_obstacles, config.num_landmark_neighbors),
+        offsets("other agents", config.num_adversaries + config.num_good - 1, nearest),
+        velocities,
+    ]

@@ -1,4 +1,7 @@
-"""Host module of SimpleWorldComm-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_world_comm.py``."""
+"""SimpleWorldComm-v0 (6 agents): Tag with food, forests and a leader's words.
+
+The rules are in ``warp_kernels/mpe/simple_world_comm.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +9,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition, integers, roster
+from gpu_envs.descriptions import ObservationBlock, points
 from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scenario import (
+    PUSHES,
+    landmark_offsets,
+    message_block,
+    own_position,
+    own_velocity,
+    talk_names,
+    talk_parts,
+)
 from gpu_envs.envs.mpe.scene import Discs, Word, scene, touched
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_world_comm
@@ -15,7 +28,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["LETTERS", "Config", "build", "draw"]
+__all__ = ["LETTERS", "Config", "action_names", "action_parts", "build", "draw", "observation_blocks"]
 
 LETTERS = int(simple_world_comm.LETTERS)  # size of the leader's alphabet
 
@@ -121,3 +134,32 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         Discs(slice(0, 1), "adversary_size", (0.5, 0.08, 0.05)),
         Word(0, core.world_state["said"][envs, 0]),
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return list(PUSHES) if row else talk_names(LETTERS)
+
+
+def action_parts(config: Config, row: int) -> list[str]:
+    """Return the names of the components of a continuous action."""
+    return list(PUSHES) if row else talk_parts(LETTERS)
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    is_good, visible = row >= config.num_adversaries, "; 0 if not visible" if row else ""
+    others = config.num_adversaries + config.num_good - 1
+    velocities = points(
+        f"velocities of the other good agents (x, y of each){visible}", "m/s", 1.3, config.num_good - is_good
+    )
+    cover = ObservationBlock("forests: 1 if the agent is inside, else -1", "", -1, 1, config.num_forests)
+    blocks = [
+        own_velocity(1.3 if is_good else 1.0),
+        own_position(),
+        landmark_offsets("obstacles", config.num_obstacles),
+        landmark_offsets("food", config.num_food),
+        landmark_offsets("forests", config.num_forests),
+        points(f"other agents relative to the agent (x, y of each, row order){visible}", "m", count=others),
+    ]
+    return blocks + ([cover, velocities] if is_good else [velocities, cover, message_block("the leader's", LETTERS)])

@@ -1,4 +1,4 @@
-"""Host module of SMAX-v0: settings, agents, spaces.
+"""SMAX-v0 (5 agents): Units fight a heuristic or each other.
 
 The rules are in ``warp_kernels/smax/smax.py``, the drawing in ``smax_scene.py``.
 """
@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers
+from gpu_envs.descriptions import ANY, ObservationBlock, flags, points
 from gpu_envs.envs.smax.scenarios import SCENARIOS, Sides
 from gpu_envs.envs.smax.smax_scene import draw
 from gpu_envs.errors import ConfigError, shown
@@ -17,7 +18,16 @@ from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.smax import observations, smax
 from warp_kernels.smax.units import DENSE, NUM_MOVES, NUM_STATS, SCRATCH
 
-__all__ = ["STATS", "Config", "build", "draw", "observation_space"]
+__all__ = [
+    "STATS",
+    "Config",
+    "action_names",
+    "action_parts",
+    "build",
+    "draw",
+    "observation_blocks",
+    "observation_space",
+]
 
 MAX_UNITS = 500
 """Most units of a side."""
@@ -240,3 +250,42 @@ def build(config: Config) -> EnvDefinition:
         draw=draw,
         render_fps=8,
     )
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    allies, enemies = len(config.units.allies), len(config.units.enemies)
+    targets = [f"enemy_{unit}" for unit in range(enemies)]
+    if row >= allies:
+        targets = [f"ally_{unit}" for unit in reversed(range(allies))]
+    return ["north", "east", "south", "west", "stop", *(f"attack {target}" for target in targets)]
+
+
+def action_parts(config: Config, row: int) -> list[str]:
+    """Return the names of the components of a continuous action."""
+    return ["shoot_last_enemy", "do_shoot", "coordinate_1", "coordinate_2"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    allies, enemies = len(config.units.allies), len(config.units.enemies)
+    types = [f"is a {name}" for name in config.unit_type_names]
+    parts = ["health", "x", "y", "movement x", "movement y", "attack", "cooldown", *types]
+    if config.observation_type == "conic":
+        meaning = "two units in each of 32 sections of the circle, counterclockwise from the left"
+        width = observations.NUM_SECTIONS * observations.UNITS_PER_SECTION * len(parts)
+        blocks = [ObservationBlock(meaning, "shares", -1, 1, width, parts)]
+    else:
+        units = [*(f"ally_{unit}" for unit in range(allies)), *(f"enemy_{unit}" for unit in range(enemies))]
+        others = [*units[:row], *units[row + 1 :]]
+        blocks = [
+            ObservationBlock(f"{unit}, if it is in sight", "shares", -1, 1, len(parts), parts)
+            for unit in (others if row < allies else reversed(others))
+        ]
+    return [
+        *blocks,
+        ObservationBlock("own health", "share"),
+        points("own position (x, y)", "shares of the map", ANY),
+        ObservationBlock("own cooldown", "share"),
+        flags("own unit type", types),
+    ]

@@ -1,4 +1,4 @@
-"""Host module of TagContinuous-v0: settings, agents, spaces, drawing.
+"""TagContinuous-v0 (105 agents): Taggers chase many runners on a square.
 
 The rules are in ``warp_kernels/tag/tag_continuous.py``.
 """
@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
 from gpu_envs.definition.k_nearest import choose_search
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.spatial import cell_grid
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["Config", "build", "draw"]
+__all__ = ["Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 @dataclass(frozen=True)
@@ -216,3 +217,31 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 def _sides(taggers: int) -> tuple[slice, slice]:
     """Return the rows of taggers and of runners."""
     return slice(0, taggers), slice(taggers, None)
+
+
+def action_names(config: Config, row: int) -> list[list[str]]:
+    """Return the names of both action components: change of acceleration [m/step²] and change of direction [rad]."""
+    accelerations = np.linspace(config.min_acceleration, config.max_acceleration, config.num_acceleration_levels)
+    turns = np.linspace(config.min_turn, config.max_turn, config.num_turn_levels)
+    return [[f"{value:+.2g}" for value in (0.0, *accelerations)], [f"{value:+.2f} rad" for value in (0.0, *turns)]]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row; every block lists the other agents in the same order."""
+    others = config.num_taggers + config.num_runners - 1
+    slots = others if config.use_full_observation else config.num_other_agents_observed
+    skill = max(config.skill_level_tagger, config.skill_level_runner)
+    far, fast = "√2 `grid_length`", "`max_speed`"
+    differences = (
+        ("x of the other agent minus own x", far, 0.5**0.5),
+        ("y of the other agent minus own y", far, 0.5**0.5),
+        ("speed of the other agent minus own speed", fast, skill),
+        ("acceleration of the other agent minus own acceleration", fast, 2 * skill),
+        ("direction of the other agent minus own direction, not wrapped", "2π", 1),
+    )
+    return [
+        *(ObservationBlock(meaning, unit, -limit, limit, slots) for meaning, unit, limit in differences),
+        ObservationBlock("1 for a tagger, 0 for a runner", width=slots),
+        ObservationBlock("1 if alive before this step's tags", width=slots),
+        ObservationBlock("time", "`episode_length`"),
+    ]

@@ -1,4 +1,7 @@
-"""Host module of TagGridworld-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/tag/tag_gridworld.py``."""
+"""TagGridworld-v0 (11 agents): Taggers chase one runner on a grid.
+
+The rules are in ``warp_kernels/tag/tag_gridworld.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,6 +11,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, integers, roster
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.tag import tag_gridworld
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["MAX_LENGTH", "Config", "build", "draw"]
+__all__ = ["MAX_LENGTH", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 
 MAX_LENGTH = 32_767
@@ -133,3 +137,28 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     bounds = torch.cat([0.0 * sides, 0.0 * sides, sides, sides], 1)
     parts = join(lattice, runner, coins)
     return Scene(parts, bounds, agents=join(discs, runner), ground=lattice.shape[1])
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["stay", "+x", "-x", "+y", "-y"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    count, unit, time = config.num_taggers + 1, "`grid_length`", ObservationBlock("time", "`episode_length`")
+    if config.use_full_observation:
+        return [
+            ObservationBlock("x of all agents in row order", unit, width=count),
+            ObservationBlock("y of all agents", unit, width=count),
+            ObservationBlock("type of all agents: 0 tagger, 1 runner", width=count),
+            ObservationBlock("own row, one-hot", width=count),
+            time,
+        ]
+    opponent = "the nearest tagger, the lowest row among ties" if row == config.num_taggers else "the runner"
+    return [
+        ObservationBlock("own cell (x, y)", unit, width=2, parts=("x", "y")),
+        ObservationBlock(f"cell (x, y) of {opponent}", unit, width=2, parts=("x", "y")),
+        ObservationBlock("own type: 0 tagger, 1 runner"),
+        time,
+    ]

@@ -1,4 +1,4 @@
-"""Host module of GatherTradeBuild-v0: settings, agents, spaces.
+"""GatherTradeBuild-v0 (5 agents): Gather, trade and build; a planner taxes.
 
 The rules are in ``warp_kernels/economy/``, the drawing in ``scene.py``.
 """

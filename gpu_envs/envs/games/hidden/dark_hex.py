@@ -1,4 +1,7 @@
-"""Host module of DarkHex-v0: settings, drawing; rules in ``warp_kernels/games/hidden/dark_hex.py``."""
+"""DarkHex-v0 (2 agents): Hex with hidden stones.
+
+The rules are in ``warp_kernels/games/hidden/dark_hex.py``.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
-from gpu_envs.envs.games.hidden.phantom import OBSTYPES, REVEAL_TURNS, definition_of
+from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.hidden.phantom import OBSTYPES, REVEAL_TURNS, definition_of, tries_block
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import dark_hex, phantom_boards
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["GROUPS", "MOST_SIDE", "Config", "build", "draw", "sizes_of"]
+__all__ = ["GROUPS", "MOST_SIDE", "Config", "action_names", "build", "draw", "observation_blocks", "sizes_of"]
 
 GROUPS = ("black", "white")  # of player 0 and player 1
 MOST_SIDE = phantom_boards.MOST_CELLS // 2  # longest side of a board
@@ -119,3 +123,27 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         parts += [circles(mark, 0.46, GOLD, to_move), circles(mark, 0.32, ink)]
     bounds = (-1.6, -2 * tall - 3.6, wide + 1.4, 1.1)
     return Scene(join(*parts), bounds, background=FELT, border=None, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    rows, columns = sizes_of(config)
+    return [f"row {y}, column {x}" for y in range(rows) for x in range(columns)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    stones = (
+        "white, wins",
+        "unused",
+        "unused",
+        "white",
+        "empty or unknown",
+        "black",
+        "unused",
+        "unused",
+        "black, wins",
+    )
+    cells = action_names(config, row)
+    meanings = [f"{cells[0]}, one-hot: {'; '.join(stones)}", *(f"{cell}, likewise" for cell in cells[1:])]
+    return [*(flags(meaning, stones) for meaning in meanings), tries_block(cells, config.obstype == REVEAL_TURNS)]

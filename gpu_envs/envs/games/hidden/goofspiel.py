@@ -1,4 +1,4 @@
-"""Host module of Goofspiel-v0: settings, agents, spaces, drawing.
+"""Goofspiel-v0 (2 agents): All players bid cards for point cards.
 
 The rules are in ``warp_kernels/games/hidden/goofspiel.py``.
 """
@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import Chance, deal
 from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import goofspiel
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AS_CARDS", "Config", "build", "draw", "sizes_of"]
+__all__ = ["AS_CARDS", "Config", "action_names", "build", "draw", "observation_blocks", "sizes_of"]
 
 AS_CARDS = -1  # value of num_turns for a turn per card
 
@@ -148,3 +149,28 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     parts.append(hand((0.0, top), state["order"] + 1, turns >= turn, turns <= turn, framed=turns == turn))
     bounds = (-0.9, -0.95, wide * columns - 0.9, top + 0.95)
     return Scene(join(*parts), bounds, background=FELT, border=EDGE, agents=seats(places, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [f"bid {card + 1}" for card in range(config.num_cards)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    s = sizes_of(config)
+    cards = [str(card + 1) for card in range(s.num_cards)]
+    points = [str(value) for value in range(s.num_cards * (s.num_cards + 1) // 2 + 1)]
+    opponents = [f"opponent {number}" if s.players > 2 else "opponent's" for number in range(1, s.players)]
+
+    def by_turn(meaning: str, parts: list[str]) -> ObservationBlock:
+        return ObservationBlock(meaning, width=s.num_turns * len(parts), parts=parts)
+
+    scores = [flags(f"{whose} points, one-hot", points) for whose in ("own", *opponents)]
+    order, hand = by_turn("point cards so far by turn, one-hot", cards), flags("own cards in hand", cards)
+    if not s.hidden:
+        return [*scores, order, hand, *(flags(f"{whose} cards in hand", cards) for whose in opponents)]
+    counted = "counted from the observing player" if s.egocentric else "by row"
+    players = [f"player {number}" for number in range(s.players)]
+    winners = by_turn(f"winner of each turn, one-hot {counted}; zeros for a tie", players)
+    return [*scores, hand, winners, order, by_turn("own bids by turn, one-hot", cards)]

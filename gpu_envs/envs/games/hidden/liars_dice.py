@@ -1,4 +1,4 @@
-"""Host module of LiarsDice-v0: settings, agents, spaces, drawing.
+"""LiarsDice-v0 (2 agents): Bids on hidden dice, until a player doubts.
 
 The rules are in ``warp_kernels/games/hidden/liars_dice.py``.
 """
@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import Chance
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import liars_dice
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "FACES_FIRST", "Config", "build", "draw", "quantity_and_face"]
+__all__ = [
+    "AGENTS",
+    "FACES_FIRST",
+    "Config",
+    "action_names",
+    "build",
+    "draw",
+    "observation_blocks",
+    "quantity_and_face",
+]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 FACES_FIRST = "reset-face"  # bidding rule by which bids of one quantity follow each other
@@ -135,3 +145,20 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     called = (state["bids"] >> (len(table))) & 1
     parts.append(bid_of(bid[:, 0], 2 * count, bid[:, 1], config.dice_sides, state["last"] >= 0, called.bool()))
     return Scene(join(*parts), (-half, -2.3, half, 2.3), background=FELT, border=EDGE, agents=seats(places, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of all bids and of the call."""
+    bids = range(config.players * config.numdice * config.dice_sides)
+    return [*("bid {} x {}".format(*quantity_and_face(config, bid)) for bid in bids), "liar"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    faces = [str(face) for face in range(1, config.dice_sides + 1)]
+    dice = [f"own die {number}, face one-hot, lowest first" for number in range(config.numdice)]
+    return [
+        ObservationBlock("own seat, one-hot", width=2),
+        *(flags(die, faces) for die in (dice if config.numdice > 1 else ["own die, face one-hot"])),
+        flags("bids so far and the call, in the order of actions", action_names(config, row)),
+    ]

@@ -1,4 +1,4 @@
-"""Host module of MarkovSoccer-v0: settings, agents, spaces, drawing.
+"""MarkovSoccer-v0 (2 agents): Soccer of two players on a grid.
 
 The rules are in ``warp_kernels/games/hidden/markov_soccer.py``.
 """
@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, box, index, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games.hidden import markov_soccer
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "GROUPS", "MOST_CELLS", "Config", "build", "draw", "sizes_of"]
+__all__ = [
+    "AGENTS",
+    "GROUPS",
+    "MOST_CELLS",
+    "Config",
+    "action_names",
+    "build",
+    "draw",
+    "observation_blocks",
+    "sizes_of",
+]
 
 GROUPS = ("a", "b")  # of player 0 and player 1
 AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
@@ -142,3 +153,16 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     parts += [circles(ball, 0.17, white), circles(ball, 0.17, DARK, line_width=0.035), circles(ball, 0.06, DARK)]
     bounds = (-0.65, -0.15, columns + 0.65, rows + 0.15)
     return Scene(join(*parts), bounds, background=(0.20, 0.46, 0.24), border=None, agents=agents)
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return ["up", "down", "left", "right", "stand"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    s = sizes_of(config)
+    cells = [f"row {y}, column {x}" for y in range(s.rows) for x in range(s.columns)]
+    pieces = [f"player {player} {word} the ball" for player in range(2) for word in ("without", "with")]
+    return [flags(f"cells with {piece}, row by row", cells) for piece in (*pieces, "the ball alone", "nothing")]

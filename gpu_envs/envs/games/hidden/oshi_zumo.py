@@ -1,4 +1,7 @@
-"""Host module of OshiZumo-v0: settings, spaces, drawing; rules in ``warp_kernels/games/hidden/oshi_zumo.py``."""
+"""OshiZumo-v0 (2 agents): Bids of coins push a wrestler.
+
+The rules are in ``warp_kernels/games/hidden/oshi_zumo.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,6 +10,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games.hidden import oshi_zumo
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["AGENTS", "GROUPS", "Config", "build", "draw"]
+__all__ = ["AGENTS", "GROUPS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 GROUPS = ("left", "right")  # of player 0 and player 1
 AGENTS = tuple(f"{name}_0" for name in GROUPS)  # in the order of rows
@@ -132,3 +136,17 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         ]
     bounds = (-0.3, -2.4, count + 0.3, 4.0)
     return Scene(join(*parts), bounds, background=(0.96, 0.95, 0.91), agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [f"bid {bid}" for bid in range(config.coins + 1)]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    counts, positions = ([str(number) for number in range(most)] for most in (config.coins + 1, 2 * config.size + 3))
+    return [
+        *(flags(f"coins of player {player}, one-hot", counts) for player in range(2)),
+        flags("position of the wrestler, one-hot", positions),
+    ]

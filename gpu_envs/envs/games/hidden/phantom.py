@@ -1,6 +1,7 @@
 """Shared parts of the host files of board games without a view of the opponent's marks."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -8,12 +9,13 @@ from gymnasium import spaces
 
 from gpu_envs.definition.chance import Chance
 from gpu_envs.definition.environment import any_bits, box, integers
+from gpu_envs.descriptions import ObservationBlock
 from warp_kernels.games.hidden import phantom_boards
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
 
-__all__ = ["FOG", "OBSTYPES", "PALE", "REVEAL_TURNS", "boards_of", "definition_of", "opacity_of"]
+__all__ = ["FOG", "OBSTYPES", "PALE", "REVEAL_TURNS", "boards_of", "definition_of", "opacity_of", "tries_block"]
 
 REVEAL_TURNS = "reveal-numturns"  # the number of tries is observed
 PALE = 0.16
@@ -76,3 +78,17 @@ def opacity_of(marks: torch.Tensor, known: torch.Tensor, viewer: int, owner: int
         owner: Player whose marks are shown.
     """
     return marks[:, owner] * torch.where(known[:, viewer], 1.0, PALE)
+
+
+def tries_block(cells: Sequence[str], reveal_turns: bool) -> ObservationBlock:
+    """Return the observation block of the tries in their order.
+
+    Args:
+        cells: Names of the cells.
+        reveal_turns: Whether the number of the opponent's tries is observed.
+    """
+    if not reveal_turns:
+        return ObservationBlock("every own try, cell one-hot", width=len(cells) ** 2, parts=cells)
+    meaning = "every try of both players: its player, and one-hot the cell or that it is unknown"
+    parts = ("player", *cells, "unknown")
+    return ObservationBlock(meaning, width=(2 * len(cells) - 1) * len(parts), parts=parts)

@@ -1,4 +1,4 @@
-"""Host module of PhantomTicTacToe-v0: settings, drawing.
+"""PhantomTicTacToe-v0 (2 agents): Tic-tac-toe with hidden marks.
 
 The rules are in ``warp_kernels/games/hidden/phantom_tic_tac_toe.py``.
 """
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.definition.environment import EnvDefinition
-from gpu_envs.envs.games.hidden.phantom import OBSTYPES, REVEAL_TURNS, definition_of
+from gpu_envs.descriptions import ObservationBlock, flags
+from gpu_envs.envs.games.hidden.phantom import OBSTYPES, REVEAL_TURNS, definition_of, tries_block
 from gpu_envs.utils.settings import setting
 from warp_kernels.games.hidden import phantom_tic_tac_toe
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
     from gpu_envs.rendering.scene import Scene
 
-__all__ = ["GROUPS", "Config", "build", "draw"]
+__all__ = ["GROUPS", "Config", "action_names", "build", "draw", "observation_blocks"]
 
 GROUPS = ("cross", "nought")  # of player 0 and player 1
 
@@ -75,3 +76,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
             parts.append(lines(places - reach, places + reach, 0.13, RED, alpha))
         parts.append(rings(places, 0.28, BLUE, 0.13, opacity_of(marks, known, viewer, 1)))
     return Scene(join(*parts), (-0.2, -0.2, 6.7, 3.2), border=None, agents=nowhere(2, envs))
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [f"{y} {x}" for y in ("top", "middle", "bottom") for x in ("left", "center", "right")]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    cells, planes = action_names(config, row), ("cells without a known mark", "known noughts", "known crosses")
+    tries = tries_block(cells, config.obstype == REVEAL_TURNS)
+    return [*(flags(f"{plane}, row by row", cells) for plane in planes), tries]

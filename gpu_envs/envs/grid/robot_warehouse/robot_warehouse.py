@@ -1,15 +1,16 @@
-"""Host module of RobotWarehouse-v0: settings, agents, spaces. The picture is in ``drawing.py``.
+"""RobotWarehouse-v0 (2 agents): Robots bring requested shelves to goals.
 
-The rules are in ``warp_kernels/grid/robot_warehouse/robot_warehouse.py``.
+The rules are in ``warp_kernels/grid/robot_warehouse/robot_warehouse.py``, the drawing in ``drawing.py``.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, any_bits, index, integers, roster
+from gpu_envs.descriptions import ObservationBlock, flags
 from gpu_envs.envs.grid.robot_warehouse.drawing import draw
 from gpu_envs.envs.grid.robot_warehouse.floor import MAX_SIDE, floor_from_sizes, floor_from_text
 from gpu_envs.errors import ConfigError, shown
@@ -17,7 +18,17 @@ from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.grid.robot_warehouse import observations, robot_warehouse
 from warp_kernels.grid.robot_warehouse.observations import LAYERS, View
 
-__all__ = ["MAX_BITS", "REWARD_TYPES", "Config", "build", "nested_space", "observation_space", "original_settings"]
+__all__ = [
+    "MAX_BITS",
+    "REWARD_TYPES",
+    "Config",
+    "action_names",
+    "build",
+    "nested_space",
+    "observation_blocks",
+    "observation_space",
+    "original_settings",
+]
 
 REWARD_TYPES = ("global", "individual", "two_stage")
 """Values of ``reward_type``, in the order of the numbers of the rules."""
@@ -266,3 +277,53 @@ def nested_space(config: Config) -> spaces.Dict | spaces.Box:
     shelf = [("has_shelf", spaces.MultiBinary(1)), ("shelf_requested", spaces.MultiBinary(1))]
     cell = spaces.Dict([("has_agent", spaces.MultiBinary(1)), ("direction", spaces.Discrete(4)), *message, *shelf])
     return spaces.Dict([("self", own), ("sensors", spaces.Tuple((cell,) * view.across**2))])
+
+
+_DIRECTIONS = ("up", "down", "left", "right")
+_MEANINGS = {
+    "shelves": "1 with a shelf",
+    "requests": "1 with a requested shelf",
+    "agents": "1 with a robot",
+    "agent_direction": "direction of the robot: 1 up, 2 down, 3 left, 4 right",
+    "agent_load": "1 with a robot that carries a shelf",
+    "goals": "1 on a goal",
+    "accessible": "1 inside the warehouse without a robot",
+}
+"""Meanings of the layers of an image."""
+
+
+def action_names(config: Config, row: int) -> list[Any]:
+    """Return the names of the actions of the agent in this row."""
+    names = ["none", "forward", "turn left", "turn right", "toggle load"]
+    bits = [[f"bit {bit} off", f"bit {bit} on"] for bit in range(config.msg_bits)]
+    return [names, *bits] if bits else names
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    load, direction = ObservationBlock("1 with a shelf"), flags("own direction, one-hot", _DIRECTIONS)
+    corridor = ObservationBlock("1 in a corridor or on a goal, where no shelf is put down")
+    offsets = range(-config.sensor_range, config.sensor_range + 1)
+    if config.observation_type != "flattened":
+        around = "by cell in sight, row by row" + (", ahead is up" if config.image_observation_directional else "")
+        layers = [
+            ObservationBlock(
+                f"{_MEANINGS[layer]}, {around}", "", 0, 4 if layer == "agent_direction" else 1, len(offsets) ** 2
+            )
+            for layer in config.image_observation_layers
+        ]
+        return [direction, corridor, load, *layers] if config.observation_type == "image_dict" else layers
+    unit, longest = ("", 1) if config.normalised_coordinates else ("cells", max(config.floor_and_goals()[0].shape) - 1)
+    parts = ["robot", *(f"robot {name}" for name in _DIRECTIONS), *(f"bit {bit}" for bit in range(config.msg_bits))]
+    contents = (
+        f"1 with a robot, its direction one-hot (up without one){', its message' if config.msg_bits else ''}, "
+        "1 with a shelf, 1 if it is requested"
+    )
+    return [
+        *(ObservationBlock("own cell", unit, 0, longest, 2, ("column", "row")), load, direction, corridor),
+        *(
+            flags(f"cell at row {down:+d}, column {right:+d}: {contents}", [*parts, "shelf", "requested"])
+            for down in offsets
+            for right in offsets
+        ),
+    ]

@@ -1,5 +1,5 @@
 """Host modules of Overcooked-v0."""
 
-from gpu_envs.envs.kitchen.overcooked.overcooked import LAYER_HIGHS, Config, build
+from gpu_envs.envs.kitchen.overcooked.overcooked import Config, action_names, build, observation_blocks
 
-__all__ = ["LAYER_HIGHS", "Config", "build"]
+__all__ = ["Config", "action_names", "build", "observation_blocks"]

@@ -1,4 +1,4 @@
-"""Host module of Overcooked-v0: settings, agents, spaces.
+"""Overcooked-v0 (2 agents): Two cooks fill pots and serve soups.
 
 The rules are in ``warp_kernels/kitchen/overcooked/overcooked.py``, the drawing in ``scene.py``.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.definition.environment import EnvDefinition, index, integers, roster
+from gpu_envs.descriptions import ObservationBlock
 from gpu_envs.envs.kitchen.overcooked import recipes
 from gpu_envs.envs.kitchen.overcooked.layouts import LAYOUTS, Kitchen, read_grid
 from gpu_envs.envs.kitchen.overcooked.scene import draw
@@ -19,7 +20,18 @@ from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.kitchen.overcooked import overcooked
 from warp_kernels.kitchen.overcooked.items import NUM_LAYERS, NUM_RECIPES, TICK
 
-__all__ = ["LAYER_HIGHS", "MAX_INGREDIENTS", "MAX_TIME", "SHAPING", "Config", "build", "draw", "observation_space"]
+__all__ = [
+    "LAYER_HIGHS",
+    "MAX_INGREDIENTS",
+    "MAX_TIME",
+    "SHAPING",
+    "Config",
+    "action_names",
+    "build",
+    "draw",
+    "observation_blocks",
+    "observation_space",
+]
 
 MAX_INGREDIENTS = 9
 """Most ingredients of a soup."""
@@ -245,3 +257,37 @@ def observation_space(config: Config) -> spaces.Box:
     if config.channels_first:
         high = np.tile(highs[:, None, None], (1, config.kitchen.width, config.kitchen.height))
     return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
+
+
+_DIRECTIONS = ("north", "south", "east", "west")
+_LAYERS = (
+    *("the player is here", "the other player is here"),
+    *(f"the player here faces {direction}" for direction in _DIRECTIONS),
+    *(f"the other player here faces {direction}" for direction in _DIRECTIONS),
+    *("pot", "counter", "onion dispenser", "tomato dispenser", "dish dispenser", "serving place"),
+    *("onions in a pot that does not cook", "tomatoes in a pot that does not cook"),
+    *("onions in a soup", "tomatoes in a soup", "steps until the soup is ready", "ready soup"),
+    *("dish", "onion", "tomato", "fewer than 40 steps are left"),
+)
+"""Meanings of the 26 layers; items in hands are in the cell of their player."""
+
+
+def action_names(config: Config, row: int) -> list[str]:
+    """Return the names of the actions of the agent in this row."""
+    return [*_DIRECTIONS, "stay", "interact"]
+
+
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
+    cells = [f"column {x}, row {y}" for x in range(config.kitchen.width) for y in range(config.kitchen.height)]
+    highs = dict.fromkeys(LAYER_HIGHS["ingredients"], config.max_num_ingredients)
+    highs |= dict.fromkeys(LAYER_HIGHS["time"], config.longest_time)
+    if not config.channels_first:
+        high = max(highs.values())
+        return [ObservationBlock(f"layers of the cell in {cell}", "", 0, high, len(_LAYERS), _LAYERS) for cell in cells]
+    return [
+        ObservationBlock(
+            meaning, "steps" if layer in LAYER_HIGHS["time"] else "", 0, highs.get(layer, 1), len(cells), cells
+        )
+        for layer, meaning in enumerate(_LAYERS)
+    ]

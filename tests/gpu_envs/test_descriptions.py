@@ -10,7 +10,7 @@ from gymnasium import spaces
 from small_environments import SMALL
 
 from docs.scripts import tables
-from gpu_envs.descriptions import base as descriptions
+from gpu_envs import descriptions
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 
@@ -28,7 +28,7 @@ def of_agent(names, core, row):
 def test_every_entry_has_a_name(place):
     """Settings are the default, small ones, and those of the page."""
     id = PLACES[place]
-    shown = [settings for _, settings in tables.description(place).OBSERVATIONS.values() if settings]
+    shown = [settings for _, settings in tables.views(place) if settings]
     for settings in ({}, SMALL[id], *shown):
         core = make_core(id, 1, "cpu", **settings)
         seen, done = descriptions.describe_observations(core), descriptions.describe_actions(core)
@@ -72,7 +72,7 @@ def test_registered_environment_with_a_description(monkeypatch):
     toy.announce(monkeypatch, "Described-v0", description="words")
     core = make_core("Described-v0", 1, "cpu")
     assert descriptions.describe_observations(core) is descriptions.describe_actions(core) is None
-    block = descriptions.ObservationBlock("cell: own, mean", "`length`", 0, 1, lambda world, row: 0.0, 2)
+    block = descriptions.ObservationBlock("cell: own, mean", "`length`", width=2)
     host.observation_blocks, host.action_names = (
         lambda config, row: [block],
         lambda config, row: ["stay", "left", "right"],

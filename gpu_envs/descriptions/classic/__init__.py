@@ -1,1 +1,0 @@
-"""Descriptions of the classic control environments."""

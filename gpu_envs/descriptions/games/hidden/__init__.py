@@ -1,1 +1,0 @@
-"""Descriptions of games with hidden information or simultaneous moves."""

@@ -1,1 +1,0 @@
-"""Descriptions of the environments on grids."""

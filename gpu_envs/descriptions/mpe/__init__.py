@@ -1,1 +1,0 @@
-"""Observations, actions and rewards of the Multi-Agent Particle Environments."""

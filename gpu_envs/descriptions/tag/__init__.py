@@ -1,1 +1,0 @@
-"""Observations, actions and rewards of Tag."""
