@@ -1,17 +1,11 @@
-"""A Ray cluster on this machine: what it starts, where it listens, who is let in, and that nothing stays."""
+"""Clusters of this machine: the lines of the guide start one, and clients without its token are refused."""
 
 import json
 import os
 import re
-import shutil
-import signal
-import socket
-import struct
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import jsonschema
@@ -19,179 +13,51 @@ import pytest
 import ray
 import yaml
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.cli.cluster import cluster_command
-from trainers.cluster import local_cluster
-from trainers.cluster.cluster_records import RECORD, ClusterRecord, find_records, write_record
+from gpu_envs.errors import GpuEnvsError
 from trainers.cluster.connect import connect
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "docs" / "cluster"
-CODE = "import sys; from trainers.cli.cluster import cluster_command as c; sys.exit(c(sys.argv[1:]))"
-SMALL = ("--cpus", "1", "--object-store", "80")
 
 
-@pytest.fixture(autouse=True)
-def as_it_was(monkeypatch):
-    """Restore the environment variables that commands and Ray set."""
-    for name in ("RAY_AUTH_MODE", "RAY_ADDRESS", "RAY_TMPDIR", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
-        monkeypatch.setenv(name, "")  # so that it is restored
-        monkeypatch.delenv(name)
-    yield
-    ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Return the record of a cluster of three nodes, started by `start --detach` and ended by `stop`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "token")
-        before = {record.address for record in find_records()}
-        assert cluster_command(["start", "--nodes", "3", "--detach", *SMALL]) == 0
-        record = next(record for record in find_records() if record.address not in before)
-        try:
-            yield record
-        finally:
-            assert cluster_command(["stop", "--ray-address", record.address]) == 0
-            assert gone(record.folder)
-            log = (Path(record.folder) / "start.log").read_text()
-            assert log.endswith("stopping the cluster ...\n")
-            shutil.rmtree(record.folder)
-
-
-def command(*words, **env):
-    """`gpu-envs cluster ...` in a process of its own."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([sys.executable, "-c", CODE, *words], env={**os.environ, **env}, cwd=ROOT, **pipes)
-
-
-def processes(folder):
-    """Return the processes of a cluster: its folder is in their command line or their environment."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:  # it has ended, or is another user's
-            continue
-        if str(folder).encode() in words and state != "Z":
-            found.add(int(process.name))
-    return found
-
-
-def gone(folder, seconds=120.0):
-    """Return whether every process of a cluster ends within two minutes."""
-    until = time.monotonic() + seconds
-    while processes(folder) and time.monotonic() < until:
-        time.sleep(0.2)
-    return not processes(folder)
-
-
-def listens(pid):
-    """IP addresses at which a process listens."""
-    sockets = set()
-    for link in Path(f"/proc/{pid}/fd").glob("*"):
-        try:
-            sockets.add(re.sub(r"\D", "", os.readlink(link)) if "socket" in os.readlink(link) else "")
-        except OSError:
-            continue
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in sockets:
-                words = struct.pack(f"<{len(fields[1][:-5]) // 8}I", *memory(fields[1][:-5]))
-                yield socket.inet_ntop(socket.AF_INET6 if table == "tcp6" else socket.AF_INET, words)
-
-
-def memory(digits):
-    """Return the kernel's form of an address: words of four bytes in memory order."""
-    return [int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)]
-
-
-def test_nodes_and_address(cluster):
-    """The address that is printed answers, under a token, with the nodes that were asked for."""
-    os.environ["RAY_AUTH_MODE"] = "token"
-    connect("a test", cluster.address)
-    nodes = ray.nodes()
-    assert [node["Alive"] for node in nodes] == [True] * 3
-    assert [node["NodeManagerAddress"] for node in nodes] == ["127.0.0.1"] * 3
-    assert [node["Resources"]["CPU"] for node in nodes] == [1.0] * 3
-
-    @ray.remote(num_cpus=1, scheduling_strategy="SPREAD")
-    def double(x):
-        return 2 * x
-
-    assert ray.get([double.remote(x) for x in range(3)]) == [0, 2, 4]
-
-
-def test_loopback_only(cluster):
-    """No process of it listens at an address that others reach."""
-    places = {place for pid in processes(cluster.folder) for place in listens(pid)}
-    assert places
-    assert places <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-
-
-def test_token_needed(cluster):
-    """Neither a driver with another token is let in, nor a request to the dashboard without one."""
-    env = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
-    code = f"from trainers.cluster.connect import connect\nconnect('a test', {cluster.address!r})"
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert result.returncode
-    assert "refused the connection; set RAY_AUTH_MODE=token" in result.stderr
-    with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(f"{cluster.dashboard}/api/jobs/", timeout=120)
-
-
-def test_new_token_is_private(tmp_path, monkeypatch):
-    """A new token can be read by its owner only."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    local_cluster._make_token()
-    made = tmp_path / ".ray" / "auth_token"
-    assert len(made.read_text()) == 64
-    assert made.stat().st_mode & 0o077 == 0
-
-
-def test_status_prints_nodes_and_resources(cluster, capsys):
-    """It needs no address where one cluster runs, and shows what it has."""
-    assert cluster_command(["status", "--ray-address", cluster.address]) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("alive") == 3
-    assert "CPU: 3 of 3 free" in printed
-    assert f"export RAY_ADDRESS={cluster.address}" in printed
-
-
-def test_ctrl_c():
-    """The command runs in the foreground until a signal; then neither processes nor a record are left."""
-    run = command("start", "--nodes", "2", "--no-dashboard", *SMALL)
-    said = ""
-    while "stop" not in said.rpartition("\n\n")[2]:
-        line = run.stdout.readline()
-        assert line, said
-        said += line
-    folder = re.search(r"/tmp/gpu-envs-ray-\w+", said)[0]
-    assert len(processes(folder)) >= 5
-    run.send_signal(signal.SIGINT)
-    assert run.wait(300) == 0
-    assert gone(folder)
-    assert not (Path(folder) / RECORD).exists()
-    shutil.rmtree(folder)
-
-
-def test_stop_ends_recorded_processes_only(cluster, tmp_path, monkeypatch):
-    """A recorded process id that another process has by now is left alone."""
-    other = subprocess.Popen(["sleep", "60"])
+@pytest.fixture
+def head(tmp_path):
+    """Yield the address of a cluster that ``ray start`` keeps, and the environment of its clients."""
+    line = re.search(r"^ray (start .*)$", (ROOT / "docs/guides/cluster.md").read_text(), re.MULTILINE)[1]
+    env = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "ray.scripts.scripts"]
+    subprocess.run([*command, "get-auth-token", "--generate"], env=env, check=True, capture_output=True)
+    options = ["--num-cpus=1", "--port=0", "--include-dashboard=false", "--block", f"--temp-dir={tmp_path}/ray"]
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen([*command, *line.split(), *options], env=env, stdout=out, stderr=out)
     try:
-        record = ClusterRecord(str(tmp_path), "127.0.0.1:1", "", 1, True, (other.pid, 1), ((os.getpid(), 1),))
-        write_record(record)
-        assert record in find_records()
-        local_cluster.stop_cluster(record)
-        assert other.poll() is None
-        assert record not in find_records()
+        deadline = time.monotonic() + 180
+        while not (found := re.search(r"127\.0\.0\.1:\d+", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+        yield found[0], env
     finally:
-        other.kill()
-        other.wait()
+        process.terminate()
+        process.wait(120)
+
+
+def nodes_seen(address, env):
+    """Connect in a process of its own and print the addresses of the nodes."""
+    code = (
+        f"from trainers.cluster.connect import connect\nray = connect('a test', {address!r})\n"
+        "print([node['NodeManagerAddress'] for node in ray.nodes()])"
+    )
+    return subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_cluster_of_the_guide_answers_on_loopback_and_only_with_its_token(head):
+    address, env = head
+    assert nodes_seen(address, env).stdout.strip() == "['127.0.0.1']"
+    refused = nodes_seen(address, {**env, "RAY_AUTH_TOKEN": "0" * 64})
+    assert refused.returncode
+    assert "refused the connection; set RAY_AUTH_MODE=token" in refused.stderr
 
 
 def test_local_is_loopback_and_quiet():
@@ -205,25 +71,14 @@ def test_local_is_loopback_and_quiet():
     assert "Token authentication" not in result.stderr
 
 
-def test_invalid_arguments_raise_one_line(cluster):
-    """One clear line each."""
-    port = cluster.address.rpartition(":")[2]
-    for words, message in (
-        (["start", "--nodes", "0"], "--nodes: expected an int >= 1, got 0"),
-        (["start", "--port", port], f"port = {port}: used by another process; choose another, or 0"),
-        (["start", "--port", "80"], r"port: expected a port in \[1024, 65535\], or 0 for a free one, got 80"),
-        (["start", "--object-store", "1"], "object_store: expected at least 80 MiB, got 1"),
-        (["start", "--gpus", "99"], "gpus: expected at most the"),
-        (["start", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
-        (["stop", "--ray-address", "127.0.0.1:1"], f"at 127.0.0.1:1, got none; there are .*{cluster.address}"),
-    ):
-        with pytest.raises(ConfigError, match=message) as error:
-            cluster_command(words)
-        assert "\n" not in str(error.value)
-    with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '127.0.0.1:1' .*gpu-envs cluster start"):
-        cluster_command(["status", "--ray-address", "127.0.0.1:1"])
-    with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '10.0.0.1:' \(expected HOST:PORT\)"):
-        connect("a test", "10.0.0.1:")
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [("127.0.0.1:1", r".*start one with `ray start --head`"), ("10.0.0.1:", r"\(expected HOST:PORT\)")],
+)
+def test_missing_cluster_is_one_line(address, reason):
+    with pytest.raises(GpuEnvsError, match=rf"no Ray cluster at '{address}' {reason}") as error:
+        connect("a test", address)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["ray-cluster.yaml", "ray-cluster-aws.yaml"])

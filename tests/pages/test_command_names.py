@@ -10,7 +10,7 @@ from gpu_envs.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
-FAMILIES = ("cluster", "league")
+FAMILIES = ("league",)
 """Commands that have subcommands."""
 FENCED = re.compile(r"^( *)(`{3,}).*?^\1\2$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(`+)(.+?)\1", re.DOTALL)

@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import logging
 import os
 import socket
-import warnings
 from typing import Any
 
-from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra, packages
+from gpu_envs.errors import GpuEnvsError, missing_extra, packages
 
-__all__ = ["LOOPBACK", "check_host", "connect", "ray_library", "ray_module"]
+__all__ = ["connect", "ray_library", "ray_module"]
 
 LOOPBACK = "127.0.0.1"  # reachable from this machine only
 CONNECT_SECONDS = 5.0
@@ -53,7 +51,7 @@ def ray_module(name: str) -> Any:
 def connect(who: str, address: str | None = None, **options: Any) -> Any:
     """Connect this process to a Ray cluster and return Ray's module; an existing connection is kept.
 
-    A cluster started here asks for a token, as Ray does (`~/.ray/auth_token`, created if missing). A cluster found by
+    The cluster of "local" asks for a token, as Ray does (`~/.ray/auth_token`, created if missing). A cluster found by
     "auto" asks for one if a token exists. Set RAY_AUTH_MODE=token for other clusters with tokens.
 
     Args:
@@ -89,31 +87,9 @@ def connect(who: str, address: str | None = None, **options: Any) -> Any:
             ) from error
         reason = str(error).splitlines()[0]
         raise GpuEnvsError(
-            f"{who}: no Ray cluster at {address!r} ({reason}); start one with `gpu-envs cluster start`, or with "
-            "`ray start --head`"
+            f"{who}: no Ray cluster at {address!r} ({reason}); start one with `ray start --head`"
         ) from error
     return ray
-
-
-def check_host(host: str) -> str:
-    """Return the address for Ray to listen at: 127.0.0.1 for every loopback address, others with a warning.
-
-    Raises:
-        ConfigError: `host` is not an IP address.
-    """
-    try:
-        found = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
-    except ValueError:
-        raise ConfigError(f"host: expected an IP address such as {LOOPBACK}, got {host!r}") from None
-    if found.is_loopback:  # the only address for which Ray does not listen on all interfaces
-        return LOOPBACK
-    warnings.warn(
-        f"host = {host}: every client that reaches this address and has the token (no token is needed without "
-        "RAY_AUTH_MODE=token) can run any code on this machine, and the connection is not encrypted; use "
-        f"{LOOPBACK} with an SSH tunnel, or a private network",
-        stacklevel=2,
-    )
-    return str(found)
 
 
 def _check_reachable(address: str) -> None:

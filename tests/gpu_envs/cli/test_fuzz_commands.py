@@ -56,7 +56,6 @@ COMMANDS = {
     "tune": (["Nothing-v0"], ["--run-dir={}", "--seed={}", "{}"]),
     "league": (["Nothing-v0"], ["--run-dir={}", "--seed={}", "{}"]),
     "watch": (["nothing"], ["--port={}", "{}"]),
-    "cluster": ([], ["{}"]),
 }  # fmt: skip
 WORK = ("list", "bench", "render", "new", "train", "eval", "export")
 """Commands whose usual arguments work; the others need files or hours."""

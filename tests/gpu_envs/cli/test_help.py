@@ -19,7 +19,7 @@ COMMANDS = {
     name: EntryPoint(name, value, dispatch.GROUP)
     for name, value in PROJECT["entry-points"]["gpu_envs.commands"].items()
 }
-FAMILIES = ("cluster", "league")
+FAMILIES = ("league",)
 """Commands that have subcommands."""
 
 
