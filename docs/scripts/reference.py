@@ -18,8 +18,6 @@ PACKAGES = ("gpu_envs", "trainers", "league", "warp_kernels")
 COMMANDS = ("gpu_envs.cli", "trainers.cli", "league.cli")
 ELSEWHERE = (*COMMANDS, "gpu_envs.envs", *(f"warp_kernels.{group}" for group in GROUPS))
 """Rooms without a page: commands and environments have pages of their own."""
-SCENARIO = re.compile(r"gpu_envs\.mpe\.\w+_v\d+")
-"""Modules whose functions are methods of `gpu_envs.mpe.scenario.Scenario`, which is described once."""
 
 
 def _module(path: Path) -> str:
@@ -92,8 +90,7 @@ def room_page(room: str, paths: list[Path]) -> str:
             rows = [(f"`{each}`", _defined(each, path)[1]) for each in public_names(_tree(path)) or []]
             lines += [table(("name", "description"), rows), ""]
             continue
-        members = ["   :no-members:"] if SCENARIO.fullmatch(name) else []
-        lines += [f"## {name}", "", "```{eval-rst}", f".. automodule:: {name}", *members, "```", ""]
+        lines += [f"## {name}", "", "```{eval-rst}", f".. automodule:: {name}", "```", ""]
     return "\n".join(lines)
 
 

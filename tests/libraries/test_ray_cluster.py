@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,26 +23,31 @@ MANIFESTS = ROOT / "docs" / "cluster"
 
 
 @pytest.fixture
-def head(tmp_path):
+def head():
     """Yield the address of a cluster that ``ray start`` keeps, and the environment of its clients."""
     line = re.search(r"^ray (start .*)$", (ROOT / "docs/guides/cluster.md").read_text(), re.MULTILINE)[1]
-    env = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "ray.scripts.scripts"]
-    subprocess.run([*command, "get-auth-token", "--generate"], env=env, check=True, capture_output=True)
-    options = ["--num-cpus=1", "--port=0", "--include-dashboard=false", "--block", f"--temp-dir={tmp_path}/ray"]
-    log = tmp_path / "log"
-    with log.open("w") as out:
-        process = subprocess.Popen([*command, *line.split(), *options], env=env, stdout=out, stderr=out)
-    try:
-        deadline = time.monotonic() + 180
-        while not (found := re.search(r"127\.0\.0\.1:\d+", log.read_text())):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
-        yield found[0], env
-    finally:
-        process.terminate()
-        process.wait(120)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--num-cpus=1", f"--port={port}", "--include-dashboard=false", "--block"]
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:  # paths of sockets are limited
+        env = {**os.environ, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "HOME": folder}
+        subprocess.run([*command, "get-auth-token", "--generate"], env=env, check=True, capture_output=True)
+        log = Path(folder) / "log"
+        with log.open("w") as out:
+            words = [*command, *line.split(), *options, f"--temp-dir={folder}/ray"]
+            process = subprocess.Popen(words, env=env, stdout=out, stderr=out)
+        try:
+            deadline = time.monotonic() + 180
+            while "Ray runtime started" not in log.read_text():
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.2)
+            yield f"127.0.0.1:{port}", env
+        finally:
+            process.terminate()
+            process.wait(120)
 
 
 def nodes_seen(address, env):
