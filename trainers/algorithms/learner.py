@@ -106,7 +106,7 @@ def replaced_method(learner: Any) -> str:
     The class that defines `kernel_methods` has the methods that they compute. A subclass, a class mixed into it, or the
     learner itself may replace them, and those of its rollout.
     """
-    base = next(each for each in type(learner).__mro__ if "kernel_methods" in vars(each))
+    base = next(cls for cls in type(learner).__mro__ if "kernel_methods" in vars(cls))
     replaced = override_of(learner, base, base.kernel_methods)
     replaced = replaced or override_of(learner.rollout, RolloutBuffer, STORES)
     return replaced and f"kernels compute {replaced}"

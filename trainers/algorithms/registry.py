@@ -52,12 +52,12 @@ class AlgorithmSpec:
                 f"algorithm: expected an algorithm that trains by acting, got {self.name!r}; use gpu-envs clone"
             )
 
-    def settings(self, **given: Any) -> Any:
+    def settings(self, **values: Any) -> Any:
         """Return settings with the given values; raise ConfigError if one is invalid or contradicts the name."""
         for name, value in self.fixed.items():
-            if given.setdefault(name, value) != value:
-                raise ConfigError(f"learner.{name}: expected {value!r}, which {self.name} fixes, got {given[name]!r}")
-        return self.config_type(**given)
+            if values.setdefault(name, value) != value:
+                raise ConfigError(f"learner.{name}: expected {value!r}, which {self.name} fixes, got {values[name]!r}")
+        return self.config_type(**values)
 
 
 _PLAIN = {"twin": False, "policy_delay": 1, "target_noise": 0.0}  # TD3 without its three remedies
@@ -112,7 +112,7 @@ _ALL = (
     AlgorithmSpec("sac", "off_policy.sac", "SAC", "soft actor-critic, continuous or discrete actions"),
     AlgorithmSpec("masac", "off_policy.masac", "MASAC", "SAC with critics of all agents' observations and actions"),
 )
-ALGORITHMS: dict[str, AlgorithmSpec] = {each.name: each for each in _ALL}
+ALGORITHMS: dict[str, AlgorithmSpec] = {spec.name: spec for spec in _ALL}
 """Algorithms with a learner, by name."""
 IMITATION: dict[str, AlgorithmSpec] = {
     "bc": AlgorithmSpec(

@@ -45,7 +45,7 @@ class AgentGroup:
         return mask[:, self.rows, : self.choices]
 
     def scatter_actions(self, action: Tensor, into: Tensor) -> None:
-        """Write the group's actions (E, n[, k]) into those of all agents (E, A[, K]); padding stays unchanged."""
+        """Write the group's actions (E, n[, k]) into the actions of all agents (E, A[, K]); padding stays unchanged."""
         agent_rows.scatter_actions(into, self.rows, action)
 
 
@@ -81,11 +81,11 @@ def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
 def _layout(core: Core, names: Sequence[str]) -> ObservationLayout:
     """Return the blocks of agents; none if they have vectors only, or differ."""
     spaces_of = [core.definition.observation_spaces[name] for name in names]
-    blocks, *others = [
+    blocks, *more_blocks = [
         {name: tuple(box.shape) for name, box in observation_blocks(space).items()} for space in spaces_of
     ]
     is_vector = not isinstance(spaces_of[0], spaces.Dict) and len(blocks["observation"]) == 1
-    if is_vector or any(list(other.items()) != list(blocks.items()) for other in others):
+    if is_vector or any(list(other.items()) != list(blocks.items()) for other in more_blocks):
         return ObservationLayout()
     return ObservationLayout(blocks, not core.definition.channels_first)
 
@@ -93,7 +93,7 @@ def _layout(core: Core, names: Sequence[str]) -> ObservationLayout:
 def make_mixed_group(core: Core, members: Sequence[str]) -> AgentGroup:
     """Return the group of agents that may differ in action space, for a policy that knows the space of each.
 
-    The space of such a group is that of its first agent.
+    The space of such a group is its first agent's.
 
     Raises:
         ConfigError: The agents differ in action space and have action masks.

@@ -66,7 +66,7 @@ class CapturedUpdates:
             enabled: Capture the functions. Otherwise they are called, on any device.
             learner: Learner whose networks and optimizers the functions change.
             read: Returns the other tensors, of any shapes, that the functions use and that could be replaced.
-            changed: Returns the tensors that the functions change besides those of the learner.
+            changed: Returns the tensors outside the learner that the functions change.
         """
         self.enabled: bool = enabled and learner.device.type == "cuda"
         self._learner, self._read, self._changed_besides = learner, read, changed
@@ -120,16 +120,16 @@ class CapturedUpdates:
             metrics.update(update())
             stacked[:] = [torch.stack([value.float() for value in metrics.values()])]
 
-        before: dict[int, Tensor] = {}
+        copies: dict[int, Tensor] = {}
 
         def save() -> Mapping[str, Tensor]:
-            before.update((tensor.data_ptr(), tensor.detach().clone()) for tensor in self._changed())
+            copies.update((tensor.data_ptr(), tensor.detach().clone()) for tensor in self._changed())
             return {}
 
         def restore(_: Mapping[str, Tensor]) -> None:
             with torch.no_grad():
                 for tensor in self._changed():
-                    saved = before.get(tensor.data_ptr())
+                    saved = copies.get(tensor.data_ptr())
                     tensor.copy_(torch.zeros_like(tensor) if saved is None else saved)
 
         graph = cuda_graph.capture(

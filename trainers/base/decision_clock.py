@@ -20,15 +20,15 @@ class DecisionClock:
     agent decides earlier. Where agents take turns, only those to move decide.
     """
 
-    def __init__(self, every: int, agents: AgentGroup, core: Core) -> None:
+    def __init__(self, interval: int, agents: AgentGroup, core: Core) -> None:
         """Start without a held action.
 
         Args:
-            every: Steps between two decisions, n.
+            interval: Steps between two decisions, n.
             agents: The agents.
             core: The environments.
         """
-        self.every = every
+        self.interval = interval
         rows, shape = core.action_buffer[:, agents.rows], agents.space.shape or ()
         self.held: Tensor = torch.zeros_like(rows[..., : shape[0]] if shape else rows)
         places = torch.zeros(0, dtype=torch.int64)
@@ -47,10 +47,10 @@ class DecisionClock:
             to_move: Agents to move, (E, n), or None.
         """
         shape = self.held.shape[:2]
-        due = (core.elapsed_steps % self.every == 0).unsqueeze(1).expand(shape)
+        is_due = (core.elapsed_steps % self.interval == 0).unsqueeze(1).expand(shape)
         if mask is not None:
-            due = due | ~mask.gather(2, self.held.view(*shape, -1) + self.places).all(2)
-        return due if to_move is None else due & to_move
+            is_due = is_due | ~mask.gather(2, self.held.view(*shape, -1) + self.places).all(2)
+        return is_due if to_move is None else is_due & to_move
 
     def hold(self, action: Tensor, decides: Tensor) -> Tensor:
         """Hold the actions (E, n) or (E, n, K) of those who decide, and return the actions of all."""

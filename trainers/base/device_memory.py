@@ -26,6 +26,6 @@ def free_memory(device: torch.device) -> float:
 def _container_limit() -> float:
     """Return the number of bytes that a container (cgroup v2) may still use; infinity without a limit."""
     limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
-    if not limit.exists() or (most := limit.read_text(encoding="ascii").strip()) == "max":
+    if not limit.exists() or (size := limit.read_text(encoding="ascii").strip()) == "max":
         return math.inf
-    return max(int(most) - int(used.read_text(encoding="ascii")), 0)
+    return max(int(size) - int(used.read_text(encoding="ascii")), 0)

@@ -57,7 +57,7 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Iterable[Tensor]
         return False
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         return False
-    return {id(each) for each in group["params"]} == {id(each) for each in parameters}
+    return {id(parameter) for parameter in group["params"]} == {id(parameter) for parameter in parameters}
 
 
 def make_rmsprop(
@@ -99,11 +99,11 @@ def step_where(optimizer: torch.optim.Optimizer, active: Tensor) -> None:
         finally:
             del optimizer.found_inf  # type: ignore[attr-defined]
         return
-    before = {id(tensor): tensor.detach().clone() for tensor in _tensors(optimizer)}
+    copies = {id(tensor): tensor.detach().clone() for tensor in _tensors(optimizer)}
     optimizer.step()
     with torch.no_grad():
         for tensor in _tensors(optimizer):
-            earlier = before.get(id(tensor))  # None: a moment that this step created, which starts at 0
+            earlier = copies.get(id(tensor))  # None: a moment that this step created, which starts at 0
             tensor.copy_(torch.where(active, tensor, 0.0 if earlier is None else earlier))
 
 

@@ -1,6 +1,6 @@
 """Random noise from one generator, or from one generator per learner in a batched call.
 
-The noise of a shard equals that of a single process: each rank draws for all worlds and keeps the rows of its own.
+A shard has the noise of a single process: each rank draws for all worlds and keeps the rows of its worlds.
 The same holds for minibatches, of which a rank has some rows.
 """
 
@@ -52,9 +52,9 @@ def stream_of_shard(generator: torch.Generator, shard: Shard | None) -> SingleSt
     return StreamSlice(generator, shard.num_envs_total, slice(shard.offset, shard.offset + shard.num_envs))
 
 
-def stream_of_rows(generator: torch.Generator, many: int, own: Tensor | None) -> SingleStream:
-    """Return the stream for rows `own` (N,) of `many`, or the generator itself if `own` is None."""
-    return generator if own is None else StreamSlice(generator, many, own)
+def stream_of_rows(generator: torch.Generator, many: int, rows: Tensor | None) -> SingleStream:
+    """Return the stream for `rows` (N,) of `many`, or the generator itself if `rows` is None."""
+    return generator if rows is None else StreamSlice(generator, many, rows)
 
 
 def exponential(like: Tensor, stream: Stream) -> Tensor:
@@ -77,14 +77,14 @@ def _noise_like(like: Tensor, stream: Stream, fill: Callable[[Tensor, torch.Gene
     if stream is None or isinstance(stream, torch.Generator | StreamSlice):
         _fill(noise, stream, fill)
     else:
-        for share, one in zip(noise, stream, strict=True):
-            _fill(share, one, fill)
+        for share, member in zip(noise, stream, strict=True):
+            _fill(share, member, fill)
     return noise
 
 
 def _fill(noise: Tensor, stream: SingleStream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> None:
     if isinstance(stream, StreamSlice):
-        whole = noise.new_empty((stream.total_rows, *noise.shape[1:]))
-        noise.copy_(fill(whole, stream.generator)[stream.rows])
+        full = noise.new_empty((stream.total_rows, *noise.shape[1:]))
+        noise.copy_(fill(full, stream.generator)[stream.rows])
     else:
         fill(noise, stream)

@@ -86,19 +86,19 @@ def read_json(path: Path, finite: bool = True) -> dict[str, Any]:
     return data
 
 
-def parse_json(text: str, where: str, finite: bool = True) -> Any:
+def parse_json(text: str, source: str, finite: bool = True) -> Any:
     """Parse JSON from an untrusted source.
 
     Args:
         text: The JSON.
-        where: Prefix of error messages, such as the file name.
+        source: Prefix of error messages, such as the file name.
         finite: Refuse NaN and infinities, which Python writes although JSON does not have them.
 
     Raises:
         CheckpointError: The text is not JSON, is nested deeper than `MAX_JSON_DEPTH`, or has an integer beyond 64 bits.
     """
 
-    def whole(digits: str) -> int:
+    def integer(digits: str) -> int:
         if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
             raise ValueError(f"a number of {len(digits)} characters, {digits:.20}")
         return int(digits)
@@ -109,17 +109,17 @@ def parse_json(text: str, where: str, finite: bool = True) -> Any:
         return float(digits)
 
     try:
-        data = json.loads(text, parse_int=whole, parse_float=real, parse_constant=real)
+        data = json.loads(text, parse_int=integer, parse_float=real, parse_constant=real)
     except ValueError as error:
-        raise CheckpointError(f"{where}: expected JSON, got {error}") from error
+        raise CheckpointError(f"{source}: expected JSON, got {error}") from error
     except RecursionError:
-        raise CheckpointError(f"{where}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more") from None
+        raise CheckpointError(f"{source}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more") from None
     level = [data]
     for _ in range(MAX_JSON_DEPTH):
-        level = [each for outer in level if isinstance(outer, dict | list) for each in _inner(outer)]
+        level = [item for outer in level if isinstance(outer, dict | list) for item in _inner(outer)]
         if not level:
             return data
-    raise CheckpointError(f"{where}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more")
+    raise CheckpointError(f"{source}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more")
 
 
 def _check_regular(path: Path) -> None:
@@ -137,14 +137,14 @@ def _reason(error: OSError | ValueError) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def wrong_format(file: Path | str, expected: str, got: object) -> CheckpointError:
+def wrong_format(file: Path | str, expected: str, actual: object) -> CheckpointError:
     """Return the error about a file of another format."""
     return CheckpointError(
-        f"{file}: expected format {expected!r}, got {got!r:.80}; use the version of gpu-envs that wrote the file"
+        f"{file}: expected format {expected!r}, got {actual!r:.80}; use the version of gpu-envs that wrote the file"
     )
 
 
-def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
+def check_fields(source: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
     """Check that a JSON object has exactly the fields of `hints` (name -> type), except missing `optional` ones.
 
     Returns:
@@ -154,25 +154,25 @@ def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Coll
         CheckpointError: A field is missing, unexpected or of another type. The message names the first such field.
     """
     if not isinstance(data, dict):
-        raise CheckpointError(f"{where}: expected a JSON object, got {type(data).__name__}")
+        raise CheckpointError(f"{source}: expected a JSON object, got {type(data).__name__}")
     for name in (*hints, *data):
         if name not in data and name not in optional:
-            raise CheckpointError(f"{where}: expected a field {name!r}, got none")
+            raise CheckpointError(f"{source}: expected a field {name!r}, got none")
         if name not in hints:
-            raise CheckpointError(f"{where}: expected the fields {', '.join(sorted(hints))}, got also {name!r:.80}")
+            raise CheckpointError(f"{source}: expected the fields {', '.join(sorted(hints))}, got also {name!r:.80}")
     for name, hint in hints.items():
         if name in data and not _fits(data[name], hint):
-            wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
-            raise CheckpointError(f"{where}: {name}: expected {wanted}, got {data[name]!r:.80}")
+            type_name = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+            raise CheckpointError(f"{source}: {name}: expected {type_name}, got {data[name]!r:.80}")
     return data
 
 
-def read_record(kind: type[T], where: str, data: Any, optional: Collection[str] = ()) -> T:
+def read_record(kind: type[T], source: str, data: Any, optional: Collection[str] = ()) -> T:
     """Build a dataclass from a JSON object, checked by `check_fields` and `check_settings`.
 
     Args:
         kind: The dataclass.
-        where: Prefix of error messages, such as the file name.
+        source: Prefix of error messages, such as the file name.
         data: The JSON object.
         optional: Fields that may be missing.
 
@@ -181,10 +181,10 @@ def read_record(kind: type[T], where: str, data: Any, optional: Collection[str] 
             one.
     """
     hints = _hints(kind)
-    given = check_fields(where, data, hints, optional)
-    record = kind(**{name: tuple(each) if get_origin(hints[name]) is tuple else each for name, each in given.items()})
+    fields = check_fields(source, data, hints, optional)
+    record = kind(**{name: tuple(v) if get_origin(hints[name]) is tuple else v for name, v in fields.items()})
     try:
-        check_settings(record, f"{where}: ")
+        check_settings(record, f"{source}: ")
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     return record
@@ -201,11 +201,11 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is Any:
         return True
     if kind in (UnionType, Union):
-        return any(_fits(value, each) for each in inner)
+        return any(_fits(value, item) for item in inner)
     if kind in (list, tuple):
-        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+        return isinstance(value, list) and all(_fits(item, inner[0]) for item in value)
     if kind is dict:
-        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
+        return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
     if kind in (int, float):
         return isinstance(value, int | kind) and not isinstance(value, bool)
     return isinstance(value, kind)
@@ -234,27 +234,27 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Te
         raise CheckpointError(f"{path}: expected safetensors, got a damaged file ({error})") from error
 
 
-def check_tensors(where: str, got: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of `got` that `like` names, after a check of their shapes and dtypes.
+def check_tensors(source: str, tensors: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors that `like` names, after a check of their shapes and dtypes.
 
     Raises:
         CheckpointError: A tensor is missing or has another shape or dtype. The message names the first one.
     """
     for name, tensor in like.items():
-        each = got.get(name)
-        if not isinstance(each, Tensor) or each.shape != tensor.shape:
-            found = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
-            raise CheckpointError(f"{where}: {name}: expected shape {tuple(tensor.shape)}, got {found}")
-        if each.dtype != tensor.dtype:
-            raise CheckpointError(f"{where}: {name}: expected {tensor.dtype}, got {each.dtype}")
-    return {name: got[name] for name in like}
+        value = tensors.get(name)
+        if not isinstance(value, Tensor) or value.shape != tensor.shape:
+            actual = tuple(value.shape) if isinstance(value, Tensor) else "nothing"
+            raise CheckpointError(f"{source}: {name}: expected shape {tuple(tensor.shape)}, got {actual}")
+        if value.dtype != tensor.dtype:
+            raise CheckpointError(f"{source}: {name}: expected {tensor.dtype}, got {value.dtype}")
+    return {name: tensors[name] for name in like}
 
 
-def check_finite(where: str, tensors: Mapping[str, Any]) -> None:
+def check_finite(source: str, tensors: Mapping[str, Any]) -> None:
     """Raise CheckpointError, with the name of the tensor, if a tensor holds NaN or infinity."""
     for name, tensor in tensors.items():
         if isinstance(tensor, Tensor) and tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise CheckpointError(f"{where}: {name}: expected finite numbers, got NaN or infinity")
+            raise CheckpointError(f"{source}: {name}: expected finite numbers, got NaN or infinity")
 
 
 def sha256(path: Path) -> str:

@@ -2,10 +2,10 @@
 
     torchrun --nproc-per-node 2 train.py            # with Trainer(config, out, shard=Shard.from_env(config.num_envs))
 
-The result equals that of a single process, except for the rounding of sums:
+The result equals a single process's, except for the rounding of sums:
 
 - A world has the same seeds and the same noise on any rank.
-- All ranks draw the same minibatches from the rows of all ranks. Each rank computes the rows of its own worlds.
+- All ranks draw the same minibatches from the rows of all ranks. Each rank computes the rows of its worlds.
 - Divisors of losses, advantages and normalizers count the rows of all ranks. Gradients are summed before clipping.
 - Schedules count the steps of all ranks. Decisions, such as the end of training, are taken by all ranks together.
 
@@ -13,7 +13,7 @@ Every rank holds the same weights, bit for bit. Rank 0 evaluates and writes. Its
 process, and a run resumes from them with any number of processes.
 
 This holds for all algorithms. `ShardedMinibatchSampler` splits rollouts into minibatches. Each rank's replay holds the
-steps of its own worlds, and all ranks draw the same places of all worlds, see `ReplayBuffer.local_places`. Only
+steps of its worlds, and all ranks draw the same places of all worlds, see `ReplayBuffer.local_places`. Only
 priorities are stored on every rank.
 
 Where a gradient is zero except for rounding, Adam amplifies the rounding, and weights may differ from a single process.
@@ -68,7 +68,7 @@ class Shard:
     device: torch.device
     """Device of this rank's worlds and learners."""
     memory_budget: float = math.inf
-    """Bytes that each rank can allocate while the other ranks on its device or machine allocate as many."""
+    """Bytes that each rank can allocate while the other ranks on its device or machine allocate the same."""
 
     @classmethod
     def split(cls, rank: int, ranks: int, num_envs_total: int, device: torch.device | str = "cpu") -> Shard:
@@ -111,7 +111,7 @@ class Shard:
             *self.all_gather_json((*_kind_and_place(self.device), free_memory(self.device))), strict=True
         )
         check_same_hardware(kinds)
-        budget = min(bytes_ / places.count(place) for bytes_, place in zip(free, places, strict=True))
+        budget = min(bytes_ / places.count(location) for bytes_, location in zip(free, places, strict=True))
         return dataclasses.replace(self, memory_budget=budget)
 
     @property
@@ -141,15 +141,15 @@ class Shard:
         if self.ranks == 1:
             return [values]
         counts = self.sum(_only(len(values), self.rank, self.ranks, values.device)).tolist()
-        whole = torch.zeros((sum(counts), *values.shape[1:]), dtype=values.dtype, device=values.device)
-        before = sum(counts[: self.rank])
-        whole[before : before + len(values)] = values
-        return list(self.sum(whole).split(counts))
+        joined = torch.zeros((sum(counts), *values.shape[1:]), dtype=values.dtype, device=values.device)
+        begin = sum(counts[: self.rank])
+        joined[begin : begin + len(values)] = values
+        return list(self.sum(joined).split(counts))
 
     def all_gather_json(self, value: Any) -> list[Any]:
         """Return the JSON values of all ranks."""
         text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8, device=self.device)
-        return [json.loads(bytes(each.tolist())) for each in self.all_gather(text)]
+        return [json.loads(bytes(part.tolist())) for part in self.all_gather(text)]
 
     def run_on_all(self, make: Callable[[], T]) -> T:
         """Call `make` on all ranks and return this rank's result; raise the first rank's GpuEnvsError on all ranks.
@@ -158,16 +158,16 @@ class Shard:
         """
         if self.ranks == 1:
             return make()
-        made: list[T] = []
+        results: list[T] = []
         failed: GpuEnvsError | None = None
         try:
-            made.append(make())
+            results.append(make())
         except GpuEnvsError as error:
             failed = error
         failures = self.all_gather_json(failed and [type(failed).__name__, str(failed)])
         if (first := next(filter(None, failures), None)) is not None:
             raise failed or getattr(errors, first[0], GpuEnvsError)(first[1])
-        return made[0]
+        return results[0]
 
     def broadcast_from_rank0(self, make: Callable[[], T]) -> T:
         """Call `make` on rank 0 and return its result on all ranks; raise its GpuEnvsError on all ranks."""
@@ -181,9 +181,9 @@ class Shard:
         """Return the largest number of all ranks."""
         if self.ranks == 1:
             return number
-        most = torch.tensor(number, device=transport_device(self.device))
-        distributed.all_reduce(most, distributed.ReduceOp.MAX)
-        return int(most)
+        maximum = torch.tensor(number, device=transport_device(self.device))
+        distributed.all_reduce(maximum, distributed.ReduceOp.MAX)
+        return int(maximum)
 
 
 def check_ranks(ranks: int, num_envs: int) -> None:
@@ -238,4 +238,4 @@ def transport_device(device: torch.device) -> torch.device:
 
 def _only(number: int, rank: int, ranks: int, device: torch.device) -> Tensor:
     """Return a tensor (ranks,) of zeros with `number` at this rank."""
-    return torch.tensor([number if each == rank else 0 for each in range(ranks)], device=device)
+    return torch.tensor([number if index == rank else 0 for index in range(ranks)], device=device)

@@ -32,10 +32,10 @@ def save_state(
 ) -> State:
     """Return the state that all learners save: networks, optimizer moments by name, generator and counters."""
     state: State = {f"net.{name}": tensor for name, tensor in net.state_dict().items()}
-    for which, optimizer in optimizers.items():
+    for label, optimizer in optimizers.items():
         for i, parameter in enumerate(parameters_of(optimizer)):
             for name, tensor in optimizer.state[parameter].items():
-                state[f"{which}.{i}.{name}"] = tensor
+                state[f"{label}.{i}.{name}"] = tensor
     return {**state, "generator": generator.get_state(), **counters}
 
 
@@ -49,12 +49,12 @@ def load_state(
     """Restore the result of `save_state` and return its counters; raise CheckpointError at the first mismatch."""
     check_finite("learner state net", select_prefix(state, "net."))
     net.load_state_dict(check_tensors("learner state net", select_prefix(state, "net."), net.state_dict()))
-    for which, optimizer in optimizers.items():
+    for label, optimizer in optimizers.items():
         for i, parameter in enumerate(parameters_of(optimizer)):
-            moments = select_prefix(state, f"{which}.{i}.")
-            own = {name: parameter for name, value in moments.items() if isinstance(value, Tensor) and value.dim()}
-            check_tensors(f"learner state {which}.{i}", moments, own)
-            check_finite(f"learner state {which}.{i}", moments)
+            moments = select_prefix(state, f"{label}.{i}.")
+            like = {name: parameter for name, value in moments.items() if isinstance(value, Tensor) and value.dim()}
+            check_tensors(f"learner state {label}.{i}", moments, like)
+            check_finite(f"learner state {label}.{i}", moments)
             # Adam keeps its step count on the host unless it is fused or capturable
             _restore_moments(
                 optimizer.state[parameter],
@@ -71,20 +71,20 @@ def load_state(
     return {name: state[name] for name in counters}
 
 
-def restore_generator(where: str, generator: torch.Generator, stream: Any) -> None:
+def restore_generator(source: str, generator: torch.Generator, stream: Any) -> None:
     """Restore a generator's state; raise CheckpointError if `stream` is not one from the same type of device."""
     if not isinstance(stream, Tensor):
-        raise CheckpointError(f"{where}: expected a tensor, got nothing")
-    if stream.shape != (own := generator.get_state()).shape:
-        wanted, got = own.numel(), stream.numel()
+        raise CheckpointError(f"{source}: expected a tensor, got nothing")
+    if stream.shape != (current := generator.get_state()).shape:
+        expected, actual = current.numel(), stream.numel()
         raise CheckpointError(
-            f"{where}: expected {wanted} bytes as on {generator.device.type}, got {got}: "
+            f"{source}: expected {expected} bytes as on {generator.device.type}, got {actual}: "
             "resume on the type of device that the run started on"
         )
     try:
         generator.set_state(stream.cpu())
     except (RuntimeError, TypeError) as error:
-        raise CheckpointError(f"{where}: expected a state of torch's generator, got another") from error
+        raise CheckpointError(f"{source}: expected a state of torch's generator, got another") from error
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:
@@ -92,13 +92,13 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:
     return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
-def _restore_moments(own: dict[str, Any], moments: dict[str, Tensor]) -> None:
+def _restore_moments(target: dict[str, Any], moments: dict[str, Tensor]) -> None:
     """Set the moments of a parameter, in place if it has them, since a CUDA graph may use their memory."""
-    if own.keys() != moments.keys():
-        own.clear()
-        own.update(moments)
+    if target.keys() != moments.keys():
+        target.clear()
+        target.update(moments)
     for name, value in moments.items():
-        own[name].copy_(value)
+        target[name].copy_(value)
 
 
 def _fused(optimizer: torch.optim.Optimizer) -> bool:

@@ -16,12 +16,12 @@ def torch_threads(count: int) -> Iterator[None]:
 
     After an operation its other threads wait for the next one in a loop, which takes their cores from kernels.
     """
-    before = torch.get_num_threads()
-    if count == before:
+    previous = torch.get_num_threads()
+    if count == previous:
         yield
         return
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)

@@ -29,11 +29,11 @@ class RecurrentState:
 
     def step(self, actor: Network, obs: Tensor, rollout: RolloutBuffer) -> Tensor:
         """Return the actor's outputs (E, n, outputs) for the present step's normalized observations (E, n, D)."""
-        before = self.actor_next.masked_fill(rollout.episode_starts[rollout.t].view(-1, 1, 1), 0.0)
-        outputs, remembered = actor.step(obs, before)
+        previous = self.actor_next.masked_fill(rollout.episode_starts[rollout.t].view(-1, 1, 1), 0.0)
+        outputs, remembered = actor.step(obs, previous)
         assert remembered is not None
         if rollout.advances is not None:
-            remembered = torch.where(rollout.advances[rollout.t].unsqueeze(-1), remembered, before)
+            remembered = torch.where(rollout.advances[rollout.t].unsqueeze(-1), remembered, previous)
         self.actor_next.copy_(remembered)
         return outputs
 
@@ -48,19 +48,19 @@ class RecurrentState:
 
     def state_dict(self, rollout: RolloutBuffer) -> State:
         """Return the state between two rollouts."""
-        return {f"hidden_state.{name}": tensor for name, tensor in self._kept(rollout).items()}
+        return {f"hidden_state.{name}": tensor for name, tensor in self._tensors(rollout).items()}
 
     def load_state_dict(self, state: State, rollout: RolloutBuffer) -> None:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
-        own = self._kept(rollout)
-        found = select_prefix(state, "hidden_state.")
+        buffers = self._tensors(rollout)
+        entries = select_prefix(state, "hidden_state.")
         if rollout.advances is not None:  # checkpoints of earlier versions have none: all agents took in all steps
-            found.setdefault("advances", torch.ones_like(rollout.advances[0]))
-        for name, given in check_tensors("learner state hidden_state", found, own).items():
-            own[name].copy_(given)
+            entries.setdefault("advances", torch.ones_like(rollout.advances[0]))
+        for name, entry in check_tensors("learner state hidden_state", entries, buffers).items():
+            buffers[name].copy_(entry)
         self.actor_next.copy_(self.actor)
         self.critic_next.copy_(self.critic)
 
-    def _kept(self, rollout: RolloutBuffer) -> dict[str, Tensor]:
-        kept = {**self.starts(), "episode_starts": rollout.episode_starts[0]}
-        return kept if rollout.advances is None else {**kept, "advances": rollout.advances[0]}
+    def _tensors(self, rollout: RolloutBuffer) -> dict[str, Tensor]:
+        tensors = {**self.starts(), "episode_starts": rollout.episode_starts[0]}
+        return tensors if rollout.advances is None else {**tensors, "advances": rollout.advances[0]}

@@ -1,6 +1,6 @@
 """Replay buffer on the device: a ring of steps of all worlds, sampled without a host sync.
 
-With several ranks each holds the steps of its own worlds. All ranks draw the same places of all worlds, and each looks
+With several ranks each holds the steps of its worlds. All ranks draw the same places of all worlds, and each looks
 up its own, see `ReplayBuffer.local_places`.
 """
 
@@ -26,7 +26,7 @@ __all__ = ["PRIORITY", "Fields", "ReplayBuffer"]
 Fields: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """Shape and dtype of the fields stored per world and step, by name."""
 PRIORITY = "priority"
-"""Field () with the sampling priorities; every rank stores those of all worlds."""
+"""Field () with the sampling priorities; every rank stores them for all worlds."""
 
 
 class ReplayBuffer:
@@ -54,7 +54,7 @@ class ReplayBuffer:
             fields: Fields to store.
             device: Device of the buffers.
             least: Smallest number of steps per world that must fit: a rollout, or a window that is sampled.
-            shard: Position of these worlds among those of all ranks; None: a single process.
+            shard: Position of these worlds among the worlds of all ranks; None: a single process.
 
         Raises:
             ConfigError: The capacity is too small, or the buffers exceed the free memory or this rank's share of it.
@@ -86,11 +86,11 @@ class ReplayBuffer:
 
     def _check_fits(self, capacity: int, fields: Fields) -> None:
         """Raise ConfigError, alike on all ranks, if the buffers of the largest rank do not fit."""
-        free, most, whom = free_memory(self.device), self.num_envs, ""
+        free, num_envs, whom = free_memory(self.device), self.num_envs, ""
         if self.shard is not None and self.shard.memory_budget < free:
-            free, most, whom = self.shard.memory_budget, max(self.shard.sizes()), " to each rank"
+            free, num_envs, whom = self.shard.memory_budget, max(self.shard.sizes()), " to each rank"
         needed = sum(
-            math.prod(self._shape(name, shape, most)) * dtype.itemsize for name, (shape, dtype) in fields.items()
+            math.prod(self._shape(name, shape, num_envs)) * dtype.itemsize for name, (shape, dtype) in fields.items()
         )
         if needed > free:
             raise ConfigError(
@@ -124,7 +124,7 @@ class ReplayBuffer:
     def draw(self, count: int, generator: torch.Generator, window: int = 1) -> tuple[Tensor, Tensor]:
         """Draw places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order.
 
-        Places are among the worlds of all ranks; `local_places` selects those of this rank.
+        Places are among the worlds of all ranks; `local_places` selects this rank's.
         """
         # a remainder of 2^62 values: their number is on the device, and its probabilities differ by less than 2^-30
         drawn = torch.randint(2**62, (count,), generator=generator, device=self.device)
@@ -160,9 +160,9 @@ class ReplayBuffer:
         strata = torch.arange(count, device=self.device)
         draws = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
         point = torch.minimum((strata + draws) / count * below[-1], below[-1].nextafter(torch.zeros_like(below[-1])))
-        place = torch.searchsorted(below, point, right=True).clamp_(max=below.numel() - 1)
-        chosen = priority.flatten()[place].clamp(min=1e-12)
-        return place // self.num_envs_total, place % self.num_envs_total, (chosen / chosen.min()) ** -beta
+        index = torch.searchsorted(below, point, right=True).clamp_(max=below.numel() - 1)
+        chosen = priority.flatten()[index].clamp(min=1e-12)
+        return index // self.num_envs_total, index % self.num_envs_total, (chosen / chosen.min()) ** -beta
 
     def local_places(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the drawn places in this rank's worlds, (time, env), and their indices; the indices are None for all.
@@ -173,13 +173,13 @@ class ReplayBuffer:
         if self.shard is None:
             return time, env, None
         env = env - self.shard.offset
-        own = ((env >= 0) & (env < self.num_envs)).nonzero().squeeze(-1)
-        return time[own], env[own], own
+        indices = ((env >= 0) & (env < self.num_envs)).nonzero().squeeze(-1)
+        return time[indices], env[indices], indices
 
-    def update_priorities(self, time: Tensor, env: Tensor, own: Tensor | None, priority: Tensor) -> None:
-        """Set the priorities of drawn places; each rank passes those of its own places (B,), see `local_places`."""
-        if self.shard is not None and own is not None:
-            priority = self.shard.sum(torch.zeros_like(time, dtype=priority.dtype).index_copy_(0, own, priority))
+    def update_priorities(self, time: Tensor, env: Tensor, indices: Tensor | None, priority: Tensor) -> None:
+        """Set the priorities of drawn places; each rank passes those (B,) that `local_places` selects."""
+        if self.shard is not None and indices is not None:
+            priority = self.shard.sum(torch.zeros_like(time, dtype=priority.dtype).index_copy_(0, indices, priority))
         self.buffers[PRIORITY][time, env] = priority
 
     def at(self, time: Tensor, env: Tensor) -> dict[str, Tensor]:
@@ -193,26 +193,26 @@ class ReplayBuffer:
 
     def state_dict(self) -> State:
         """Return the whole buffer, for checkpoints."""
-        kept = {f"replay.{name}": buffer[: self.filled] for name, buffer in self.buffers.items()}
-        return {**kept, "replay_position": self.position, "replay_filled": self.filled}
+        tensors = {f"replay.{name}": buffer[: self.filled] for name, buffer in self.buffers.items()}
+        return {**tensors, "replay_position": self.position, "replay_filled": self.filled}
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
         position = _count(state, "replay_position", self.length - 1)
         filled = _count(state, "replay_filled", self.length)
-        given = select_prefix(state, "replay.")
+        tensors = select_prefix(state, "replay.")
         for name, buffer in self.buffers.items():
-            each, shape = given.get(name), (filled, *buffer.shape[1:])
-            if not isinstance(each, Tensor) or each.shape != shape:
-                got = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
-                raise CheckpointError(f"learner state replay.{name}: expected shape {shape}, got {got}")
-            buffer[:filled].copy_(each)
+            tensor, shape = tensors.get(name), (filled, *buffer.shape[1:])
+            if not isinstance(tensor, Tensor) or tensor.shape != shape:
+                actual = tuple(tensor.shape) if isinstance(tensor, Tensor) else "nothing"
+                raise CheckpointError(f"learner state replay.{name}: expected shape {shape}, got {actual}")
+            buffer[:filled].copy_(tensor)
         self._set_position(position, filled)
 
 
-def _count(state: State, name: str, most: int) -> int:
-    """Return an integer of a state; raise CheckpointError unless it is in [0, most]."""
+def _count(state: State, name: str, limit: int) -> int:
+    """Return an integer of a state; raise CheckpointError unless it is in [0, limit]."""
     value = state.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise CheckpointError(f"learner state {name}: expected an int in [0, {most}], got {value!r:.80}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
+        raise CheckpointError(f"learner state {name}: expected an int in [0, {limit}], got {value!r:.80}")
     return value

@@ -87,10 +87,10 @@ def gae_by_turns(
         lam: As in `gae`.
 
     Returns:
-        (advantage, returns, known), all (T, ...). `known` is True at valid decisions with a known outcome. All other
-        entries are zero: unknown outcomes, at most one per agent and episode, and steps without a decision.
+        (advantage, returns, is_known), all (T, ...). `is_known` is True at valid decisions with a known outcome. All
+        other entries are zero: unknown outcomes, at most one per agent and episode, and steps without a decision.
     """
-    advantage, known = torch.zeros_like(reward), torch.zeros_like(valid)
+    advantage, is_known = torch.zeros_like(reward), torch.zeros_like(valid)
     # after step t, per agent: rewards until its next decision, and value and advantage of that decision
     coming, following = torch.zeros_like(last_value), torch.zeros_like(last_value)
     next_value, settled = last_value, to_move[-1]
@@ -100,15 +100,15 @@ def gae_by_turns(
         coming = reward[t] + coming.masked_fill(done, 0.0)
         following = following.masked_fill(done, 0.0)
         settled = settled & ~truncated[t] | terminated[t]
-        known[t] = decided & settled
+        is_known[t] = decided & settled
         gain = coming + gamma * next_value - value[t] + (gamma * lam) * following
-        advantage[t] = gain.masked_fill(~known[t], 0.0)
+        advantage[t] = gain.masked_fill(~is_known[t], 0.0)
         # a decision with an unknown outcome still has a value and ends the previous decision
         following = torch.where(decided, advantage[t], following)
         coming = coming.masked_fill(decided, 0.0)
         next_value = torch.where(decided, value[t], next_value)
         settled = settled | decided
-    return advantage, advantage + value.masked_fill(~known, 0.0), known
+    return advantage, advantage + value.masked_fill(~is_known, 0.0), is_known
 
 
 def n_step(
@@ -118,7 +118,7 @@ def n_step(
 
     Source: Sutton and Barto 2018, section 7.1: `G = r_0 + ... + gamma^(k-1) r_{k-1} + gamma^k V(s_k)`, with k = n or,
     if the agent's episode ends earlier, the number of its steps. There is no value after a termination. After a
-    truncation it is that of the true last observation.
+    truncation it is the value of the true last observation.
 
     Args:
         reward: (n, ...) rewards of n consecutive steps.
@@ -128,16 +128,16 @@ def n_step(
         gamma: Discount per step.
 
     Returns:
-        (returns, last, discount, known), all (...): the sum of rewards; the index k - 1 of the last step; gamma^k, or 0
-        after a termination; whether all summed steps are valid.
+        (returns, last, discount, is_known), all (...): the sum of rewards; the index k - 1 of the last step; gamma^k,
+        or 0 after a termination; whether all summed steps are valid.
     """
-    going, known = torch.ones_like(valid[0]), torch.ones_like(valid[0])
+    going, is_known = torch.ones_like(valid[0]), torch.ones_like(valid[0])
     returns, discount = torch.zeros_like(reward[0]), torch.ones_like(reward[0])
     last = torch.zeros_like(reward[0], dtype=torch.int64)
     for k in range(reward.shape[0]):
-        known = known & (valid[k] | ~going)
+        is_known = is_known & (valid[k] | ~going)
         returns = returns + (gamma**k) * reward[k].masked_fill(~going, 0.0)
         last = torch.where(going, k, last)
         discount = torch.where(going, gamma ** (k + 1), discount).masked_fill(going & terminated[k], 0.0)
         going = going & ~(terminated[k] | truncated[k])
-    return returns, last, discount, known
+    return returns, last, discount, is_known

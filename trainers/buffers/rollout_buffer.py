@@ -155,7 +155,7 @@ class RolloutBuffer:
             self._track_turns(self.t)
 
     def load_trace(self, trace: RolloutTrace, rows: slice | Tensor, choices: int | None = None) -> None:
-        """Take the results of a whole rollout in kernels; those of all agents are not copied.
+        """Take the results of a whole rollout in kernels; results of all agents are not copied.
 
         Final observations have rows for every agent, see `RolloutTrace.final_obs`.
 
@@ -165,7 +165,7 @@ class RolloutBuffer:
             choices: Number of their choices, if actions are masked.
         """
         width = self.all_obs.shape[-1]
-        whole = trace.valid[0, 0, rows].numel() == trace.valid.shape[2] and isinstance(rows, slice)
+        is_whole = trace.valid[0, 0, rows].numel() == trace.valid.shape[2] and isinstance(rows, slice)
         per_step = {name: getattr(trace, name) for name in ("log_prob", "reward", "terminated", "truncated", "valid")}
         per_step |= {"all_obs": trace.obs[..., :width], "final_slot": trace.final_slot}
         per_step["action"] = trace.action[..., : self.action.shape[3]] if self.action.dim() > 3 else trace.action
@@ -173,25 +173,25 @@ class RolloutBuffer:
             per_step["action"] = trace.action[..., 0]
         per_step |= {"mask": None if trace.mask is None else trace.mask[..., :choices], "to_move": trace.to_move}
         agents, slots = trace.valid.shape[1] * trace.valid.shape[2], len(trace.final_obs) - 1
-        each = slots // agents
+        share = slots // agents
         final = trace.final_obs[:, :width]
-        if not whole:
-            place = trace.final_slot[:, :, rows]
-            count = place.shape[1] * place.shape[2]
-            own = torch.arange(count, device=self.device).view(place.shape[1:]) * each
-            used = place < slots
+        if not is_whole:
+            slot = trace.final_slot[:, :, rows]
+            count = slot.shape[1] * slot.shape[2]
+            first_slot = torch.arange(count, device=self.device).view(slot.shape[1:]) * share
+            used = slot < slots
             per_step = {name: None if value is None else value[:, :, rows] for name, value in per_step.items()}
-            if each:
-                per_step["final_slot"] = torch.where(used, own + place % each, count * each)
-            last = final[:slots].view(*trace.valid.shape[1:], each, width)[:, rows].reshape(-1, width)
+            if share:
+                per_step["final_slot"] = torch.where(used, first_slot + slot % share, count * share)
+            last = final[:slots].view(*trace.valid.shape[1:], share, width)[:, rows].reshape(-1, width)
             final = torch.cat([last, final[-1:]])
         for name, tensor in {**per_step, "final_obs": final}.items():
-            self._take(name, tensor, whole)
+            self._take(name, tensor, is_whole)
         self.capacity = len(final) - 1
         truncations = trace.final_count[:, rows]
         self.final_count.copy_(truncations.any() * self.capacity)  # rows have gaps: all are used, or none
         self.largest_final_count.copy_(
-            torch.maximum(self.largest_final_count, (truncations.max() > each) * (self.capacity + 1))
+            torch.maximum(self.largest_final_count, (truncations.max() > share) * (self.capacity + 1))
         )
         self.t = self.length
 
@@ -206,19 +206,19 @@ class RolloutBuffer:
     def load_copies(self, tensors: Mapping[str, Tensor]) -> None:
         """Take a complete rollout of a buffer of equal shape, as `copies` returned it."""
         for name, tensor in tensors.items():
-            own = getattr(self, name)
-            kept = own is not None and own.shape == tensor.shape  # a new buffer must not be the given tensor
-            self._take(name, tensor.to(self.device, copy=not kept), whole=False)
+            buffer = getattr(self, name)
+            fits = buffer is not None and buffer.shape == tensor.shape  # a new buffer must not be the given tensor
+            self._take(name, tensor.to(self.device, copy=not fits), is_whole=False)
         self.capacity: int = len(self.final_obs) - 1
         self.t: int = self.length
 
-    def _take(self, name: str, tensor: Tensor | None, whole: bool) -> None:
+    def _take(self, name: str, tensor: Tensor | None, is_whole: bool) -> None:
         """Use a tensor as buffer if it holds all agents, else copy it; recorded launches need buffers in one place."""
-        own = getattr(self, name)
-        if tensor is None or (whole and tensor.is_contiguous()):
+        buffer = getattr(self, name)
+        if tensor is None or (is_whole and tensor.is_contiguous()):
             setattr(self, name, tensor)
-        elif own is not None and own.shape == tensor.shape:
-            own.copy_(tensor)
+        elif buffer is not None and buffer.shape == tensor.shape:
+            buffer.copy_(tensor)
         else:
             setattr(self, name, tensor.contiguous())
 
@@ -345,14 +345,14 @@ class BatchedRolloutBuffer(RolloutBuffer):
         rows = torch.arange(len(parts), device=first.device) * (first.capacity + 1)
         self.first_rows: Tensor = rows.unsqueeze(-1)
 
-    def _share(self, name: str, whole: Tensor) -> None:
+    def _share(self, name: str, joined: Tensor) -> None:
         """Make the rollouts' buffers views of a buffer (P, ...), and store it time-major if it has a time axis."""
-        for part, own in zip(self.parts, whole, strict=True):
-            setattr(part, name, own)
-        setattr(self, name, whole if name in WITHOUT_TIME else whole.transpose(0, 1))
+        for part, share in zip(self.parts, joined, strict=True):
+            setattr(part, name, share)
+        setattr(self, name, joined if name in WITHOUT_TIME else joined.transpose(0, 1))
 
     def _make(self, name: str, like: Tensor) -> None:
-        self._share(name, torch.stack([_buffer(self.length, each) for each in like]))
+        self._share(name, torch.stack([_buffer(self.length, x) for x in like]))
 
     def _keep_final(self, slot: Tensor, final_obs: Tensor) -> None:
         rows = (self.first_rows + slot).flatten()

@@ -24,7 +24,7 @@ class Correction(NamedTuple):
     def ratios(self, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return rho and c (T, ...), 0 where `counts` (T, ...) is False."""
         ratio = self.log_ratio.masked_fill(~counts, 0.0).exp()
-        return tuple(ratio.clamp(max=most).masked_fill(~counts, 0.0) for most in (self.rho_max, self.c_max))  # pyright: ignore[reportReturnType]
+        return tuple(ratio.clamp(max=limit).masked_fill(~counts, 0.0) for limit in (self.rho_max, self.c_max))  # pyright: ignore[reportReturnType]
 
 
 def vtrace(
@@ -111,12 +111,12 @@ def vtrace_by_turns(
         lam: Decay of the estimator, in [0, 1].
 
     Returns:
-        (advantage, returns, known), all (T, ...), zero where `known` is False, as in `gae_by_turns`.
+        (advantage, returns, is_known), all (T, ...), zero where `is_known` is False, as in `gae_by_turns`.
     """
     decisions = valid & to_move[:-1]
     rho, c = correction.ratios(decisions)
     advantage, returns = torch.zeros_like(reward), torch.zeros_like(reward)
-    known = torch.zeros_like(valid)
+    is_known = torch.zeros_like(valid)
     # after step t, per agent: rewards until its next decision, and V and v - V of that decision
     coming, following = torch.zeros_like(last_value), torch.zeros_like(last_value)
     next_value, settled = last_value, to_move[-1]
@@ -126,13 +126,13 @@ def vtrace_by_turns(
         coming = reward[t] + coming.masked_fill(done, 0.0)
         following = following.masked_fill(done, 0.0)
         settled = settled & ~truncated[t] | terminated[t]
-        known[t] = decided & settled
+        is_known[t] = decided & settled
         difference = coming + gamma * next_value - value[t]
-        advantage[t] = (rho[t] * (difference + gamma * following)).masked_fill(~known[t], 0.0)
-        gain = (rho[t] * difference + (gamma * lam) * c[t] * following).masked_fill(~known[t], 0.0)
-        returns[t] = gain + value[t].masked_fill(~known[t], 0.0)
+        advantage[t] = (rho[t] * (difference + gamma * following)).masked_fill(~is_known[t], 0.0)
+        gain = (rho[t] * difference + (gamma * lam) * c[t] * following).masked_fill(~is_known[t], 0.0)
+        returns[t] = gain + value[t].masked_fill(~is_known[t], 0.0)
         following = torch.where(decided, gain, following)
         coming = coming.masked_fill(decided, 0.0)
         next_value = torch.where(decided, value[t], next_value)
         settled = settled | decided
-    return advantage, returns, known
+    return advantage, returns, is_known

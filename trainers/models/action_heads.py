@@ -4,7 +4,7 @@ They compute the same densities as `torch.distributions` (Categorical, Normal, T
 argument checks, which take longer than the small networks used here.
 
 Critics of actions take them as codes: (..., code_width) numbers in [-1, 1]. The code of a continuous action is its
-position in the box, that of a discrete action is one-hot. `relaxed` samples differentiable codes.
+position in the box, of a discrete action it is one-hot. `relaxed` samples differentiable codes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "continuous": {**_BOUNDS, "init_log_std": float},
     **dict.fromkeys(_SQUASHED, _BOUNDS),
 }
-"""Fields of an action specification besides its kind."""
+"""Fields of an action specification for each kind."""
 
 
 def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = "continuous") -> dict[str, Any]:
@@ -80,13 +80,13 @@ def greedy_spec(space: spaces.Space[Any], dueling: bool = False) -> dict[str, An
     raise ConfigError(f"action values: expected Discrete actions, got {space}; use another algorithm, such as ppo")
 
 
-def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return the specification of `space` with the kind of head of `given`; equal to `given` if it fits the space."""
-    if given["kind"] == "greedy" and isinstance(space, spaces.Discrete):
-        return greedy_spec(space, given["dueling"])
-    box = given["kind"] if given["kind"] in _SQUASHED else "continuous"
+def spec_like(spec: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]:
+    """Return the specification of `space` with the kind of head of `spec`; equal to `spec` if it fits the space."""
+    if spec["kind"] == "greedy" and isinstance(space, spaces.Discrete):
+        return greedy_spec(space, spec["dueling"])
+    box = spec["kind"] if spec["kind"] in _SQUASHED else "continuous"
     bounded = isinstance(space, spaces.Box) and space.is_bounded()
-    return action_spec(space, given.get("init_log_std", 0.0), box if bounded else "continuous")
+    return action_spec(space, spec.get("init_log_std", 0.0), box if bounded else "continuous")
 
 
 def action_text(spec: dict[str, Any]) -> str:
@@ -99,25 +99,25 @@ def action_text(spec: dict[str, Any]) -> str:
     return f"Box({bounds}({len(spec['low'])},))"
 
 
-def check_action_spec(where: str, spec: Any) -> None:
+def check_action_spec(source: str, spec: Any) -> None:
     """Check an action specification read from a file; raise CheckpointError at the first invalid field."""
     kind = spec.get("kind") if isinstance(spec, dict) else None
     if not isinstance(kind, str) or kind not in _FIELDS:
-        raise CheckpointError(f"{where}: kind: expected one of {', '.join(_FIELDS)}, got {kind!r:.80}")
-    check_fields(where, spec, {"kind": str, **_FIELDS[kind]})
+        raise CheckpointError(f"{source}: kind: expected one of {', '.join(_FIELDS)}, got {kind!r:.80}")
+    check_fields(source, spec, {"kind": str, **_FIELDS[kind]})
     if "sizes" in spec:
         sizes = spec["sizes"]
         if not sizes or min(sizes) < 1 or sum(sizes) >= 2**31 or (kind != "multi_discrete" and len(sizes) > 1):
             number = "numbers" if kind == "multi_discrete" else "one number"
-            raise CheckpointError(f"{where}: sizes: expected {number} >= 1 of choices, got {sizes!r:.80}")
+            raise CheckpointError(f"{source}: sizes: expected {number} >= 1 of choices, got {sizes!r:.80}")
         return
     low, high = spec["low"], spec["high"]
-    most = float(np.finfo(np.float32).max)
-    known = all(abs(each) <= most or (math.isinf(each) and kind == "continuous") for each in (*low, *high))
-    if not low or len(low) != len(high) or not known or not all(map(float.__le__, map(float, low), map(float, high))):
-        raise CheckpointError(f"{where}: expected low <= high of each dimension, got {low!r:.80} and {high!r:.80}")
+    limit = float(np.finfo(np.float32).max)
+    valid = all(abs(x) <= limit or (math.isinf(x) and kind == "continuous") for x in (*low, *high))
+    if not low or len(low) != len(high) or not valid or not all(map(float.__le__, map(float, low), map(float, high))):
+        raise CheckpointError(f"{source}: expected low <= high of each dimension, got {low!r:.80} and {high!r:.80}")
     if not abs(spec.get("init_log_std", 0.0)) <= MAX_LOG_STD:
-        raise CheckpointError(f"{where}: init_log_std: expected at most ±{MAX_LOG_STD}, got {spec['init_log_std']}")
+        raise CheckpointError(f"{source}: init_log_std: expected at most ±{MAX_LOG_STD}, got {spec['init_log_std']}")
 
 
 def make_head(spec: dict[str, Any]) -> Head:

@@ -24,7 +24,7 @@ M = TypeVar("M", bound=nn.Module)
 class BatchedPolicies:
     """P policies, or learners, with networks of equal shape, each with its own rows; acts like one policy.
 
-    Tensors are those of `Policy.act` with a leading axis P. Weights are stacked copies, updated only by `refresh`.
+    Tensors are as in `Policy.act` with a leading axis P. Weights are stacked copies, updated only by `refresh`.
     """
 
     def __init__(self, members: Sequence[PolicyModules]) -> None:
@@ -72,14 +72,14 @@ class BatchedPolicies:
         return self.actor(with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids), hidden_state)
 
 
-def can_batch(one: object, other: object) -> bool:
+def can_batch(first: object, second: object) -> bool:
     """Return whether two policies can act in one batch: equal shape and head, one device, no CNN, nothing replaced."""
-    if not isinstance(one, Policy) or not isinstance(other, Policy):
+    if not isinstance(first, Policy) or not isinstance(second, Policy):
         return False
-    if not is_plain_policy(one) or not is_plain_policy(other):
+    if not is_plain_policy(first) or not is_plain_policy(second):
         return False
-    devices = {policy.normalizer.mean.device for policy in (one, other)}
-    return one.spec == other.spec and one.spec["network"] != "cnn" and len(devices) == 1
+    devices = {policy.normalizer.mean.device for policy in (first, second)}
+    return first.spec == second.spec and first.spec["network"] != "cnn" and len(devices) == 1
 
 
 class _StackedParameters:
@@ -94,26 +94,26 @@ class _StackedParameters:
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
         """Return the stack of tensors, and register it for `refresh`."""
         parts = [tensor.detach() for tensor in tensors]
-        whole = torch.stack(parts)
-        self.copies.append((whole, parts))
-        return whole
+        stacked = torch.stack(parts)
+        self.copies.append((stacked, parts))
+        return stacked
 
     def entrywise(self, modules: Sequence[M]) -> M:
         """Return one module for P elementwise ones; its tensors (P, 1, 1, ...) broadcast over worlds and agents."""
-        whole = copy.deepcopy(modules[0])
+        stacked = copy.deepcopy(modules[0])
         parts = [dict([*module.named_parameters(), *module.named_buffers()]) for module in modules]
         for name in parts[0]:
             value = self([part[name] for part in parts])
             value = value.view(len(modules), 1, 1, *value.shape[1:])
-            learned = isinstance(getattr(whole, name), nn.Parameter)
-            setattr(whole, name, nn.Parameter(value, requires_grad=False) if learned else value)
-        return whole
+            learned = isinstance(getattr(stacked, name), nn.Parameter)
+            setattr(stacked, name, nn.Parameter(value, requires_grad=False) if learned else value)
+        return stacked
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Copy all source tensors into their stacks."""
-        for whole, parts in self.copies:
-            torch.stack(parts, out=whole)
+        for stacked, parts in self.copies:
+            torch.stack(parts, out=stacked)
 
 
 class _Networks:
@@ -141,12 +141,12 @@ class _Networks:
             rows = layer(rows)
         return rows.to(x.dtype).view(*x.shape[:-1], rows.shape[-1])  # autocast returns bfloat16
 
-    def _remember(self, rows: Tensor, before: Tensor) -> Tensor:
+    def _remember(self, rows: Tensor, hidden: Tensor) -> Tensor:
         """Return the next hidden states, as `nn.GRUCell` computes them."""
-        forget_in, keep_in, new_in = self.inward(rows).to(before.dtype).chunk(3, -1)
-        forget_on, keep_on, new_on = self.onward(before).to(before.dtype).chunk(3, -1)
+        forget_in, keep_in, new_in = self.inward(rows).to(hidden.dtype).chunk(3, -1)
+        forget_on, keep_on, new_on = self.onward(hidden).to(hidden.dtype).chunk(3, -1)
         new = torch.tanh(new_in + torch.sigmoid(forget_in + forget_on) * new_on)
-        return torch.lerp(new, before, torch.sigmoid(keep_in + keep_on))
+        return torch.lerp(new, hidden, torch.sigmoid(keep_in + keep_on))
 
 
 class _Linear:

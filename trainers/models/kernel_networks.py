@@ -107,19 +107,19 @@ def kernel_policies(policies: Sequence[Policy], device: torch.device, seed: int 
         device: Device of the environments.
         seed: Key of the random streams of their actions, which also depend on world, step and agent.
     """
-    found = [_packed(policy, device, seed) for policy in policies]
-    known = [policy for policy in found if policy is not None]
-    if len(known) == len(policies):
-        return known
+    packed = [_packed(policy, device, seed) for policy in policies]
+    complete = [policy for policy in packed if policy is not None]
+    if len(complete) == len(policies):
+        return complete
     missing: dict[PolicyKind, list[int]] = {}
-    for place, policy in enumerate(policies):
-        if found[place] is None:
-            missing.setdefault(policy_kind(policy.spec, policy.head), []).append(place)
+    for index, policy in enumerate(policies):
+        if packed[index] is None:
+            missing.setdefault(policy_kind(policy.spec, policy.head), []).append(index)
     for kind, places in missing.items():
-        for place, row in zip(places, _pack([policies[place] for place in places], kind, device), strict=True):
-            found[place] = policy = KernelPolicy(kind, row, seed)
-            _keep_packed(policies[place], policy)
-    return [policy for policy in found if policy is not None]
+        for index, row in zip(places, _pack([policies[index] for index in places], kind, device), strict=True):
+            packed[index] = policy = KernelPolicy(kind, row, seed)
+            _keep_packed(policies[index], policy)
+    return [policy for policy in packed if policy is not None]
 
 
 @torch.no_grad()
@@ -127,7 +127,7 @@ def _pack(policies: Sequence[Policy], kind: PolicyKind, device: torch.device) ->
     """Return the packed weights of policies of a kind, one row each."""
     parameters = torch.stack([_parameters(policy) for policy in policies])
     rows = torch.zeros((len(policies), kind.mlp.row_size), device=parameters.device)
-    mean, var = (torch.stack([getattr(each.normalizer, name) for each in policies]) for name in ("mean", "var"))
+    mean, var = (torch.stack([getattr(p.normalizer, name) for p in policies]) for name in ("mean", "var"))
     pack_networks(rows, kind.mlp, parameters, mean, var)
     return rows.to(device)
 
@@ -160,7 +160,7 @@ _PACKED: weakref.WeakKeyDictionary[Policy, _Packed] = weakref.WeakKeyDictionary(
 
 def _keep_packed(policy: Policy, packed: KernelPolicy) -> None:
     modules = (*policy.actor.modules(), policy.normalizer, policy.head)
-    registries = [own for module in modules for own in (module._parameters, module._buffers) if own]
+    registries = [registry for module in modules for registry in (module._parameters, module._buffers) if registry]
     tensors = _tensors_of(registries)
     if packed.weights.device.type == "cpu" and not any(tensor.is_inference() for tensor in tensors):
         _PACKED[policy] = _Packed(policy.actor, registries, tensors, *_versions(tensors), packed)
@@ -168,20 +168,20 @@ def _keep_packed(policy: Policy, packed: KernelPolicy) -> None:
 
 def _packed(policy: Policy, device: torch.device, seed: int) -> KernelPolicy | None:
     """Return the packed weights of a policy; None if they are unknown, or if a tensor has changed."""
-    known = _PACKED.get(policy)
-    if known is None or device.type != "cpu" or policy.actor is not known.actor:
+    entry = _PACKED.get(policy)
+    if entry is None or device.type != "cpu" or policy.actor is not entry.actor:
         return None
-    tensors = _tensors_of(known.registries)
-    if len(tensors) != len(known.tensors) or not all(map(operator.is_, tensors, known.tensors)):
+    tensors = _tensors_of(entry.registries)
+    if len(tensors) != len(entry.tensors) or not all(map(operator.is_, tensors, entry.tensors)):
         return None
-    if _versions(tensors) != (known.addresses, known.versions):
+    if _versions(tensors) != (entry.addresses, entry.versions):
         return None
-    packed = known.policy
+    packed = entry.policy
     return packed if packed.seed == seed else dataclasses.replace(packed, seed=seed)
 
 
 def _tensors_of(registries: Sequence[Mapping[str, torch.Tensor | None]]) -> list[torch.Tensor]:
-    return [tensor for own in registries for tensor in own.values() if tensor is not None]
+    return [tensor for registry in registries for tensor in registry.values() if tensor is not None]
 
 
 _version_of = operator.attrgetter("_version")

@@ -175,12 +175,12 @@ class Network(nn.Module):
     def hidden_states(self, x: Tensor, hidden_state: Tensor, begins: Tensor, advances: Tensor | None = None) -> Tensor:
         """Return the hidden states after every step (T, N, H), the inputs of `out`; arguments as in `unroll`."""
         assert self.cell is not None, "hidden states need a recurrent network"
-        features, kept = self.body(x), (~begins).unsqueeze(-1).to(x.dtype)
+        features, keep = self.body(x), (~begins).unsqueeze(-1).to(x.dtype)
         remembered: list[Tensor] = []
         for t in range(x.shape[0]):
-            before = (remembered[-1] if t else hidden_state) * kept[t]
-            after = self.cell(features[t], before)
-            remembered.append(after if advances is None else torch.where(advances[t].unsqueeze(-1), after, before))
+            previous = (remembered[-1] if t else hidden_state) * keep[t]
+            after = self.cell(features[t], previous)
+            remembered.append(after if advances is None else torch.where(advances[t].unsqueeze(-1), after, previous))
         return torch.stack(remembered).to(x.dtype)
 
     def _features(self, x: Tensor) -> Tensor:
@@ -189,14 +189,14 @@ class Network(nn.Module):
         parts, end = [], 0
         layers, count = list(self.convolutions.children()), len(self.convolutions) // len(self.images)
         for index, (start, (channels, height, width)) in enumerate(self.images):
-            before, end = x[..., end:start], start + channels * height * width
+            prefix, end = x[..., end:start], start + channels * height * width
             if self.channels_last:
                 features = x[..., start:end].reshape(-1, height, width, channels).permute(0, 3, 1, 2)
             else:
                 features = x[..., start:end].reshape(-1, channels, height, width)
             for layer in layers[index * count : (index + 1) * count]:
                 features = layer(features)
-            parts += [before, features.to(x.dtype).view(*x.shape[:-1], features.shape[-1])]
+            parts += [prefix, features.to(x.dtype).view(*x.shape[:-1], features.shape[-1])]
         return torch.cat([*parts, x[..., end:]], -1)
 
 
@@ -282,7 +282,7 @@ def _draw_orthogonal(weight: Tensor, gain: float, generator: torch.Generator | N
 
 @torch.no_grad()
 def polyak_update(target: nn.Module, net: nn.Module, tau: float) -> None:
-    """Move the weights of a target network a share `tau` of the way towards those of `net`."""
+    """Move the weights of a target network a share `tau` of the way towards the weights of `net`."""
     for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
         slow.lerp_(fast, tau)
 

@@ -38,7 +38,7 @@ def override_of(owner: object, base: type, names: Iterable[str]) -> str:
         if name in getattr(owner, "__dict__", ()):
             return f"{base.__name__}.{name}, not the object's {name}"
         if getattr(kind, name, None) is not getattr(base, name, None):
-            definer = next(each for each in kind.__mro__ if name in vars(each))
+            definer = next(cls for cls in kind.__mro__ if name in vars(cls))
             return f"{base.__name__}.{name}, not {definer.__name__}.{name}"
     return ""
 
@@ -51,7 +51,7 @@ def is_plain_policy(policy: object) -> bool:
 
 
 def changed_module(policy: PolicyModules) -> str:
-    """Return which module of a policy or learner is not that of its specification, or an empty string."""
+    """Return which module of a policy or learner differs from its specification, or an empty string."""
     normalizer, head = policy.normalizer, policy.head
     if type(normalizer) is not ObservationNormalizer or normalizer.clip != OBS_CLIP or _is_hooked(normalizer):
         return f"normalizer: expected ObservationNormalizer, got another {type(normalizer).__name__}"
@@ -70,7 +70,7 @@ def changed_network(name: str, network: nn.Module, spec: dict[str, Any], outputs
         outputs: Width of its output.
     """
     key = json.dumps({name: value for name, value in spec.items() if name in _FIELDS})
-    hooked = any(map(_is_hooked, network.modules())) or any(each._backward_hooks for each in network.parameters())
+    hooked = any(map(_is_hooked, network.modules())) or any(p._backward_hooks for p in network.parameters())
     if hooked or _layers(network) != _expected(key, outputs):
         return f"{name}: expected the layers of the settings, got another {type(network).__name__}"
     return ""
@@ -93,6 +93,6 @@ def _layers(network: nn.Module) -> list[tuple[str, type, str]]:
 
 
 def _is_hooked(module: nn.Module) -> bool:
-    """Return whether a module has hooks, or methods of its own."""
-    own = vars(module)
-    return any(own[name] for name in _HOOKS) or any(map(callable, own.values()))
+    """Return whether a module has hooks, or replaced methods."""
+    attributes = vars(module)
+    return any(attributes[name] for name in _HOOKS) or any(map(callable, attributes.values()))

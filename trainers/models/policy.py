@@ -157,7 +157,7 @@ class Policy(Summarized):
             "observation": boxes["observation"] if list(boxes) == ["observation"] else f"Dict({blocks})",
             "action": action_text(self.spec["action"]),
             "network": f"{self.spec['network']} {'-'.join(map(str, self.spec['hidden_sizes']))}",
-            "parameters": sum(each.numel() for each in self.net.parameters()),
+            "parameters": sum(parameter.numel() for parameter in self.net.parameters()),
             "agents": self.ids or None,
             "device": self.normalizer.mean.device,
         }
@@ -212,8 +212,8 @@ class Policy(Summarized):
         if names and ("action_mask" in names or self.blocks.keys() - names):
             if "observation" not in names:
                 expected = [*self.blocks, *(["action_mask"] if self.spec.get("has_action_mask") else [])]
-                got = format_names(sorted(map(str, names)))
-                raise ConfigError(f"policy: obs: expected entries {format_names(expected)}, got {got}")
+                actual = format_names(sorted(map(str, names)))
+                raise ConfigError(f"policy: obs: expected entries {format_names(expected)}, got {actual}")
             obs, mask = obs["observation"], obs.get("action_mask", None) if mask is None else mask
         parts = obs.values() if isinstance(obs, Mapping) else [obs]
         gives_tensors = any(isinstance(part, Tensor) for part in parts)
@@ -230,8 +230,8 @@ class Policy(Summarized):
             ConfigError: Values are no numbers, or a named block is missing or has another shape.
         """
         if not isinstance(obs, Mapping):
-            values, (shape, *others) = self._tensor("obs", obs), self.blocks.values()
-            return values if others or values.shape[-1:] == (self.obs_width,) else _flat(values, shape)
+            values, (shape, *more_shapes) = self._tensor("obs", obs), self.blocks.values()
+            return values if more_shapes or values.shape[-1:] == (self.obs_width,) else _flat(values, shape)
         if missing := sorted(self.blocks.keys() - set(obs.keys())):
             raise ConfigError(f"policy: obs: expected entries {format_names(self.blocks)}, got no {missing[0]}")
         rows: list[Tensor] = []
@@ -241,19 +241,19 @@ class Policy(Summarized):
             if rows[-1].shape[-1:] != (math.prod(shape),):
                 expected = ", ".join(map(str, ("...", *shape)))
                 raise ConfigError(f"policy: obs: {name}: expected ({expected}), got {tuple(values.shape)}")
-            leading, got = tuple(rows[0].shape[:-1]), tuple(rows[-1].shape[:-1])
-            if got != leading:
+            leading, actual = tuple(rows[0].shape[:-1]), tuple(rows[-1].shape[:-1])
+            if actual != leading:
                 first = next(iter(self.blocks))
-                raise ConfigError(f"policy: obs: {name}: expected the leading axes {leading} of {first}, got {got}")
+                raise ConfigError(f"policy: obs: {name}: expected the leading axes {leading} of {first}, got {actual}")
         return torch.cat(rows, -1) if len(rows) > 1 else rows[0]
 
-    def _tensor(self, where: str, values: Any) -> Tensor:
+    def _tensor(self, name: str, values: Any) -> Tensor:
         if isinstance(values, Tensor):
             return values
         try:
             return torch.tensor(np.asarray(values), device=self.device)
         except (TypeError, ValueError):  # None, text, objects, a ragged list
-            raise ConfigError(f"policy: {where}: expected numbers, got {shown(values)}") from None
+            raise ConfigError(f"policy: {name}: expected numbers, got {shown(values)}") from None
 
     def _mask(self, mask: Any) -> Tensor:
         """Return a mask as a bool tensor."""
@@ -271,17 +271,17 @@ class Policy(Summarized):
         """Raise ConfigError if the inputs of `act` do not fit the policy; their values are checked on a CPU only."""
         shape, width = tuple(obs.shape), self.obs_width
         if not shape or shape[-1] != width:
-            block, *others = self.blocks.values()
-            shaped = f" or (..., {', '.join(map(str, block))})" if not others and len(block) > 1 else ""
-            shaped = f" or a dict of {format_names(self.blocks)}" if others else shaped
+            block, *more_shapes = self.blocks.values()
+            shaped = f" or (..., {', '.join(map(str, block))})" if not more_shapes and len(block) > 1 else ""
+            shaped = f" or a dict of {format_names(self.blocks)}" if more_shapes else shaped
             hint = f"; pass obs[..., :{width}]" if shape and shape[-1] > width else ""
             raise ConfigError(f"policy: obs: expected (..., {width}){shaped}, got {shape}{hint}")
         if (hidden := self.actor.hidden_width) and (
             hidden_state is None or hidden_state.shape != (*shape[:-1], hidden)
         ):
-            got = "no hidden state" if hidden_state is None else f"{tuple(hidden_state.shape)} for obs {shape}"
+            actual = "no hidden state" if hidden_state is None else f"{tuple(hidden_state.shape)} for obs {shape}"
             expected = "act(..., hidden_state=policy.initial_hidden_state(E, n))"
-            raise ConfigError(f"recurrent policy: expected {expected} of shape (..., {hidden}), got {got}")
+            raise ConfigError(f"recurrent policy: expected {expected} of shape (..., {hidden}), got {actual}")
         on_cpu = obs.device.type == "cpu"
         if on_cpu and bool(obs.isnan().any()):
             raise ConfigError(f"policy: obs: expected numbers, got NaN at {obs.isnan().nonzero()[0].tolist()}")
@@ -323,9 +323,9 @@ class Policy(Summarized):
         """Read the files written by `save`; raise CheckpointError if they are damaged or do not match."""
         file = path.with_suffix(".json")
         spec = read_json(file, finite=False)  # a box may be unbounded
-        got = spec.pop("format", "no format")
-        if got not in READABLE:
-            raise wrong_format(file, FORMAT, got)
+        actual = spec.pop("format", "no format")
+        if actual not in READABLE:
+            raise wrong_format(file, FORMAT, actual)
         weights = path.with_suffix(".safetensors")
         return cls._of(spec, read_tensors(weights), str(file), str(weights), device, seed)
 
@@ -339,10 +339,10 @@ class Policy(Summarized):
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu", seed: int = 0) -> Policy:
         """Return the policy saved by `state_dict`; raise CheckpointError if the state is damaged."""
-        given = {name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")}
+        weights = {name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")}
         if not isinstance(spec := state.get("spec"), str):
             raise CheckpointError(f"policy: expected its specification as JSON in a field 'spec', got {spec!r:.80}")
-        return cls._of(parse_json(spec, "policy", finite=False), given, "policy", "policy", device, seed)
+        return cls._of(parse_json(spec, "policy", finite=False), weights, "policy", "policy", device, seed)
 
     @classmethod
     def _of(
@@ -374,10 +374,10 @@ class Policy(Summarized):
         except (RuntimeError, TypeError) as error:  # raised by torch for sizes whose product exceeds 64 bits
             raise CheckpointError(f"{shape_from}: expected sizes as in {weights_from}, got larger ones") from error
         net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head})
-        given = check_tensors(weights_from, weights, net.state_dict())
-        check_finite(weights_from, given)
+        tensors = check_tensors(weights_from, weights, net.state_dict())
+        check_finite(weights_from, tensors)
         # assigned, because `to_empty` of a meta tensor imports half of PyTorch's compiler (1 s)
-        net.load_state_dict({name: tensor.clone() for name, tensor in given.items()}, assign=True)
+        net.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()}, assign=True)
         policy = cls(spec, normalizer, actor, head, seed)
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)

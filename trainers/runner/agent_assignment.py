@@ -50,7 +50,7 @@ class PolicyAssignment:
         """Return a frozen copy of the present policy, which knows its clock."""
         policy = self.learner.policy()
         if self.clock is not None:
-            policy.spec = {**policy.spec, "decide_every": self.clock.every}
+            policy.spec = {**policy.spec, "decide_every": self.clock.interval}
         return policy
 
 

@@ -101,8 +101,8 @@ def collect_decisions(episodes: Sequence[Episode], agents: AgentGroup, device: t
         if episode.to_move is not None:
             decided = decided & episode.to_move[:, rows]
         obs.append(episode.obs[:, rows, : agents.obs_width][decided])
-        own = episode.action[:, rows]
-        action.append((own if own.dim() == 2 else own[..., : _components(agents.space)])[decided])
+        values = episode.action[:, rows]
+        action.append((values if values.dim() == 2 else values[..., : _components(agents.space)])[decided])
         if (legal := agents.mask(episode.action_mask)) is not None:
             mask.append(legal[decided])
     legal = torch.cat(mask).to(device) if mask else None
@@ -142,9 +142,9 @@ def clone(
         raise ConfigError(f"expected at least 2 episodes, for training and validation, got {len(episodes)}")
     weights = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(episodes), generator=weights).tolist()
-    held = min(max(round(config.validation * len(episodes)), 1), len(episodes) - 1)
+    size = min(max(round(config.validation * len(episodes)), 1), len(episodes) - 1)
     train, check = (
-        collect_decisions([episodes[i] for i in part], agents, device) for part in (order[held:], order[:held])
+        collect_decisions([episodes[i] for i in part], agents, device) for part in (order[size:], order[:size])
     )
     if not len(train) or not len(check):
         raise ConfigError(f"expected decisions for training and validation, got {len(train)} and {len(check)}")
@@ -163,7 +163,7 @@ def clone(
         params = actor(normalizer(batch.obs))
         return -head.evaluate(params, _from_env(head, batch.action), batch.mask)[0].mean()
 
-    best, best_epoch, kept = math.inf, 0, copy.deepcopy(net.state_dict())
+    best, best_epoch, best_weights = math.inf, 0, copy.deepcopy(net.state_dict())
     for epoch in range(1, config.num_epochs + 1):
         for rows in torch.randperm(len(train), generator=generator, device=device).split(config.batch_size):
             optimizer.zero_grad(set_to_none=True)
@@ -178,12 +178,12 @@ def clone(
                 f"behavior cloning: expected a finite loss, got {loss} after pass {epoch}; lower learner.learning_rate"
             )
         if loss < best:
-            best, best_epoch, kept = loss, epoch, copy.deepcopy(net.state_dict())
+            best, best_epoch, best_weights = loss, epoch, copy.deepcopy(net.state_dict())
         if progress is not None:
             progress(epoch, f"validation loss {loss:.3f}")
         if epoch - best_epoch >= config.patience:
             break
-    net.load_state_dict(kept)
+    net.load_state_dict(best_weights)
     policy = Policy(spec, normalizer, actor, head, seed)
 
     def agreement_of(batch: Decisions) -> Tensor:

@@ -57,9 +57,9 @@ class JointObservation:
         self.state_width: int = spec.state_width
         self.padded: int = spec.state_width // self.agents
         rows: dict[str, list[int]] = {}
-        for player in sorted(players, key=lambda each: each.index):
+        for player in sorted(players, key=lambda x: x.index):
             rows.setdefault(player.policy, []).append(player.row)
-        self.rows: dict[str, Tensor] = {name: torch.tensor(those, device=device) for name, those in rows.items()}
+        self.rows: dict[str, Tensor] = {name: torch.tensor(indices, device=device) for name, indices in rows.items()}
         self.obs_width: dict[str, int] = {player.policy: player.obs_width for player in players}
         self.action_width: dict[str, int] = {player.policy: sum(player.action_space.shape or ()) for player in players}
         self.choices: dict[str, int] = {player.policy: spaces.flatdim(player.action_space) for player in players}
@@ -112,10 +112,11 @@ class JointObservation:
             inputs["mask"] = sampled["mask"][:, self.rows[self.policy], : self.choices[self.policy]]
         inputs["situation"] = torch.cat([state_normalizer(state), codes.flatten(1)], -1)
         inputs["next_situation"] = torch.cat([state_normalizer(next_state), next_codes.flatten(1)], -1)
-        inputs |= {"code": self._own(codes), "next_code": self._own(next_codes), "next_entropy": next_entropy}
+        inputs |= {"code": self._group_codes(codes), "next_code": self._group_codes(next_codes)}
+        inputs["next_entropy"] = next_entropy
         return inputs
 
-    def _own(self, codes: Tensor) -> Tensor:
+    def _group_codes(self, codes: Tensor) -> Tensor:
         """Return the codes (B, n, width) of this policy's agents."""
         return codes[:, self.rows[self.policy], : self.choices[self.policy]]
 
@@ -133,16 +134,16 @@ class JointCritic(Network):
     The input for an agent consists of all observations, the other agents' codes, its one-hot index, and its own code
     unless the critic values all choices. This input (B, n, `width`) is never built. The first layer is applied once per
     world, the agent's own part is subtracted, and the rest is added. So n agents cost n times the first layer's width,
-    not n times that of the state.
+    not n times the state's.
     """
 
     def __init__(
-        self, config: ReplayConfig, view: JointObservation, own: int, outputs: int, generator: torch.Generator
+        self, config: ReplayConfig, view: JointObservation, code_width: int, outputs: int, generator: torch.Generator
     ) -> None:
-        """Build the network; `own` is the width of the agent's own code, other arguments as in `Network`."""
+        """Build the network; `code_width` is the width of the agent's code, other arguments as in `Network`."""
         rows = view.rows[view.policy]
         body = "mlp" if config.network == "cnn" and not config.image else config.network  # it sees several images
-        super().__init__({**config.spec(view.width + len(rows) + own), "network": body}, outputs, 1.0, generator)
+        super().__init__({**config.spec(view.width + len(rows) + code_width), "network": body}, outputs, 1.0, generator)
         self.agents: int = view.agents
         self.state_width: int = view.state_width
         self.register_buffer("rows", rows, persistent=False)
@@ -155,10 +156,12 @@ class JointCritic(Network):
         first, after = self.body[0], self.body[1:]
         assert isinstance(first, torch.nn.Linear)
         state, codes = x.split([self.state_width, x.shape[-1] - self.state_width], -1)
-        seen, n = self._features(state), self.rows.shape[0]  # convolutions run once per world
-        weights = first.weight.split([seen.shape[-1], codes.shape[-1], n, 0 if code is None else code.shape[-1]], -1)
+        features, n = self._features(state), self.rows.shape[0]  # convolutions run once per world
+        weights = first.weight.split(
+            [features.shape[-1], codes.shape[-1], n, 0 if code is None else code.shape[-1]], -1
+        )
         of_state, of_codes, of_place, of_own = weights
-        world = torch.addmm(first.bias, seen, of_state.T).addmm(codes, of_codes.T)  # (B, H)
+        world = torch.addmm(first.bias, features, of_state.T).addmm(codes, of_codes.T)  # (B, H)
         mine = codes.unflatten(-1, (self.agents, -1))[:, self.rows].transpose(0, 1)  # (n, B, C)
         of_mine = of_codes.unflatten(-1, (self.agents, -1))[:, self.rows].permute(1, 2, 0)  # (n, C, H)
         agent = of_place.T.unsqueeze(1).baddbmm(mine, of_mine, alpha=-1.0).transpose(0, 1)  # (B, n, H)
@@ -222,17 +225,17 @@ class JointReplayStore(ReplayStore):
     def _steps(self) -> dict[str, Tensor]:
         """Return the rollouts of all policies as steps of all agents, (T, E, ...) by name."""
         r = self.rollout
-        for each in self.all.values():
-            each.check_rollout()
+        for store in self.all.values():
+            store.check_rollout()
         assert r.state is not None
         assert r.joint_action is not None
-        outcomes = {name: each.outcome() for name, each in self.all.items()}
+        outcomes = {name: store.outcome() for name, store in self.all.items()}
         steps = {
             name: self._merge_policies(lambda policy, n=name: outcomes[policy][n]) for name in outcomes[self.policy]
         }
         steps |= {"state": r.state[:-1], "next_state": r.next_state(), "joint_action": r.joint_action[: r.length]}
         if r.mask is not None:
-            masks = {name: each.rollout.mask for name, each in self.all.items()}
+            masks = {name: store.rollout.mask for name, store in self.all.items()}
             mask = self._merge_policies(lambda policy: masks[policy], self.view.code_width)
             steps |= {"mask": mask[:-1], "next_mask": mask[1:]}
             # the legal actions of an agent that was cut are unknown, so the next value of its world is unknown
@@ -243,19 +246,19 @@ class JointReplayStore(ReplayStore):
 
     def _merge_policies(self, part: Callable[[str], Any], width: int = 0) -> Tensor:
         """Merge parts (T, E, n) of each policy to (T, E, A), or parts with a last axis to (T, E, A, width)."""
-        own = part(self.policy)
-        shape = (*own.shape[:2], self.view.agents, *([width] if width else []))
-        whole = torch.zeros(shape, dtype=own.dtype, device=own.device)
+        first = part(self.policy)
+        shape = (*first.shape[:2], self.view.agents, *([width] if width else []))
+        merged = torch.zeros(shape, dtype=first.dtype, device=first.device)
         for name, rows in self.view.rows.items():
-            each = part(name)
+            values = part(name)
             if width:
-                whole[:, :, rows, : each.shape[-1]] = each
+                merged[:, :, rows, : values.shape[-1]] = values
             else:
-                whole[:, :, rows] = each
-        return whole
+                merged[:, :, rows] = values
+        return merged
 
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """Return steps as `ReplayStore.draw`; rewards, ends and validity are those of this policy's agents (B, n)."""
+        """Return steps as `ReplayStore.draw`; rewards, ends and validity are for this policy's agents (B, n)."""
         sampled, rows = super().draw(generator), self.view.rows[self.policy]
         return sampled | {name: sampled[name][:, rows] for name in ("reward", "terminated", "valid")}
 

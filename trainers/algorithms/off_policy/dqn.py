@@ -227,48 +227,48 @@ class DQN(KernelActing):
     def _gradient_step(self) -> dict[str, Tensor]:
         """Take one gradient step, and move the target network if it is due; both are captured on a GPU."""
         self.gradient_steps += 1
-        due = self.gradient_steps % self.config.target_every == 0
-        return self.updates.captured(f"target {due}", partial(self._minibatch_step, due))()
+        moves_target = self.gradient_steps % self.config.target_every == 0
+        return self.updates.captured(f"target {moves_target}", partial(self._minibatch_step, moves_target))()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the Huber loss of sampled steps (B, n)."""
         c, replay = self.config, self.replay
         if c.prioritized:
-            when, where, weight = replay.draw_prioritized(c.batch_size, self.generator, self.beta, c.n_step)
+            step, world, weight = replay.draw_prioritized(c.batch_size, self.generator, self.beta, c.n_step)
         else:
-            when, where = replay.draw(c.batch_size, self.generator, c.n_step)
+            step, world = replay.draw(c.batch_size, self.generator, c.n_step)
             weight = torch.ones(c.batch_size, device=self.device)
-        time, env, own = replay.local_places(when, where)
-        weight = weight if own is None else weight[own]
-        target, known = self._targets(time, env)
-        count = self.reducer.divisor(known)
+        time, env, indices = replay.local_places(step, world)
+        weight = weight if indices is None else weight[indices]
+        target, is_known = self._targets(time, env)
+        count = self.reducer.divisor(is_known)
         values = self.head.values(self.actor(self.normalizer(replay.buffers["obs"][time, env])))
         value = values.gather(-1, replay.buffers["action"][time, env].unsqueeze(-1)).squeeze(-1)
         error = nn.functional.smooth_l1_loss(value, target, reduction="none")
-        loss = masked_mean(error * weight.unsqueeze(1), known, count)
+        loss = masked_mean(error * weight.unsqueeze(1), is_known, count)
         grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
         if move_target:
             polyak_update(self.target, self.actor, c.tau)
         with torch.no_grad():
             if c.prioritized:
-                surprise = (value - target).abs().masked_fill(~known, 0.0).sum(1) / known.sum(1).clamp(min=1)
-                priority = (surprise + 1e-6) ** c.priority_alpha * known.any(1)
-                replay.update_priorities(when, where, own, priority)
-            return {"q_loss": loss.detach(), "q_value": masked_mean(value, known, count), "grad_norm": grad_norm}
+                surprise = (value - target).abs().masked_fill(~is_known, 0.0).sum(1) / is_known.sum(1).clamp(min=1)
+                priority = (surprise + 1e-6) ** c.priority_alpha * is_known.any(1)
+                replay.update_priorities(step, world, indices, priority)
+            return {"q_loss": loss.detach(), "q_value": masked_mean(value, is_known, count), "grad_norm": grad_norm}
 
     @torch.no_grad()
     def _targets(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor]:
         """Return the targets of the action values at places, and whether they are known, both (B, n)."""
         c, buffers = self.config, self.replay.buffers
         w = self.replay.windows(time, env, c.n_step, ("reward", "terminated", "truncated", "valid"))
-        returns, last, discount, known = n_step(w["reward"], w["terminated"], w["truncated"], w["valid"], c.gamma)
+        returns, last, discount, is_known = n_step(w["reward"], w["terminated"], w["truncated"], w["valid"], c.gamma)
         agents = torch.arange(returns.shape[1], device=self.device)
-        where = ((time.unsqueeze(1) + last) % self.replay.length, env.unsqueeze(1), agents)
-        next_obs = self.normalizer(buffers["next_obs"][where])
+        index = ((time.unsqueeze(1) + last) % self.replay.length, env.unsqueeze(1), agents)
+        next_obs = self.normalizer(buffers["next_obs"][index])
         values = self.head.values(self.target(next_obs))
         prefer = self.head.values(self.actor(next_obs)) if c.double else values
-        mask = buffers["next_mask"][where] if self.has_action_mask else None
-        return returns + discount * best_value(values, prefer, mask), known
+        mask = buffers["next_mask"][index] if self.has_action_mask else None
+        return returns + discount * best_value(values, prefer, mask), is_known
 
     def policy(self) -> Policy:
         """Return a frozen copy of the network with its normalizer; it takes the best action."""
@@ -279,7 +279,8 @@ class DQN(KernelActing):
         state = save_state(
             self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps
         )
-        return {**state, **{f"pending.{name}": each for name, each in self.pending.items()}, **self.replay.state_dict()}
+        pending = {f"pending.{name}": tensor for name, tensor in self.pending.items()}
+        return {**state, **pending, **self.replay.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""

@@ -30,7 +30,7 @@ __all__ = ["MADDPG", "MADDPGConfig"]
 
 @dataclass(frozen=True)
 class MADDPGConfig(TD3Config):
-    """Settings of MADDPG: those of TD3 and a logit penalty."""
+    """Settings of MADDPG: TD3's and a logit penalty."""
 
     names = "maddpg and matd3"  # see ReplayConfig
     logit_penalty: float = setting(1e-3, ge=0)
@@ -62,8 +62,8 @@ class MADDPG(TD3):
         return self.config.logit_penalty * self.discrete * params.square().mean(-1)
 
     def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
-        own, count = self.head.code_width, 1 + self.config.twin
-        return nn.ModuleList([JointCritic(self.config, self.view, own, 1, weights) for _ in range(count)])
+        code_width, count = self.head.code_width, 1 + self.config.twin
+        return nn.ModuleList([JointCritic(self.config, self.view, code_width, 1, weights) for _ in range(count)])
 
     def _make_experience(self, spec: LearnerSpec) -> JointReplayStore:
         return JointReplayStore(self.config, spec, self.head, self.view)

@@ -129,10 +129,10 @@ class QMIX:
         self.rollout: RolloutBuffer = RolloutBuffer(
             config.rollout_length, (envs, agents), width, (), torch.int64, capacity, self.device
         )
-        each, flag = (agents, width), torch.bool
+        per_agent, flag = (agents, width), torch.bool
         fields = {
-            "obs": (each, torch.float32),
-            "next_obs": (each, torch.float32),
+            "obs": (per_agent, torch.float32),
+            "next_obs": (per_agent, torch.float32),
             "action": ((agents,), torch.int64),
             "valid": ((agents,), flag),
             "follows": ((agents,), flag),
@@ -203,7 +203,7 @@ class QMIX:
         """Return the rollout as steps of the team, (T, E, ...), with zeros in invalid entries."""
         r = self.rollout
         follows = r.valid & ~r.terminated  # an agent that was cut still has a next value, a dead one has none
-        known = r.valid.any(-1)
+        is_known = r.valid.any(-1)
         steps = {
             "obs": r.obs.masked_fill(~r.valid.unsqueeze(-1), 0.0),
             "next_obs": r.next_obs().masked_fill(~follows.unsqueeze(-1), 0.0),
@@ -211,17 +211,17 @@ class QMIX:
             "valid": r.valid,
             "follows": follows,
             "reward": r.reward.masked_fill(~r.valid, 0.0).mean(-1) * self.config.reward_scale,
-            "known": known,
+            "known": is_known,
             "episode_starts": r.episode_starts[:-1],
         }
         if self.state_width:
             assert r.state is not None
-            steps["state"] = r.state[:-1].masked_fill(~known.unsqueeze(-1), 0.0)
+            steps["state"] = r.state[:-1].masked_fill(~is_known.unsqueeze(-1), 0.0)
             steps["next_state"] = r.next_state().masked_fill(~follows.any(-1, keepdim=True), 0.0)
         if self.has_action_mask:
             assert r.mask is not None
             steps["next_mask"] = r.mask[1:]
-            steps["known"] = known & ~(r.truncated & follows).any(-1)
+            steps["known"] = is_known & ~(r.truncated & follows).any(-1)
         if self.actor.hidden_width:
             steps["hidden_state"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
@@ -229,8 +229,8 @@ class QMIX:
     def _gradient_step(self) -> dict[str, Tensor]:
         """Take one gradient step, and move the target networks if it is due; both are captured on a GPU."""
         self.gradient_steps += 1
-        due = self.gradient_steps % self.config.target_every == 0
-        return self.updates.captured(f"target {due}", partial(self._minibatch_step, due))()
+        moves_target = self.gradient_steps % self.config.target_every == 0
+        return self.updates.captured(f"target {moves_target}", partial(self._minibatch_step, moves_target))()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the squared error of the team values, over sampled windows (L, B)."""
@@ -256,35 +256,35 @@ class QMIX:
             best = best_value(next_values, prefer, batch.get("next_mask")).masked_fill(~batch["follows"], 0.0)
             following = self.target_mixer(best, self._state(batch, "next_state"))
             target = batch["reward"] + c.gamma * following.masked_fill(~batch["follows"].any(-1), 0.0)
-        known = batch["known"]
-        count = self.reducer.divisor(known)
-        loss = masked_mean((team - target).square(), known, count)
+        is_known = batch["known"]
+        count = self.reducer.divisor(is_known)
+        loss = masked_mean((team - target).square(), is_known, count)
         grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
         if move_target:
             polyak_update(self.target_actor, self.actor, c.tau)
             polyak_update(self.target_mixer, self.mixer, c.tau)
-        return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), known, count), "grad_norm": grad_norm}
+        return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), is_known, count), "grad_norm": grad_norm}
 
     def _state(self, batch: dict[str, Tensor], name: str) -> Tensor | None:
         return self.state_normalizer(batch[name]) if self.state_width else None
 
-    def _remember(self, actor: Network, before: Tensor, inputs: Tensor, begins: Tensor) -> Tensor:
+    def _remember(self, actor: Network, start: Tensor, inputs: Tensor, begins: Tensor) -> Tensor:
         """Return the hidden states (L', B, n, H) after each step of windows, without the burn-in.
 
         Args:
             actor: The recurrent network.
-            before: (B, n, H) hidden states stored before the first step.
+            start: (B, n, H) hidden states stored before the first step.
             inputs: (L, B, n, ...) network inputs.
             begins: (L, B), an episode starts with this step, and the hidden state is reset before it.
         """
         length, count, agents, _ = inputs.shape
         rows, begins = inputs.flatten(1, 2), begins.repeat_interleave(agents, dim=1)
-        hidden_state, burn_in = before.flatten(0, 1), self.burn_in
+        hidden_state, burn_in = start.flatten(0, 1), self.burn_in
         if burn_in:
             with torch.no_grad():
                 hidden_state = actor.hidden_states(rows[:burn_in], hidden_state, begins[:burn_in])[-1]
         remembered = actor.hidden_states(rows[burn_in:], hidden_state, begins[burn_in:])
-        return remembered.view(length - burn_in, count, agents, before.shape[-1])
+        return remembered.view(length - burn_in, count, agents, start.shape[-1])
 
     @staticmethod
     def _values(actor: Network, inputs: Tensor, hidden_state: Tensor | None) -> Tensor:
@@ -306,7 +306,7 @@ class QMIX:
         )
         return {
             **state,
-            **{f"carried.{name}": each for name, each in self._carried().items()},
+            **{f"carried.{name}": tensor for name, tensor in self._carried().items()},
             **self.replay.state_dict(),
         }
 
@@ -316,8 +316,8 @@ class QMIX:
         self.steps: int = counters["steps"]
         self.gradient_steps: int = counters["gradient_steps"]
         self.rollout.clear()
-        own = self._carried()
-        for name, tensor in check_tensors("learner state carried", select_prefix(state, "carried."), own).items():
-            own[name].copy_(tensor)
+        carried = self._carried()
+        for name, tensor in check_tensors("learner state carried", select_prefix(state, "carried."), carried).items():
+            carried[name].copy_(tensor)
         self.replay.load_state_dict(state)
         self.epsilon.fill_(self.config.epsilon_at(self.steps / self.total_steps))

@@ -164,9 +164,9 @@ class ReplayStore:
 
         With several ranks the result holds the steps of this rank's worlds only, and "which" their indices among all.
         """
-        time, env, which = self.replay.local_places(*self.replay.draw(self.config.batch_size, generator))
+        time, env, indices = self.replay.local_places(*self.replay.draw(self.config.batch_size, generator))
         sampled = self.replay.at(time, env)
-        return sampled if which is None else {**sampled, "which": which}
+        return sampled if indices is None else {**sampled, "which": indices}
 
     def stream(self, generator: torch.Generator, sampled: dict[str, Tensor]) -> SingleStream:
         """Return a generator's stream for noise on sampled steps, tensors (B, ...) by name."""
@@ -189,7 +189,7 @@ class ReplayLearner(KernelActing, ABC):
     """
 
     central_input: CentralInput = None
-    """Input that the critics need besides the agents' own observations."""
+    """Input that the critics need in addition to the agents' observations."""
     reducer: GradientReducer = LOCAL_REDUCER
     """Sum of gradients and statistics over the processes that train together."""
     experience: ReplayStore
@@ -223,10 +223,10 @@ class ReplayLearner(KernelActing, ABC):
         """
         c = self.experience.config
         self._store_rollout()
-        found: list[dict[str, Tensor]] = []
+        results: list[dict[str, Tensor]] = []
         if self.steps >= c.learning_starts:
-            found = [self._learn() for _ in range(c.updates)]
-        metrics = mean_metrics(found)
+            results = [self._learn() for _ in range(c.updates)]
+        metrics = mean_metrics(results)
         self._schedule()
         return metrics
 
@@ -279,10 +279,10 @@ def zero_invalid(rows: Tensor, valid: Tensor) -> Tensor:
     return rows.masked_fill(~valid.view(*valid.shape, *[1] * (rows.dim() - valid.dim())), 0)
 
 
-def mean_metrics(found: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def mean_metrics(results: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Return the mean of each metric, scalars by name, over the gradient steps that have it."""
     by_name: dict[str, list[Tensor]] = {}
-    for each in found:
-        for name, value in each.items():
+    for metrics in results:
+        for name, value in metrics.items():
             by_name.setdefault(name, []).append(value)
     return {name: torch.stack(values).mean() for name, values in by_name.items()}

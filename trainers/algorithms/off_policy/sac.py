@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SACConfig(ReplayConfig):
-    """Settings of SAC. Entropies are in nats, those of continuous actions with respect to the box [-1, 1]."""
+    """Settings of SAC. Entropies are in nats, for continuous actions with respect to the box [-1, 1]."""
 
     names = "sac"
     temperature: float = setting(0.2, gt=0)
@@ -153,7 +153,7 @@ class SAC(ReplayLearner):
         """Return the network inputs of sampled steps, (B, n, ...) by name.
 
         - obs, mask: inputs of the actor.
-        - situation, next_situation: inputs of the critics besides an action.
+        - situation, next_situation: inputs of the critics without the action.
         - code: code of the action taken.
         - next_code, next_entropy: code and entropy of the policy's next action.
         - next_table: log-probabilities of all choices, if critics value all of them.
@@ -189,11 +189,11 @@ class SAC(ReplayLearner):
             temperature = self.log_temperature.exp()
             if self.values_all_choices:
                 table = batch["next_table"]
-                each = self._values(self.target_critics, batch["next_situation"]).amin(0)
-                next_value = (table.exp() * (each - temperature * table)).sum(-1)
+                next_values = self._values(self.target_critics, batch["next_situation"]).amin(0)
+                next_value = (table.exp() * (next_values - temperature * table)).sum(-1)
             else:
-                each = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
-                next_value = each + temperature * batch["next_entropy"]
+                next_values = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
+                next_value = next_values + temperature * batch["next_entropy"]
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
         if self.values_all_choices:
             values = (self._values(self.critics, batch["situation"]) * batch["code"]).sum(-1)
@@ -209,8 +209,8 @@ class SAC(ReplayLearner):
         self.critics.requires_grad_(False)
         params = self.actor(batch["obs"])
         if self.values_all_choices:
-            table, each = self._table(params, mask), self._values(self.critics, batch["situation"]).amin(0)
-            entropy, value = entropy_of(table), (table[..., 0, :].exp() * each).sum(-1)
+            table, values = self._table(params, mask), self._values(self.critics, batch["situation"]).amin(0)
+            entropy, value = entropy_of(table), (table[..., 0, :].exp() * values).sum(-1)
         else:
             code, entropy = self._draw(params, self.experience.stream(self.generator, batch), mask)
             value = self._values(self.critics, batch["situation"], code).amin(0)
@@ -223,8 +223,8 @@ class SAC(ReplayLearner):
             self.reducer.step(
                 self.optimizers["temperature"], -self.log_temperature * masked_mean(missing, valid, count)
             )
-        found = {"actor_loss": loss.detach(), "actor_grad_norm": norm, "entropy": masked_mean(entropy, valid, count)}
-        return found | {"temperature": temperature}
+        metrics = {"actor_loss": loss.detach(), "actor_grad_norm": norm, "entropy": masked_mean(entropy, valid, count)}
+        return metrics | {"temperature": temperature}
 
     def _target_entropy(self, params: Tensor, mask: Tensor | None) -> Tensor | float:
         """Return the target entropy, for all rows or per row."""

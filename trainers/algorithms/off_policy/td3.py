@@ -140,8 +140,8 @@ class TD3(ReplayLearner):
 
     def _learn(self) -> dict[str, Tensor]:
         self.gradient_steps += 1
-        due = self.gradient_steps % self.config.policy_delay == 0
-        return self.updates.captured(f"policy {due}", partial(self._gradient_step, due))()
+        moves_policy = self.gradient_steps % self.config.policy_delay == 0
+        return self.updates.captured(f"policy {moves_policy}", partial(self._gradient_step, moves_policy))()
 
     def _gradient_step(self, learn_policy: bool) -> dict[str, Tensor]:
         """Take one step of the critics and, with `learn_policy`, of the policy and the target networks."""
@@ -158,7 +158,7 @@ class TD3(ReplayLearner):
         """Return the network inputs of sampled steps, (B, n, ...) by name.
 
         - obs, mask: inputs of the actor.
-        - situation, next_situation: inputs of the critics besides an action.
+        - situation, next_situation: inputs of the critics without the action.
         - code, next_code: codes of the action taken and of the target policy's next action.
         - reward, terminated, valid, which: as sampled.
         """

@@ -103,4 +103,4 @@ class A2C(ActorCriticLearner):
         bonus = masked_mean(entropy, valid, divisor)
         loss = policy_loss + settings["value_coef"] * value_loss - settings["entropy_coef"] * bonus
         losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus}
-        return loss, {name: each.detach() for name, each in losses.items()}
+        return loss, {name: tensor.detach() for name, tensor in losses.items()}

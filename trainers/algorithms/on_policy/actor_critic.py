@@ -103,12 +103,12 @@ class CriticInput(nn.Module):
 
     def forward(self, states: Tensor, agent: Tensor) -> Tensor:
         """Map states (worlds, ..., S) and agents (N,), indices over all worlds, to inputs (N, ..., S + n)."""
-        seen = self.normalizer(states[agent // self.num_agents])
+        features = self.normalizer(states[agent // self.num_agents])
         if self.num_agents == 1:
-            return seen
-        who = torch.eye(self.num_agents, device=seen.device)[agent % self.num_agents]
-        who = who.view(len(agent), *[1] * (seen.dim() - 2), self.num_agents).expand(*seen.shape[:-1], -1)
-        return torch.cat([seen, who], -1)
+            return features
+        code = torch.eye(self.num_agents, device=features.device)[agent % self.num_agents]
+        code = code.view(len(agent), *[1] * (features.dim() - 2), self.num_agents).expand(*features.shape[:-1], -1)
+        return torch.cat([features, code], -1)
 
 
 class ActorCritic(nn.Module):

@@ -65,9 +65,9 @@ class ActorCriticAgent:
     def act(self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, state: Tensor | None) -> Tensor:
         """Sample actions (E, n) or (E, n, K); arguments as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
-        seen = self.normalizer(obs)
+        inputs = self.normalizer(obs)
         recurrent = self.recurrent_state
-        params = self.actor(seen) if recurrent is None else recurrent.step(self.actor, seen, self.rollout)
+        params = self.actor(inputs) if recurrent is None else recurrent.step(self.actor, inputs, self.rollout)
         action, log_prob = self.head.sample(params, self.stream, mask)
         self.rollout.store_action(action, log_prob)
         return self.head.to_env(action)
@@ -90,7 +90,7 @@ class ActorCriticAgent:
     def export_rollout(self) -> dict[str, Tensor]:
         """Return a copy of the complete rollout by name, and begin the next one.
 
-        The buffers are those of `RolloutBuffer.copies`, the first hidden states (E, n, H) of a GRU come with them.
+        The buffers come from `RolloutBuffer.copies`, the first hidden states (E, n, H) of a GRU come with them.
         """
         tensors = self.rollout.copies()
         if self.recurrent_state is not None:
@@ -107,14 +107,14 @@ class ActorCriticAgent:
         self.rollout.load_copies({name: tensor for name, tensor in tensors.items() if not name.startswith("hidden_")})
 
     def next_rollout(self) -> int:
-        """Clear the rollout and return its number of steps, including those of other ranks."""
+        """Clear the rollout and return its number of steps of all ranks."""
         self.rollout.clear()
         if self.recurrent_state is not None:
             self.recurrent_state.next_rollout()
         return self.rollout.length * self.num_envs_total
 
     def state_dict(self) -> State:
-        """Return the state carried from one rollout to the next, besides networks and generator."""
+        """Return the state carried from one rollout to the next, without networks and generator."""
         return {} if self.recurrent_state is None else self.recurrent_state.state_dict(self.rollout)
 
     def load_state_dict(self, state: State) -> None:
@@ -140,9 +140,9 @@ class BatchedActorCriticAgents:
         self.hidden_state: Tensor | None = (
             torch.stack([state.actor_next for state in recurrent_states]) if recurrent_states else None
         )
-        for place, recurrent_state in enumerate(recurrent_states):
+        for index, recurrent_state in enumerate(recurrent_states):
             assert self.hidden_state is not None
-            recurrent_state.actor_next = self.hidden_state[place]
+            recurrent_state.actor_next = self.hidden_state[index]
 
     def start(self) -> None:
         """Start a rollout with the learners' present weights."""
@@ -153,39 +153,39 @@ class BatchedActorCriticAgents:
     def act(self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, state: Tensor | None) -> Tensor:
         """Sample actions (E, P * n[, K]); arguments as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(
-            self._apart(obs),
-            None if mask is None else self._apart(mask),
-            None if to_move is None else self._apart(to_move),
-            None if state is None else self._each(state),
+            self._split(obs),
+            None if mask is None else self._split(mask),
+            None if to_move is None else self._split(to_move),
+            None if state is None else self._expand(state),
         )
         t, advances = self.rollout.t, self.rollout.advances
-        before = None
+        previous = None
         if self.hidden_state is not None:
             self.hidden_state.masked_fill_(self.rollout.episode_starts[t][..., None, None], 0.0)
-            before = None if advances is None else self.hidden_state.clone()
+            previous = None if advances is None else self.hidden_state.clone()
         action, log_prob = self.policies.sample(obs, mask, self.streams, self.hidden_state)
-        if self.hidden_state is not None and advances is not None and before is not None:
-            self.hidden_state.copy_(torch.where(advances[t].unsqueeze(-1), self.hidden_state, before))
+        if self.hidden_state is not None and advances is not None and previous is not None:
+            self.hidden_state.copy_(torch.where(advances[t].unsqueeze(-1), self.hidden_state, previous))
         self.rollout.store_action(action, log_prob)
         return self.policies.head.to_env(action).transpose(0, 1).flatten(1, 2)
 
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
-        given = {field.name: getattr(transition, field.name) for field in dataclasses.fields(transition)}
+        fields = {field.name: getattr(transition, field.name) for field in dataclasses.fields(transition)}
         self.rollout.end_step(
             Transition(
                 **{
-                    name: self._each(value) if name in PER_WORLD else self._apart(value)
-                    for name, value in given.items()
+                    name: self._expand(value) if name in PER_WORLD else self._split(value)
+                    for name, value in fields.items()
                     if value is not None
                 }
             )
         )
 
-    def _apart(self, value: Tensor) -> Tensor:
+    def _split(self, value: Tensor) -> Tensor:
         """Reshape (E, P * n, ...) to (P, E, n, ...)."""
         return value.unflatten(1, (self.policies.size, -1)).transpose(0, 1)
 
-    def _each(self, value: Tensor) -> Tensor:
+    def _expand(self, value: Tensor) -> Tensor:
         """Expand (E, ...) to (P, E, ...)."""
         return value.expand(self.policies.size, *value.shape)

@@ -1,6 +1,6 @@
 """Training batches of actor-critic learners: the decisions of a rollout with values and advantages.
 
-Feedforward learners use rows, recurrent ones whole sequences. The first axis of a batch is that of minibatches.
+Feedforward learners use rows, recurrent ones whole sequences. Minibatches index the first axis of a batch.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def minibatch(batch: dict[str, Tensor], chosen: Tensor | None, critic_input: Cri
     return part
 
 
-def forward_batch(net: Network, x: Tensor, part: dict[str, Tensor], which: str) -> Tensor:
+def forward_batch(net: Network, x: Tensor, part: dict[str, Tensor], role: str) -> Tensor:
     """Return the outputs of actor or critic for rows (N, D), or for sequences (N, T, D) with gradients through time."""
     if "episode_starts" not in part:
         return net(x)
     begins, advances = part["episode_starts"].transpose(0, 1), part.get("advances")
     advances = None if advances is None else advances.transpose(0, 1)
-    return net.unroll(x.transpose(0, 1), part[f"memory_{which}"], begins, advances).transpose(0, 1)
+    return net.unroll(x.transpose(0, 1), part[f"memory_{role}"], begins, advances).transpose(0, 1)
 
 
 def update_normalizers(
@@ -107,24 +107,26 @@ def row_batch(
     obs = normalizer(raw_obs)
     states = None if critic_input is None else _states(r).flatten(0, 1)
     if critic_input is None or states is None:
-        seen, last = obs, normalizer(r.last_obs)
+        critic_obs, last = obs, normalizer(r.last_obs)
     else:
         all_agents = torch.arange(r.valid[0].numel(), device=r.device)
-        seen, last = critic_input(states, rows), critic_input(states, r.valid.numel() + all_agents)
-    values = critic(seen).squeeze(-1)
+        critic_obs, last = critic_input(states, rows), critic_input(states, r.valid.numel() + all_agents)
+    values = critic(critic_obs).squeeze(-1)
     value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, values).view_as(r.reward)
     last_value = critic(last).view_as(r.reward[0])
     final_value = _spread(r, critic(_final(r, slots, normalizer, critic_input)).squeeze(-1))
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         mask = None if r.mask is None else r.mask[:-1].flatten(0, 2)[rows]
-        own = valued.head.evaluate(valued.actor(obs), r.action.flatten(0, 2)[rows], mask)[0]
-        log_prob, log_ratio = _under(r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, own))
-    advantage, returns, known, ratio = _estimate(r, value, last_value, final_value, c, log_ratio)
-    if known is not r.valid and not fixed_shapes:
-        keep = known.flatten()[rows]
+        new_log_prob = valued.head.evaluate(valued.actor(obs), r.action.flatten(0, 2)[rows], mask)[0]
+        log_prob, log_ratio = _under(
+            r, torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, new_log_prob)
+        )
+    advantage, returns, is_known, ratio = _estimate(r, value, last_value, final_value, c, log_ratio)
+    if is_known is not r.valid and not fixed_shapes:
+        keep = is_known.flatten()[rows]
         rows, raw_obs, obs, values = rows[keep], raw_obs[keep], obs[keep], values[keep]
-    valid = known.flatten() if fixed_shapes else None
+    valid = is_known.flatten() if fixed_shapes else None
     advantage = advantage.flatten()[rows]
     if c.normalize_advantage:
         advantage = reducer.normalize(advantage, valid, None if ratio is None else ratio.flatten()[rows])
@@ -167,13 +169,13 @@ def sequence_batch(
     states = None if critic_input is None else _states(r).transpose(0, 1)  # (E, T + 1, S)
     all_agents = torch.arange(agents, device=r.device)
     if critic_input is None or states is None:
-        seen = torch.cat([obs, normalizer(r.last_obs).flatten(0, 1).unsqueeze(0)])
+        critic_obs = torch.cat([obs, normalizer(r.last_obs).flatten(0, 1).unsqueeze(0)])
     else:
-        seen = critic_input(states, all_agents).transpose(0, 1)
+        critic_obs = critic_input(states, all_agents).transpose(0, 1)
     # an agent that is dead stays dead until the next episode, which starts without a hidden state
-    before = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
+    starts = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
     advances = None if r.advances is None else r.advances.flatten(1)
-    hidden = critic.hidden_states(seen, before["critic"], begins, advances)
+    hidden = critic.hidden_states(critic_obs, starts["critic"], begins, advances)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
     value = critic.out(hidden).to(hidden.dtype).view(r.length + 1, *r.reward.shape[1:])
     final = _final(r, slots, normalizer, critic_input)
@@ -182,17 +184,17 @@ def sequence_batch(
     log_prob, log_ratio = r.log_prob, None
     if valued is not None:
         moves = None if advances is None else advances[:-1]
-        params = valued.actor.unroll(obs, before["actor"], begins[:-1], moves).view(*r.reward.shape, -1)
+        params = valued.actor.unroll(obs, starts["actor"], begins[:-1], moves).view(*r.reward.shape, -1)
         mask = None if r.mask is None else r.mask[:-1]
         log_prob, log_ratio = _under(r, valued.head.evaluate(params, r.action, mask)[0])
-    advantage, returns, known, ratio = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
+    advantage, returns, is_known, ratio = _estimate(r, value[:-1], value[-1], final_value, c, log_ratio)
     if c.normalize_advantage:
         ratios = None if ratio is None else ratio.flatten()
-        normalized = reducer.normalize(advantage.flatten(), known.flatten(), ratios)
-        advantage = normalized.view_as(advantage).masked_fill(~known, 0.0)
-    steps = {"advantage": advantage, "returns": returns, "valid": known}
-    steps["action"] = r.action.masked_fill(~known.view(*known.shape, *[1] * (r.action.dim() - known.dim())), 0)
-    steps |= {"log_prob": log_prob.masked_fill(~known, 0.0), "value": value[:-1].masked_fill(~known, 0.0)}
+        normalized = reducer.normalize(advantage.flatten(), is_known.flatten(), ratios)
+        advantage = normalized.view_as(advantage).masked_fill(~is_known, 0.0)
+    steps = {"advantage": advantage, "returns": returns, "valid": is_known}
+    steps["action"] = r.action.masked_fill(~is_known.view(*is_known.shape, *[1] * (r.action.dim() - is_known.dim())), 0)
+    steps |= {"log_prob": log_prob.masked_fill(~is_known, 0.0), "value": value[:-1].masked_fill(~is_known, 0.0)}
     if r.mask is not None:
         steps["mask"] = r.mask[:-1]
     batch = {name: tensor.flatten(1, 2) for name, tensor in steps.items()}
@@ -200,7 +202,7 @@ def sequence_batch(
     if advances is not None:
         batch["advances"] = advances[:-1]
     batch = {name: tensor.transpose(0, 1) for name, tensor in batch.items()}
-    batch |= {"rows": all_agents, **{f"memory_{name}": start for name, start in before.items()}}
+    batch |= {"rows": all_agents, **{f"memory_{name}": start for name, start in starts.items()}}
     if states is not None:
         batch |= {"states": states[:, :-1], "agent": all_agents}
     return batch

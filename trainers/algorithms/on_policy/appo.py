@@ -46,9 +46,9 @@ class APPO(PPO):
 
     def update(self) -> dict[str, Tensor]:
         """Learn from the stored rollout, then move the target policy at its interval."""
-        before = self.steps
+        start = self.steps
         metrics = super().update()
-        if self.steps // (self.steps - before) % self.target_interval == 0:
+        if self.steps // (self.steps - start) % self.target_interval == 0:
             with torch.no_grad():
                 polyak_update(self.target["actor"], self.actor, self.target_tau)
                 polyak_update(self.target["head"], self.head, self.target_tau)

@@ -38,7 +38,7 @@ class MeasuredUpdate:
         """Return the distance to another update: logarithms of inputs, layers, mean width and rows."""
         width = math.exp(sum(map(math.log, hidden_sizes)) / len(hidden_sizes))
         pairs = ((self.inputs, inputs), (self.layers, len(hidden_sizes)), (self.width, width), (self.rows, rows))
-        return math.dist([math.log(own) for own, _ in pairs], [math.log(max(other, 1)) for _, other in pairs])
+        return math.dist([math.log(size) for size, _ in pairs], [math.log(max(other, 1)) for _, other in pairs])
 
 
 def read_table(path: Path = TABLE) -> dict[str, tuple[MeasuredUpdate, ...]]:

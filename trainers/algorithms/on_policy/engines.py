@@ -87,12 +87,12 @@ class TorchEngine:
         count: float | Tensor = 0.0
         for rows, divisor in minibatches:
             # with fixed shapes, a minibatch of invalid rows is no step
-            here = None if active is None else active & self._valid(rows).any()
+            enabled = None if active is None else active & self._valid(rows).any()
             value, measured = loss(self._batch, rows, divisor)
-            measured["grad_norm"] = reducer.step(self.optimizer, value, self.agent.config.max_grad_norm, here)
-            count = count + (1.0 if here is None else here)
-            for name, each in measured.items():
-                counted = each if here is None else torch.where(here, each, 0.0)
+            measured["grad_norm"] = reducer.step(self.optimizer, value, self.agent.config.max_grad_norm, enabled)
+            count = count + (1.0 if enabled is None else enabled)
+            for name, metric in measured.items():
+                counted = metric if enabled is None else torch.where(enabled, metric, 0.0)
                 self._totals[name] = self._totals[name] + counted if name in self._totals else counted
         return count
 

@@ -59,8 +59,8 @@ def generalized(steps: Steps, gamma: float, lam: float) -> Estimates:
             s.reward, s.value, s.last_value, s.terminated, s.truncated, s.final_value, s.valid, gamma, lam
         )
         return Estimates(advantage, returns, s.valid)
-    before = (s.reward, s.value, s.last_value, s.terminated, s.truncated)
-    return Estimates(*gae_by_turns(*before, s.valid, s.to_move, gamma, lam))
+    arguments = (s.reward, s.value, s.last_value, s.terminated, s.truncated)
+    return Estimates(*gae_by_turns(*arguments, s.valid, s.to_move, gamma, lam))
 
 
 def importance_weighted(steps: Steps, gamma: float, lam: float, rho_max: float, c_max: float) -> Estimates:
@@ -68,12 +68,12 @@ def importance_weighted(steps: Steps, gamma: float, lam: float, rho_max: float, 
     s = steps
     assert s.log_ratio is not None
     correction = Correction(s.log_ratio, rho_max, c_max)
-    before = (s.reward, s.value, s.last_value, s.terminated, s.truncated)
+    arguments = (s.reward, s.value, s.last_value, s.terminated, s.truncated)
     if s.to_move is None:
-        advantage, returns = vtrace(*before, s.final_value, s.valid, correction, gamma, lam)
+        advantage, returns = vtrace(*arguments, s.final_value, s.valid, correction, gamma, lam)
         return Estimates(advantage, returns, s.valid, correction.ratios(s.valid)[0])
-    advantage, returns, known = vtrace_by_turns(*before, s.valid, s.to_move, correction, gamma, lam)
-    return Estimates(advantage, returns, known, correction.ratios(known)[0])
+    advantage, returns, is_known = vtrace_by_turns(*arguments, s.valid, s.to_move, correction, gamma, lam)
+    return Estimates(advantage, returns, is_known, correction.ratios(is_known)[0])
 
 
 def monte_carlo(steps: Steps, gamma: float, baseline: bool) -> Estimates:
@@ -85,9 +85,9 @@ def monte_carlo(steps: Steps, gamma: float, baseline: bool) -> Estimates:
     """
     s = steps
     values = (s.value, s.last_value, s.final_value)
-    value, last_value, final_value = values if baseline else (torch.zeros_like(each) for each in values)
-    own = Steps(s.reward, value, last_value, final_value, s.terminated, s.truncated, s.valid, s.to_move)
-    advantage, returns, known, _ = generalized(own, gamma, 1.0)
+    value, last_value, final_value = values if baseline else (torch.zeros_like(x) for x in values)
+    masked = Steps(s.reward, value, last_value, final_value, s.terminated, s.truncated, s.valid, s.to_move)
+    advantage, returns, is_known, _ = generalized(masked, gamma, 1.0)
     ends = (s.terminated | s.truncated).to(torch.uint8)
-    known = known & ends.flip(0).cummax(0).values.flip(0).bool()
-    return Estimates(advantage.masked_fill(~known, 0.0), returns.masked_fill(~known, 0.0), known)
+    is_known = is_known & ends.flip(0).cummax(0).values.flip(0).bool()
+    return Estimates(advantage.masked_fill(~is_known, 0.0), returns.masked_fill(~is_known, 0.0), is_known)

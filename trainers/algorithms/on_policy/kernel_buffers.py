@@ -75,7 +75,7 @@ class KernelBuffers:
         length, rows, width = gradients + 2 * NUM_METRICS, rollout.valid.numel(), rollout.obs.shape[-1]
         after = rows + rollout.rows_per_step
         self.weights: Tensor = zeros(1, actor.row_size + critic.row_size)
-        chunks = min(max(rows // 128, 1), MAX_CHUNKS)  # at least as many as a minibatch has
+        chunks = min(max(rows // 128, 1), MAX_CHUNKS)  # at least one for each chunk of a minibatch
         self.packed: Tensor = zeros(chunks, length)
         self.total: Tensor = zeros(1, length)
         self.sums: Tensor = zeros(1, length)
@@ -91,12 +91,12 @@ class KernelBuffers:
         self.all_rows: Tensor = torch.arange(rows, device=device)
         self.begins: Tensor = zeros(rows + 1, dtype=torch.int32)
         self.scale: Tensor = zeros(1, rows)
-        self.seen: Tensor = zeros(after, width)
+        self.inputs: Tensor = zeros(after, width)
         self.values: Tensor = zeros(after)
-        self.final_seen, self.final_values = zeros(rollout.capacity + 1, width), zeros(rollout.capacity + 1)
+        self.final_inputs, self.final_values = zeros(rollout.capacity + 1, width), zeros(rollout.capacity + 1)
         self.advantage: Tensor = zeros(rows)
         self.returns: Tensor = zeros(rows)
-        self.known: Tensor = zeros(rows, dtype=torch.bool)
+        self.is_known: Tensor = zeros(rows, dtype=torch.bool)
         # for tiles: number of observations, and of final ones; no list of their rows
         self.counts: Tensor = torch.tensor([[after], [rollout.capacity + 1]], dtype=torch.int32, device=device)
         self.no_rows: Tensor = zeros(1, 0, dtype=torch.int64)
@@ -107,7 +107,7 @@ class KernelBuffers:
         ]
         self.targets: Tensor
         self.sources: Tensor
-        self.targets, self.sources = (torch.cat(each).to(device, torch.int32) for each in zip(*pairs, strict=True))
+        self.targets, self.sources = (torch.cat(parts).to(device, torch.int32) for parts in zip(*pairs, strict=True))
         self.segments: Tensor = torch.tensor(
             [[n.into // LANES, n.offset // LANES, n.mlp.num_packed // LANES] for n in self.networks],
             dtype=torch.int32,
@@ -119,7 +119,7 @@ class KernelBuffers:
     def resize_final(self, capacity: int) -> None:
         """Allocate rows for the values of `capacity` final observations, if their number has changed."""
         if len(self.final_values) != capacity + 1:
-            self.final_seen: Tensor = self.final_seen.new_zeros(capacity + 1, self.final_seen.shape[1])
+            self.final_inputs: Tensor = self.final_inputs.new_zeros(capacity + 1, self.final_inputs.shape[1])
             self.final_values: Tensor = self.final_values.new_zeros(capacity + 1)
             self.counts[1] = capacity + 1
 
@@ -150,7 +150,7 @@ class KernelBuffers:
         self.steps.copy_(first["step"])
         for name, target in (("exp_avg", self.moments), ("exp_avg_sq", self.squared_moments)):
             for network in self.networks:
-                values = _flat([adam.state[each][name] for each in network.parameters])
+                values = _flat([adam.state[parameter][name] for parameter in network.parameters])
                 target[0, network.into + network.places] = values
 
     @torch.no_grad()
@@ -161,35 +161,35 @@ class KernelBuffers:
         for network in self.networks:
             into = network.into + network.places
             packed = (self.weights[0, network.offset + network.places], self.moments[0, into])
-            found = [_split(each, network.parameters) for each in (*packed, self.squared_moments[0, into])]
-            for parameter, weight, first, second in zip(network.parameters, *found, strict=True):
-                own = adam.state[parameter]
-                if not own:
-                    own["step"] = torch.zeros((), device=parameter.device)
-                    own["exp_avg"], own["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-                targets += [parameter, own["exp_avg"], own["exp_avg_sq"], own["step"]]
+            splits = [_split(flat, network.parameters) for flat in (*packed, self.squared_moments[0, into])]
+            for parameter, weight, first, second in zip(network.parameters, *splits, strict=True):
+                state = adam.state[parameter]
+                if not state:
+                    state["step"] = torch.zeros((), device=parameter.device)
+                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                targets += [parameter, state["exp_avg"], state["exp_avg_sq"], state["step"]]
                 sources += [weight, first, second, self.steps[0]]
         torch._foreach_copy_(targets, sources)  # type: ignore[attr-defined]
         self._packed_version = self._version(adam)
 
     def _version(self, adam: torch.optim.Optimizer | None) -> list[int]:
         """Return numbers that change when weights or moments are written or replaced."""
-        parameters = [each for network in self.networks for each in network.parameters]
+        parameters = [tensor for network in self.networks for tensor in network.parameters]
         moments = [] if adam is None else [m for p in parameters if p in adam.state for m in adam.state[p].values()]
-        return [number for each in (*parameters, *moments) for number in (each.data_ptr(), each._version)]
+        return [number for tensor in (*parameters, *moments) for number in (tensor.data_ptr(), tensor._version)]
 
     def write_gradients(self) -> None:
         """Write the sums of gradients to the parameters' `grad`."""
         for network in self.networks:
-            found = _split(self.total[0, network.into + network.places], network.parameters)
-            for parameter, gradient in zip(network.parameters, found, strict=True):
+            gradients = _split(self.total[0, network.into + network.places], network.parameters)
+            for parameter, gradient in zip(network.parameters, gradients, strict=True):
                 parameter.grad = gradient
 
 
 def _flat(tensors: list[Tensor]) -> Tensor:
-    return torch.cat([each.detach().flatten() for each in tensors])
+    return torch.cat([tensor.detach().flatten() for tensor in tensors])
 
 
 def _split(flat: Tensor, like: list[Tensor]) -> list[Tensor]:
-    parts = flat.split([each.numel() for each in like])
-    return [part.view_as(each) for part, each in zip(parts, like, strict=True)]
+    parts = flat.split([tensor.numel() for tensor in like])
+    return [part.view_as(tensor) for part, tensor in zip(parts, like, strict=True)]

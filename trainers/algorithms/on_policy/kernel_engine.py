@@ -81,11 +81,11 @@ class KernelEngine:
 
     @property
     def is_adam(self) -> bool:
-        """Whether the optimizer takes the steps that kernels compute: those of Adam on all networks."""
+        """Whether the optimizer takes the steps that kernels compute: Adam on all networks."""
         return is_plain_adam(self.optimizer, [p for network in self.buffers.networks for p in network.parameters])
 
     def policy(self, seed: int) -> KernelPolicy:
-        """Return the policy for rollouts in kernels, whose weights are those of the last `pack`."""
+        """Return the policy for rollouts in kernels, with the weights of the last `pack`."""
         return KernelPolicy(self.kind, self.buffers.weights[0, : self.kind.mlp.row_size], seed)
 
     def pack(self, always: bool = False) -> None:
@@ -112,10 +112,10 @@ class KernelEngine:
             self.pack()
         self._is_packed = False
         self.launches.value(slots if r.to_move is None else 0)
-        everything = fixed_shapes or bool(b.known.all())
-        rows = b.all_rows if everything else b.known.nonzero().squeeze(-1)
+        everything = fixed_shapes or bool(b.is_known.all())
+        rows = b.all_rows if everything else b.is_known.nonzero().squeeze(-1)
         self._rows = None if everything else rows
-        valid = b.known if fixed_shapes else None
+        valid = b.is_known if fixed_shapes else None
         advantage, returns = (x if everything else x[rows] for x in (b.advantage, b.returns))
         if c.normalize_advantage:
             advantage = reducer.normalize(advantage, valid)
@@ -146,62 +146,62 @@ class KernelEngine:
         sizes = self._set_minibatches([rows for rows, _ in minibatches])
         local = self.is_adam and reducer.can_capture and not override_of(reducer, GradientReducer, REDUCES)
         if active is None and local:
-            for place, (size, (_, divisor)) in enumerate(zip(sizes, minibatches, strict=True)):
-                _write(self.buffers.scale[0, place], 1.0 / (max(size, 1) if divisor is None else divisor))
+            for index, (size, (_, divisor)) in enumerate(zip(sizes, minibatches, strict=True)):
+                _write(self.buffers.scale[0, index], 1.0 / (max(size, 1) if divisor is None else divisor))
             self.launches.epoch(sizes)
             return float(len(minibatches))
         count: float | Tensor = 0.0
         begins = itertools.accumulate(sizes, initial=0)
-        for place, (begin, size, (_, divisor)) in enumerate(zip(begins, sizes, minibatches, strict=False)):
-            here = self._prepare_minibatch(place, begin, size, divisor, active)
-            self.launches.gradient(place, size)
+        for index, (begin, size, (_, divisor)) in enumerate(zip(begins, sizes, minibatches, strict=False)):
+            enabled = self._prepare_minibatch(index, begin, size, divisor, active)
+            self.launches.gradient(index, size)
             if local:
-                self.launches.adam(place)
+                self.launches.adam(index)
             else:
-                self._step_by(reducer, here)
-            count = count + (1.0 if here is None else here)
+                self._step_by(reducer, enabled)
+            count = count + (1.0 if enabled is None else enabled)
         return count
 
     def _set_minibatches(self, rows: Sequence[Tensor | None]) -> list[int]:
         """Write the rows of minibatches one after another, and return their numbers."""
         b = self.buffers
-        given = [b.all_rows[: self._num_rows] if each is None else each for each in rows]
-        begins = tuple(itertools.accumulate(map(len, given), initial=0))
-        whole = torch.cat(given) if len(given) > 1 else given[0]
+        row_lists = [b.all_rows[: self._num_rows] if part is None else part for part in rows]
+        begins = tuple(itertools.accumulate(map(len, row_lists), initial=0))
+        joined = torch.cat(row_lists) if len(row_lists) > 1 else row_lists[0]
         if self._rows is None:
-            b.index[0, : len(whole)].copy_(whole)
+            b.index[0, : len(joined)].copy_(joined)
         else:
-            torch.index_select(self._rows, 0, whole, out=b.index[0, : len(whole)])
-        found = self._begins.get(begins)
-        if found is None:
-            found = torch.tensor(begins, dtype=torch.int32, device=b.begins.device)
+            torch.index_select(self._rows, 0, joined, out=b.index[0, : len(joined)])
+        offsets = self._begins.get(begins)
+        if offsets is None:
+            offsets = torch.tensor(begins, dtype=torch.int32, device=b.begins.device)
             if self.captured:  # a CUDA graph must not copy from the host; its sizes never change
-                self._begins[begins] = found
-        b.begins[: len(begins)].copy_(found)
+                self._begins[begins] = offsets
+        b.begins[: len(begins)].copy_(offsets)
         return [end - begin for begin, end in itertools.pairwise(begins)]
 
     def _prepare_minibatch(
-        self, place: int, begin: int, size: int, divisor: Divisor, active: Tensor | None
+        self, index: int, begin: int, size: int, divisor: Divisor, active: Tensor | None
     ) -> Tensor | None:
         """Set the factor of rows, and whether policies take the step: with `active`, if a row counts."""
         b = self.buffers
         if active is None:
-            _write(b.scale[0, place], 1.0 / (max(size, 1) if divisor is None else divisor))
+            _write(b.scale[0, index], 1.0 / (max(size, 1) if divisor is None else divisor))
             return None
-        valid = b.known[b.index[0, begin : begin + size]]
-        _write(b.scale[0, place], 1.0 / (valid.sum().clamp(min=1) if divisor is None else divisor))
-        here = active & valid.any()
-        b.active[0].copy_(here)
-        return here
+        valid = b.is_known[b.index[0, begin : begin + size]]
+        _write(b.scale[0, index], 1.0 / (valid.sum().clamp(min=1) if divisor is None else divisor))
+        enabled = active & valid.any()
+        b.active[0].copy_(enabled)
+        return enabled
 
     def totals(self) -> dict[str, Tensor]:
         """Return the sums of the metrics over the gradient steps on this batch, scalars; {} before the first one."""
         if not self._gradient_steps:
             return {}
-        both = self.buffers.metric_sums().sum(0)
+        sums = self.buffers.metric_sums().sum(0)
         clipped = self.objective == losses.PPO
-        found = {name: both[place] for name, place in METRICS.items() if clipped or name not in OF_RATIO}
-        return found | {"grad_norm": self.buffers.norms[0].clone()}
+        metrics = {name: sums[index] for name, index in METRICS.items() if clipped or name not in OF_RATIO}
+        return metrics | {"grad_norm": self.buffers.norms[0].clone()}
 
     def finish(self) -> None:
         """Write weights and moments to the networks and the optimizer."""
@@ -223,15 +223,15 @@ class KernelEngine:
         self._is_packed = False
 
     def _set(self, settings: Mapping[str, float | Tensor | None]) -> None:
-        """Set what the kernels read besides the rollout."""
-        for name, place in SETTINGS.items():
+        """Set what the kernels read in addition to the rollout."""
+        for name, index in SETTINGS.items():
             value = settings.get(name)
-            _write(self.buffers.settings[place], -1.0 if value is None else value)
+            _write(self.buffers.settings[index], -1.0 if value is None else value)
         if self.is_adam:
             group = self.optimizer.param_groups[0]
             rates = [group["lr"], *group["betas"], group["eps"], self.agent.config.max_grad_norm]
-            for place, value in enumerate(rates):
-                _write(self.buffers.rates[place], value)
+            for index, value in enumerate(rates):
+                _write(self.buffers.rates[index], value)
 
 
 def _write(target: Tensor, value: Tensor | float) -> None:

@@ -65,14 +65,14 @@ class KernelLaunches:
     def value(self, slots: int) -> None:
         """Normalize and value the observations of the rollout, and `slots` final ones; estimate the advantages."""
         self._follow_rollout()
-        each = self._tile_rows[1] or ROWS_PER_ITEM
-        self._values.run(-(-len(self.buffers.seen) // each))
+        rows = self._tile_rows[1] or ROWS_PER_ITEM
+        self._values.run(-(-len(self.buffers.inputs) // rows))
         if slots:
-            self._final_values.run(-(-slots // each))
+            self._final_values.run(-(-slots // rows))
         self._advantages.run(self.agent.rollout.rows_per_step)
 
     def gradient(self, minibatch: int, size: int, parallel: bool | None = None) -> None:
-        """Compute the gradients of a minibatch of `size` rows, and add those of its chunks."""
+        """Compute the gradients of a minibatch of `size` rows as the sum over its chunks."""
         chunks = min(max(size // 128, 1), MAX_CHUNKS)  # at least as many as there are
         self._gradients.set_param(MINIBATCH, minibatch)
         self._gradients.run(chunks, chunks, parallel=parallel)
@@ -105,7 +105,7 @@ class KernelLaunches:
         r = self.agent.rollout
         used = [r.all_obs, r.action, r.log_prob, r.reward, r.final_obs, r.mask, r.to_move]
         used += [r.terminated, r.truncated, r.valid, r.final_slot]
-        addresses = tuple(0 if each is None else each.data_ptr() for each in used)
+        addresses = tuple(0 if tensor is None else tensor.data_ptr() for tensor in used)
         if addresses != self._addresses:
             self._addresses = addresses
             self.buffers.resize_final(r.capacity)
@@ -122,21 +122,21 @@ class KernelLaunches:
     @_recorded
     def _values(self) -> ItemLaunches:
         b, obs = self.buffers, self.agent.rollout.all_obs.flatten(0, 2)
-        return self._launches([self._valuation(obs, b.seen, b.values, 0)], self.threads, tiled=True)
+        return self._launches([self._valuation(obs, b.inputs, b.values, 0)], self.threads, tiled=True)
 
     @_recorded
     def _final_values(self) -> ItemLaunches:
         b, obs = self.buffers, self.agent.rollout.final_obs
-        return self._launches([self._valuation(obs, b.final_seen, b.final_values, 1)], self.threads, tiled=True)
+        return self._launches([self._valuation(obs, b.final_inputs, b.final_values, 1)], self.threads, tiled=True)
 
-    def _valuation(self, obs: Tensor, seen: Tensor, values: Tensor, which: int) -> tuple[Any, list[Any]]:
+    def _valuation(self, obs: Tensor, inputs: Tensor, values: Tensor, index: int) -> tuple[Any, list[Any]]:
         b, critic, rows = self.buffers, self.buffers.networks[1], self._tile_rows[1]
         if rows is not None:
-            places = [wp.from_torch(each) for each in (b.counts[which], b.no_rows, obs, seen, values.view(-1, 1))]
-            tiles = -(-len(seen) // rows)
+            places = [wp.from_torch(tensor) for tensor in (b.counts[index], b.no_rows, obs, inputs, values.view(-1, 1))]
+            tiles = -(-len(inputs) // rows)
             return build_tile_forward(critic.mlp, rows, True), [critic.offset, wp.from_torch(b.weights), tiles, *places]
         places = [critic.offset, critic.offset + critic.mlp.normalizer_offset, 0]
-        arrays = [wp.from_torch(each) for each in (self.buffers.weights, obs, seen, values)]
+        arrays = [wp.from_torch(tensor) for tensor in (self.buffers.weights, obs, inputs, values)]
         return build_values(critic.mlp), [*places, *arrays]
 
     @_recorded
@@ -203,7 +203,7 @@ class KernelLaunches:
         rows.advantage, rows.returns, rows.value = (wp.from_torch(x) for x in (b.advantage, b.returns, b.values))
         batch.rows = rows
         tensors = {"weights": b.weights, "packed": b.packed, "index": b.index, "begins": b.begins, "scale": b.scale}
-        tensors |= {"valid": b.known, "x": b.seen, "settings": b.settings}
+        tensors |= {"valid": b.is_known, "x": b.inputs, "settings": b.settings}
         for name, tensor in tensors.items():
             setattr(batch, name, wp.from_torch(tensor))
         return batch
@@ -229,6 +229,6 @@ class KernelLaunches:
         for name, tensor in tensors.items():
             setattr(data, name, wp.from_torch(tensor.flatten(1)))
         data.value, data.final_value = wp.from_torch(b.values.view(steps + 1, -1)), wp.from_torch(b.final_values)
-        for name, tensor in (("advantage", b.advantage), ("returns", b.returns), ("known", b.known)):
+        for name, tensor in (("advantage", b.advantage), ("returns", b.returns), ("known", b.is_known)):
             setattr(data, name, wp.from_torch(tensor.view(steps, -1)))
         return data

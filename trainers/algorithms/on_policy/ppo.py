@@ -87,11 +87,11 @@ class PPO(ActorCriticLearner):
             return {}
         gradient_steps, active = zero, sampler.active
         for _ in range(c.num_epochs):
-            before = self.engine.totals()
-            kl_before, steps_before = before["approx_kl"].clone() if before else zero, gradient_steps
+            totals = self.engine.totals()
+            kl_before, steps_before = totals["approx_kl"].clone() if totals else zero, gradient_steps
             minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
-            taken = self.engine.step(self.reducer, self._loss, minibatches, active, self._settings)
-            gradient_steps = gradient_steps + taken
+            steps = self.engine.step(self.reducer, self._loss, minibatches, active, self._settings)
+            gradient_steps = gradient_steps + steps
             if c.target_kl is not None:
                 kl = self.reducer.mean(self.engine.totals()["approx_kl"] - kl_before)
                 within = kl <= c.target_kl * (gradient_steps - steps_before)
