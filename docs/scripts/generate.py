@@ -26,7 +26,7 @@ MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 FOLDED = 15
-"""Rows of a table of results from which it is shown on a click."""
+"""Lines of a table of results from which it is shown on a click."""
 
 
 def environments(folder: str) -> str:
@@ -128,18 +128,13 @@ def results(module: str) -> str:
     from benchmarks.training.tasks.all_tasks import TASKS
 
     recorded = train_tasks.recorded()
-    rows = [
-        row
-        for task in TASKS
-        if learning_page.family_of(task) == module
-        for row in learning_page.rows_of(task, recorded[task.name], "../learning.md")
-    ]
-    columns = learning_page.COLUMNS
-    text = "\n".join([f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|", *rows])
-    if len(rows) <= FOLDED:
+    tasks = [task for task in TASKS if learning_page.family_of(task) == module]
+    text = "\n".join(learning_page.table_of(recorded, tasks))
+    text += "\n\n[Learning results](../learning.md#trainings) has the commands and the reasons of the thresholds."
+    if len(text.splitlines()) <= FOLDED:
         return text
-    met, missed = (sum(row.endswith(end) for row in rows) for end in ("| yes |", "| **no** |"))
-    words = f"All {len(rows)} results: {met} reach their threshold, {missed} do not"
+    met, missed = (text.count(f": {word}") for word in ("yes", "**no**"))
+    words = f"All results: {met} thresholds are reached, {missed} are not"
     return f"<details>\n<summary>{words}</summary>\n\n{text}\n\n</details>"
 
 

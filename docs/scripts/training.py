@@ -44,6 +44,6 @@ def _command(task: TrainingTask) -> str:
 
 
 def _link(task: TrainingTask, docs: str) -> str:
-    """Return a link to the section of a task, without the name of the environment."""
+    """Return a link to the results, named by a task without the name of the environment."""
     words = learning_page.title(task).replace(f" on {shlex.split(task.options)[0]}", "")
-    return f"[{words}]({docs}/learning.md#{learning_page.anchor(task)})"
+    return f"[{words}]({docs}/learning.md#results)"

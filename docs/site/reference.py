@@ -9,8 +9,6 @@ import re
 import warp as wp
 from sphinx.ext.napoleon import GoogleDocstring
 
-from docs.scripts import reference
-
 
 def _as_written(function=None, **_):
     return function if function is not None else lambda function: function
@@ -51,6 +49,8 @@ def _documented(app, env, node, text):
 
 
 def _write(app):
+    from docs.scripts import reference  # imports gpu_envs
+
     reference.write()
 
 

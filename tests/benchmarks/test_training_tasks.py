@@ -72,13 +72,13 @@ def test_page_equals_the_recorded_results():
     assert text == learning_page.PAGE.read_text(), "python -m benchmarks.training.train_tasks --write"
 
 
-def test_section_links_the_task_that_reaches_a_missed_threshold():
-    ppo, dqn = (task for task in TASKS if task.name in ("dark-hex-ppo", "dark-hex-dqn"))
-    reached = {"dark-hex-ppo": (True, True, True, True), "dark-hex-dqn": (False, True, False, True)}
-    results = {name: {"goals": [{"met": met} for met in every]} for name, every in reached.items()}
-    line, _ = learning_page.reached_elsewhere(dqn, results, (ppo, dqn))
-    assert "[PPO on DarkHex-v0](#ppo-on-darkhex-v0): return black, only black_0 trained; return white" in line
-    assert learning_page.reached_elsewhere(ppo, results, (ppo, dqn)) == []
+def test_metric_has_one_row_with_all_its_thresholds():
+    task = TrainingTask("x", "X-v0", (Goal("return a", 1.0), Goal("return a", "random")), "chosen", "why")
+    goals = [
+        {"values": [2.0], "ends": [1.5], "bounds": [bound], "met": met} for bound, met in ((1.0, True), (1.8, False))
+    ]
+    row = "| PPO on X-v0 | return a | 2.0 | 1.5 | ≥ 1.0 (chosen): yes; ≥ 1.8 (random, chosen): **no** |"
+    assert learning_page.table_of({"x": {"goals": goals}}, [task])[2:] == [row]
 
 
 @pytest.mark.slow

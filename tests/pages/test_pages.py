@@ -119,7 +119,7 @@ def test_generated_parts_have_the_required_rows_and_columns(name):
 
 def test_summary_names_the_command_and_the_results_of_each_training():
     dice = tables.summary("games/hidden/liars_dice")
-    assert "`gpu-envs train LiarsDice-v0 --algorithm dqn` ([DQN](../../../learning.md#dqn-on-liarsdice-v0))" in dice
+    assert "`gpu-envs train LiarsDice-v0 --algorithm dqn` ([DQN](../../../learning.md#results))" in dice
     assert "`gpu-envs train MultiCartPole-v0`; settings: [presets]" in tables.summary("classic/multi_cartpole")
     assert "| training |" not in tables.summary("games/kuhn_poker")
 

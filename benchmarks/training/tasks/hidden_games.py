@@ -13,8 +13,7 @@ _DQN = (
     "in the first seats of Goofspiel and Oshi-Zumo"
 )
 _SAME = (
-    "cross-play against random opponents, with OpenSpiel's DQN and random play as thresholds, as in "
-    "[PPO on LiarsDice-v0](#ppo-on-liarsdice-v0)"
+    "cross-play against random opponents, with OpenSpiel's DQN and random play as thresholds, as in PPO on LiarsDice-v0"
 )
 """Source of the thresholds of all tasks but the first, whose section explains them."""
 _EXPLOITABILITY = (
