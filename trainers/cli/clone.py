@@ -80,7 +80,7 @@ def clone_command(argv: list[str]) -> int:
     kind = with_learner(CloneOptions, "bc")
     args = parse(kind, "clone", split_command_line(kind, argv).argv)
     out = run_folder.resolve_run_dir(args.run_dir, None)
-    config, source = _given(args)
+    config, source = _read_source(args)
     if out is not None and not isinstance(source, Recording):
         recording_files.check_new(out / "episodes")
     core = make_train_core(config, config.num_envs, config.seed)
@@ -127,7 +127,7 @@ def _clone(
     return checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
 
 
-def _given(args: CloneOptions) -> tuple[TrainConfig, Recording | Checkpoint | None]:
+def _read_source(args: CloneOptions) -> tuple[TrainConfig, Recording | Checkpoint | None]:
     """Return the configuration of the clone and its source; None for scripted policies."""
     device, path = str(resolve_device(args.device)), Path(args.source)
     learner = BCConfig(**vars(args.learner))

@@ -73,7 +73,7 @@ class ConfigFile:
 
         Args:
             command: Command after "gpu-envs".
-            kind: Dataclass of the options, perhaps without those of an algorithm.
+            kind: Dataclass of the options, perhaps without an algorithm's.
             argv: Words of the command line after the command.
 
         Raises:
@@ -87,15 +87,15 @@ class ConfigFile:
             raise ConfigError(
                 "--config: expected a new run, because --resume continues with the recorded settings; leave one out"
             )
-        found = cls(command, Path(name), read_config(Path(name)))
-        for key in found.values:
+        config = cls(command, Path(name), read_config(Path(name)))
+        for key in config.values:
             if key in TYPED_ONLY:
                 option = f"--{key.replace('_', '-')}"
                 raise ConfigError(f"{name}: {key}: expected on the command line, not in a file; give {option} there")
         for key in ("env_id", "algorithm"):
-            found._scalar(key, found.get(key))
-        found._check_modules(words.values.get("allow_import", ()))
-        return found
+            config._scalar(key, config.get(key))
+        config._check_modules(words.values.get("allow_import", ()))
+        return config
 
     def get(self, name: str) -> str | None:
         """Return the text of a setting; None without it.
@@ -109,7 +109,7 @@ class ConfigFile:
         return value
 
     def merge(self, kind: type[Any], argv: Sequence[str]) -> CommandLine:
-        """Return the options of the file followed by those of the command line.
+        """Return the options of the file followed by the command line's.
 
         Args:
             kind: Dataclass of all options.
@@ -165,9 +165,9 @@ class ConfigFile:
             words = list(self._words(kind, self.values))
         except KeyError as error:
             raise ConfigError(f"{self.path}: {_unknown(kind, error.args[0])}") from None
-        found = split_command_line(kind, words)
-        wrong = [name for name in TYPED_ONLY if name in found.values or f"--{name.replace('_', '-')}" in words]
-        if wrong or found.help or found.positional is not None:  # a value became an option
+        line = split_command_line(kind, words)
+        wrong = [name for name in TYPED_ONLY if name in line.values or f"--{name.replace('_', '-')}" in words]
+        if wrong or line.help or line.positional is not None:  # a value became an option
             raise ConfigError(f"{self.path}: expected values, got the word of an option; leave it out")
         return words
 
@@ -183,9 +183,9 @@ class ConfigFile:
             if isinstance(hint, type) and dataclasses.is_dataclass(hint):
                 yield from self._words(hint, self._mapping(label, value), f"{label}.")
             elif UseAppendAction in get_args(hint):
-                for item, each in _flat(self._mapping(label, value)):
-                    plain = isinstance(each, str) and hint != Repeated
-                    yield f"{option}={item}={each if plain else json.dumps(each)}"
+                for item, entry in _flat(self._mapping(label, value)):
+                    plain = isinstance(entry, str) and hint != Repeated
+                    yield f"{option}={item}={entry if plain else json.dumps(entry)}"
             elif Positional not in get_args(hint):
                 yield from self._option(label, option, hint, value)
 
@@ -200,7 +200,7 @@ class ConfigFile:
             if not isinstance(value, list):
                 raise ConfigError(f"{self.path}: {label}: expected a list such as [64, 64], got {value!r:.80}")
             yield option
-            yield from (str(self._scalar(label, each)) for each in value)
+            yield from (str(self._scalar(label, item)) for item in value)
         else:
             yield f"{option}={self._scalar(label, value)}"
 
@@ -214,7 +214,7 @@ class ConfigFile:
     def _mapping(self, label: str, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{self.path}: {label}: expected a mapping of names to values, got {value!r:.80}")
-        return {str(name): each for name, each in value.items()}
+        return {str(name): entry for name, entry in value.items()}
 
 
 def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,10 +227,10 @@ def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
 
     make_core(env_id, 1, "cpu", **env)  # refuses what a training refuses
     kind, _ = find(env_id).load()
-    own = {each.name for each in dataclasses.fields(kind)}
-    played = {name: value for name, value in env.items() if name in PLAYED - own}
-    given = {name: value for name, value in env.items() if name not in played}
-    settings = dataclasses.asdict(build_config(kind, given, env_id)) | played
+    names = {field.name for field in dataclasses.fields(kind)}
+    played = {name: value for name, value in env.items() if name in PLAYED - names}
+    values = {name: value for name, value in env.items() if name not in played}
+    settings = dataclasses.asdict(build_config(kind, values, env_id)) | played
     if "max_episode_steps" in played:  # it is given in place of the limit with the environment's own name
         own_name = limit_name_of(kind)
         settings = {name: value for name, value in settings.items() if name != own_name}
@@ -238,7 +238,7 @@ def env_settings(env_id: str, env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def allow_named_module(words: CommandLine) -> None:
-    """Import the modules of --allow-import, and that of "module:Name" after --algorithm on the command line.
+    """Import the modules of --allow-import, and the module of --algorithm module:Name on the command line.
 
     Raises:
         UnknownEnvironmentError: A module does not exist.
@@ -259,7 +259,7 @@ def _hints(kind: type[Any]) -> dict[str, tuple[str, Any]]:
 
 
 def _names(kind: type[Any], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all settings in files, with those of groups after a dot."""
+    """Yield the names of all settings in files, settings of groups as group.name."""
     for name, (_, hint) in _hints(kind).items():
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             yield from _names(hint, f"{prefix}{name}.")
@@ -268,13 +268,13 @@ def _names(kind: type[Any], prefix: str = "") -> Iterator[str]:
 
 def _unknown(kind: type[Any], name: str) -> str:
     """Return the message about an unknown setting, with the nearest known one."""
-    options = {each: each for each in sorted(_names(kind))} | {
-        option: each for each, (option, _) in _hints(kind).items()
+    options = {setting: setting for setting in sorted(_names(kind))} | {
+        option: setting for setting, (option, _) in _hints(kind).items()
     }
-    options = {f"--{option.replace('_', '-')}": each for option, each in options.items()}
-    meant = similar_option(name, list(options))
+    options = {f"--{option.replace('_', '-')}": setting for option, setting in options.items()}
+    nearest = similar_option(name, list(options))
     return f"no setting named {name!r}; " + (
-        f"did you mean {options[meant]}?" if meant else f"expected one of {', '.join(_hints(kind))}"
+        f"did you mean {options[nearest]}?" if nearest else f"expected one of {', '.join(_hints(kind))}"
     )
 
 

@@ -37,8 +37,8 @@ def export_command(argv: list[str]) -> int:
     args = parse(ExportOptions, "export", argv)
     check_file(args.output)
     if args.output.suffix not in SUFFIXES:
-        wanted = " or ".join(SUFFIXES)
-        raise ConfigError(f"export: --output: expected a file name that ends in {wanted}, got {args.output}")
+        expected = " or ".join(SUFFIXES)
+        raise ConfigError(f"export: --output: expected a file name that ends in {expected}, got {args.output}")
     saved = checkpoint.load(args.path)
     config = dataclasses.replace(TrainConfig.of(saved), device="cpu")
     check_id(saved, config.env_id, args.env_id)

@@ -175,12 +175,12 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | SeedsRe
 def _load_resumed(words: CommandLine) -> Checkpoint | SeedsRecord | None:
     """Return what --resume names, after the check of the options that exclude each other."""
     path, count = words.last("resume"), words.last("num_seeds")
-    several = path is not None and seeds_folder.is_seeds_folder(Path(path))
-    if count is not None or several:
+    has_seeds = path is not None and seeds_folder.is_seeds_folder(Path(path))
+    if count is not None or has_seeds:
         _check_options_of_several(words)
     if path is None:
         return None
-    if several:
+    if has_seeds:
         if words.last("run_dir") is not None:
             raise ConfigError("--run-dir: expected none, because several seeds continue in their folder; leave it out")
         return seeds_folder.read_seeds(Path(path))
@@ -255,21 +255,21 @@ class RecordedFolder(Protocol):
         ...
 
 
-def check_id(saved: RecordedFolder, recorded: str, given: str | None, file: str = "manifest.json") -> None:
+def check_id(saved: RecordedFolder, recorded: str, env_id: str | None, file: str = "manifest.json") -> None:
     """Check the environment of a checkpoint or recording.
 
     Args:
         saved: Checkpoint, recording, league or record of several seeds.
         recorded: Its environment id.
-        given: Id on the command line, with or without its module; None for any environment.
+        env_id: Id on the command line, with or without its module; None for any environment.
         file: Name of the file that records the environment.
 
     Raises:
         CheckpointError: The environment is another one.
     """
-    given = (given or "").removeprefix(NAMESPACE)
-    if given and given not in (recorded, split_id(recorded)[1]) and split_id(given)[1] != recorded:
-        raise CheckpointError(f"{saved.path / file}: env_id: expected {given}, got {recorded}")
+    env_id = (env_id or "").removeprefix(NAMESPACE)
+    if env_id and env_id not in (recorded, split_id(recorded)[1]) and split_id(env_id)[1] != recorded:
+        raise CheckpointError(f"{saved.path / file}: env_id: expected {env_id}, got {recorded}")
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:
@@ -287,9 +287,9 @@ def policy_names(pairs: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def recorded_path(given: str | None) -> str | None:
+def recorded_path(path: str | None) -> str | None:
     """Return the whole path of a checkpoint, which other working folders understand; a name of the zoo stays."""
-    if given is None:
+    if path is None:
         return None
-    found = checkpoint.find(Path(given))
-    return given if given.startswith(zoo_entries.ZOO) else str(found.resolve())
+    folder = checkpoint.find(Path(path))
+    return path if path.startswith(zoo_entries.ZOO) else str(folder.resolve())

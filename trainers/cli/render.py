@@ -95,8 +95,8 @@ def load_checkpoint_players(
     policies = policies_of(saved, sides, core)
     for index, policy in enumerate(policies.values()):
         policy.seed((seed + index) % SEEDS)
-    own = ", ".join(f"{name}={value}" for name, value in config.env.items())
+    text = ", ".join(f"{name}={value}" for name, value in config.env.items())
     words = f"{', '.join(policies)} of {saved.path} (step {saved.steps:,})" + (
-        f", with its settings {own}" if own else ""
+        f", with its settings {text}" if text else ""
     )
     return core, PolicyRunner(core, by_member(sides, policies)).act, words

@@ -87,8 +87,8 @@ def _print_start(trainer: Trainer) -> None:
     config, policies = trainer.config, ", ".join(trainer.assignments)
     actors = f"{config.num_actors} actors x " if config.num_actors else ""
     engine = engine_text(trainer.engines, trainer.reasons_for_torch)
-    where = f"{actors}{config.num_envs} worlds on {trainer.core.device}, {engine}, {trainer.run_dir}/"
-    print(f"training {policies} on {config.env_id}: {where}", flush=True)
+    summary = f"{actors}{config.num_envs} worlds on {trainer.core.device}, {engine}, {trainer.run_dir}/"
+    print(f"training {policies} on {config.env_id}: {summary}", flush=True)
 
 
 def _train_on_cluster(config: TrainConfig, args: TrainOptions, resume: Checkpoint | None) -> TrainResult:
@@ -150,9 +150,9 @@ def report_training(result: TrainResult, video: bool) -> int:
 def _print_goal(result: TrainResult, goal: float) -> None:
     """Print whether every group reached the mean return of `--until-return`."""
     means = ", ".join(f"{group} {value:.2f}" for group, value in result.recent_returns.items())
-    said = f"mean return per agent over {RECENT} episodes: {means}" if means else f"fewer than {RECENT} episodes ended"
+    text = f"mean return per agent over {RECENT} episodes: {means}" if means else f"fewer than {RECENT} episodes ended"
     when = f"reached {goal:g} after {result.steps:,} steps, {process_seconds():.1f} s from process start"
-    print(f"{when if result.reached_goal else f'not reached: {goal:g} in {result.steps:,} steps'} ({said})", flush=True)
+    print(f"{when if result.reached_goal else f'not reached: {goal:g} in {result.steps:,} steps'} ({text})", flush=True)
 
 
 def _config(args: TrainOptions) -> TrainConfig:
@@ -174,18 +174,19 @@ def _config(args: TrainOptions) -> TrainConfig:
 
 
 def _settings(config: TrainConfig, args: TrainOptions) -> dict[str, Any]:
-    """Return all settings of a run as in a configuration file, those of the environment with its defaults."""
+    """Return all settings of a run as in a configuration file, with the environment's defaults."""
     env = env_settings(config.env_id, config.env)
-    own = ("num_seeds", "num_workers", "run_dir", *(("video",) if args.num_seeds is None else ()))
-    more = {name: getattr(args, name) for name in own}
-    return {**dataclasses.asdict(config), "env": env, **{key: each for key, each in more.items() if each is not None}}
+    names = ("num_seeds", "num_workers", "run_dir", *(("video",) if args.num_seeds is None else ()))
+    values = {name: getattr(args, name) for name in names}
+    more = {name: value for name, value in values.items() if value is not None}
+    return {**dataclasses.asdict(config), "env": env, **more}
 
 
-def _optional(what: str, make: Callable[[], Path | None]) -> list[Path]:
+def _optional(name: str, make: Callable[[], Path | None]) -> list[Path]:
     """Return the file that `make` wrote; print an error instead of raising it, since the training has succeeded."""
     try:
         file = make()
     except (GpuEnvsError, OSError) as error:
-        print(f"no {what}: {error}")
+        print(f"no {name}: {error}")
         return []
     return [] if file is None else [file]

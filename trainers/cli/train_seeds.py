@@ -30,8 +30,8 @@ def train_several(
 
     Args:
         config: Configuration of the first run.
-        num_seeds: Number of runs; None: those of `resume`.
-        run_dir: Folder of the runs; None: a new folder, or that of `resume`.
+        num_seeds: Number of runs; None: as in `resume`.
+        run_dir: Folder of the runs; None: a new folder, or the folder of `resume`.
         resume: Runs to continue.
 
     Returns:
@@ -43,9 +43,9 @@ def train_several(
     folder = run_dir if resume is None else resume.path
     trainer = MultiSeedTrainer(config, count, folder, resume is not None, progress=progress)
     first = next(iter(trainer.trainers.values()))
-    where = f"{config.num_envs} worlds each on {config.device}, {engine_text(first.engines, first.reasons_for_torch)}"
-    where += f", {trainer.num_workers} at a time, {trainer.run_dir}/"
-    print(f"training {count} seeds on {config.env_id}: {where}", flush=True)
+    summary = f"{config.num_envs} worlds each on {config.device}, {engine_text(first.engines, first.reasons_for_torch)}"
+    summary += f", {trainer.num_workers} at a time, {trainer.run_dir}/"
+    print(f"training {count} seeds on {config.env_id}: {summary}", flush=True)
     with progress:
         results = trainer.run()
     return _report(trainer.run_dir, results)
@@ -61,7 +61,7 @@ def engine_text(engines: Mapping[str, str], reasons: Mapping[str, str]) -> str:
 
 def _report(folder: Path, results: list[TrainResult]) -> int:
     """Print the result of every seed and their means; return the exit code."""
-    config, stopped_by = results[0].config, next((each.stopped_by for each in results if each.stopped_by), None)
+    config, stopped_by = results[0].config, next((run.stopped_by for run in results if run.stopped_by), None)
     imports = import_words(config.env_id, config.algorithm)
     for result in results:
         print(f"  {result.run_dir.name}: {_description(result)}")

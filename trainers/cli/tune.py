@@ -87,7 +87,7 @@ def tune_command(argv: list[str]) -> int:
                 "--allow-pickle can be given with it"
             )
         ray_library(COMMAND)
-        found = resume(args.resume, args.ray_address, args.allow_pickle)
+        result = resume(args.resume, args.ray_address, args.allow_pickle)
     else:
         config, spaces, plan = _search(args)
         if args.print_config:
@@ -95,22 +95,22 @@ def tune_command(argv: list[str]) -> int:
             env = env_settings(config.env_id, config.env)
             print(format_config({**search_settings(config, spaces, plan), "env": env, **run_dir}), end="")
             return 0
-        found = tune(config, spaces, _run_dir(args, config.env_id), plan, args.ray_address, progress=True)
-    print(f"{found.table()}\n{found.command}")
-    for written in (found.run_dir / RESULTS, found.run_dir / CONFIG_FILE, found.checkpoint):
+        result = tune(config, spaces, _run_dir(args, config.env_id), plan, args.ray_address, progress=True)
+    print(f"{result.table()}\n{result.command}")
+    for written in (result.run_dir / RESULTS, result.run_dir / CONFIG_FILE, result.checkpoint):
         print(f"  {written}")
-    if not found.complete:
-        print(f"interrupted; continue with:\n  {resume_command(found.run_dir, found.config)}")
+    if not result.complete:
+        print(f"interrupted; continue with:\n  {resume_command(result.run_dir, result.config)}")
         return 130
     return 0
 
 
 def _search(args: TuneOptions) -> tuple[TrainConfig, dict[str, Space], TuneConfig]:
-    """Return the settings of the trials, the searched ones and those of the search."""
+    """Return the settings of the trials, the searched settings, and the search."""
     if not args.env_id:
         raise ConfigError("tune: expected an environment, got none; name one, such as SimpleSpread-v0, or --resume DIR")
-    given = {field.name: getattr(args, field.name) for field in dataclasses.fields(TuneConfig)}
-    plan, spaces = TuneConfig(**given), search_space.parse_all(args.search)
+    settings = {field.name: getattr(args, field.name) for field in dataclasses.fields(TuneConfig)}
+    plan, spaces = TuneConfig(**settings), search_space.parse_all(args.search)
     registry.find(args.algorithm).check_plays()
     env_id = canonical_id(args.env_id)
     device = device_of_cluster(args.device)

@@ -1,6 +1,6 @@
 """Convert between the state of all ranks and each rank's share of it, when checkpoints are saved and loaded.
 
-Checkpoints are those of a single process. Only rank 0 reads and writes files. No other rank needs memory for more than
+Checkpoints equal a single process's. Only rank 0 reads and writes files. No other rank needs memory for more than
 its own worlds: per-world tensors, above all the replay, are sent in pieces.
 """
 
@@ -41,12 +41,12 @@ def gather_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int]
         shard: Shard of this rank.
         state: State of a collector.
         core: Core of the collector.
-        axes: Axis of worlds in entries of the state besides the core's, by prefix of their names.
+        axes: Axis of worlds in entries of the state that are not the core's, by prefix of their names.
     """
     if shard.ranks == 1:
         return state
-    found = _of_worlds(state, core, axes)
-    return state | {name: _gathered(shard, value, axis) for name, (value, axis) in found.items()}
+    tensors = _of_worlds(state, core, axes)
+    return state | {name: _gathered(shard, value, axis) for name, (value, axis) in tensors.items()}
 
 
 def scatter_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> State:
@@ -59,9 +59,9 @@ def scatter_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int
     """
     if shard.ranks == 1:
         return state
-    found = _of_all_worlds(shard, state, core, axes)
-    common = shard.broadcast_from_rank0(lambda: {name: value for name, value in state.items() if name not in found})
-    return common | {name: _dealt(shard, value, axis) for name, (value, axis) in found.items()}
+    tensors = _of_all_worlds(shard, state, core, axes)
+    common = shard.broadcast_from_rank0(lambda: {name: value for name, value in state.items() if name not in tensors})
+    return common | {name: _dealt(shard, value, axis) for name, (value, axis) in tensors.items()}
 
 
 def select_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> State:
@@ -74,12 +74,12 @@ def select_state(shard: Shard, state: State, core: Core, axes: Mapping[str, int]
     """
     if shard.ranks == 1:
         return state
-    found = _of_all_worlds(shard, state, core, axes)
-    own = {
+    tensors = _of_all_worlds(shard, state, core, axes)
+    share = {
         name: value.narrow(axis, shard.offset, shard.num_envs).clone() if value.shape[axis] else value
-        for name, (value, axis) in found.items()
+        for name, (value, axis) in tensors.items()
     }
-    return state | own
+    return state | share
 
 
 def axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | None:
@@ -94,20 +94,20 @@ def axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | None
 
 def _of_all_worlds(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> dict[str, tuple[Tensor, int]]:
     """Return the per-world entries of the state of all ranks; raise CheckpointError if it has other worlds."""
-    found = _of_worlds(state, core, axes)
-    for name, (value, axis) in found.items():
+    tensors = _of_worlds(state, core, axes)
+    for name, (value, axis) in tensors.items():
         if value.numel() and value.shape[axis] != shard.num_envs_total:
             raise CheckpointError(f"{name}: expected {shard.num_envs_total} worlds, got {value.shape[axis]}")
-    return found
+    return tensors
 
 
 def _of_worlds(state: State, core: Core, axes: Mapping[str, int]) -> dict[str, tuple[Tensor, int]]:
     """Return the per-world entries of a state, with their axis of worlds."""
-    found = {name: axis_of_worlds(name, core, axes) for name in state}
+    axis_of = {name: axis_of_worlds(name, core, axes) for name in state}
     return {
         name: (value, axis)
         for name, value in state.items()
-        if isinstance(value, Tensor) and (axis := found[name]) is not None
+        if isinstance(value, Tensor) and (axis := axis_of[name]) is not None
     }
 
 
@@ -124,20 +124,20 @@ def _gathered(shard: Shard, part: Tensor, axis: int) -> Tensor:
         for piece in _pieces(shard, part):
             _gathered_rows(shard, piece.transpose(0, 1))
         return part
-    whole = torch.empty((len(part), shard.num_envs_total, *part.shape[2:]), dtype=part.dtype)
-    for rows, piece in zip(_pieces(shard, whole), _pieces(shard, part), strict=True):
+    full = torch.empty((len(part), shard.num_envs_total, *part.shape[2:]), dtype=part.dtype)
+    for rows, piece in zip(_pieces(shard, full), _pieces(shard, part), strict=True):
         rows.copy_(_gathered_rows(shard, piece.transpose(0, 1)).transpose(0, 1))
-    return whole
+    return full
 
 
-def _dealt(shard: Shard, whole: Tensor, axis: int) -> Tensor:
+def _dealt(shard: Shard, full: Tensor, axis: int) -> Tensor:
     """Return, on the host, this rank's part of the tensor that `_gathered` returned on rank 0."""
     if axis == 0:
-        return _dealt_rows(shard, whole)
-    own = torch.empty((len(whole), shard.num_envs, *whole.shape[2:]), dtype=whole.dtype)
-    for rows, piece in zip(_pieces(shard, own), _pieces(shard, whole), strict=True):
+        return _dealt_rows(shard, full)
+    share = torch.empty((len(full), shard.num_envs, *full.shape[2:]), dtype=full.dtype)
+    for rows, piece in zip(_pieces(shard, share), _pieces(shard, full), strict=True):
         rows.copy_(_dealt_rows(shard, piece.transpose(0, 1)).transpose(0, 1))
-    return own
+    return share
 
 
 def _pieces(shard: Shard, replay: Tensor) -> tuple[Tensor, ...]:
@@ -156,23 +156,23 @@ def _gathered_rows(shard: Shard, part: Tensor) -> Tensor:
     distributed.gather(flat, parts, dst=0)
     if parts is None:
         return part
-    wholes = (each.cpu().view(part.dtype).view(max(sizes), *part.shape[1:]) for each in parts)
-    return torch.cat([whole[:size] for whole, size in zip(wholes, sizes, strict=True)])
+    pieces = (piece.cpu().view(part.dtype).view(max(sizes), *part.shape[1:]) for piece in parts)
+    return torch.cat([rows[:size] for rows, size in zip(pieces, sizes, strict=True)])
 
 
-def _dealt_rows(shard: Shard, whole: Tensor) -> Tensor:
+def _dealt_rows(shard: Shard, full: Tensor) -> Tensor:
     """Return, on the host, this rank's rows of the rows (E, ...) of rank 0."""
-    if not whole.numel():
-        return torch.empty((shard.num_envs if len(whole) else 0, *whole.shape[1:]), dtype=whole.dtype)
+    if not full.numel():
+        return torch.empty((shard.num_envs if len(full) else 0, *full.shape[1:]), dtype=full.dtype)
     sizes, device = shard.sizes(), transport_device(shard.device)
-    own = torch.empty((max(sizes), *whole.shape[1:]), dtype=whole.dtype, device=device)
-    parts = [_flat(part, max(sizes), device) for part in whole.split(sizes)] if shard.is_rank0 else None
-    distributed.scatter(own.view(-1).view(torch.uint8), parts, src=0)
-    return own[: shard.num_envs].cpu()
+    share = torch.empty((max(sizes), *full.shape[1:]), dtype=full.dtype, device=device)
+    parts = [_flat(part, max(sizes), device) for part in full.split(sizes)] if shard.is_rank0 else None
+    distributed.scatter(share.view(-1).view(torch.uint8), parts, src=0)
+    return share[: shard.num_envs].cpu()
 
 
-def _flat(rows: Tensor, most: int, device: torch.device) -> Tensor:
-    """Return rows (E, ...) of any dtype as bytes, padded with zeros to `most` rows."""
-    padded = torch.zeros((most, *rows.shape[1:]), dtype=rows.dtype, device=device)
+def _flat(rows: Tensor, count: int, device: torch.device) -> Tensor:
+    """Return rows (E, ...) of any dtype as bytes, padded with zeros to `count` rows."""
+    padded = torch.zeros((count, *rows.shape[1:]), dtype=rows.dtype, device=device)
     padded[: len(rows)] = rows
     return padded.view(-1).view(torch.uint8)

@@ -23,7 +23,7 @@ class AllReduceReducer(GradientReducer):
         """Average all gradients in one message."""
         if self.ranks > 1:
             flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
-            for gradient, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
+            for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
                 gradient.copy_(mean.view_as(gradient))
 
     def sum(self, values: Tensor) -> Tensor:
@@ -64,8 +64,8 @@ class ShardedReducer(AllReduceReducer):
         """Return mean, variance and standard deviation of all ranks' valid values (N,), computed in two passes."""
         if valid is not None:
             values = values[valid]
-        count, whole = self.sum(torch.stack([torch.full_like(values.sum(), values.numel()), values.sum()]))
-        mean = whole / count
+        count, total = self.sum(torch.stack([torch.full_like(values.sum(), values.numel()), values.sum()]))
+        mean = total / count
         variance = self.sum((values - mean).square().sum()) / count
         return mean, variance, variance.sqrt()
 
@@ -79,23 +79,23 @@ class ShardedMinibatchSampler(MinibatchSampler):
         self.shard: Shard = shard
         self.device: torch.device = rows.device
         step = rows // rows_per_step
-        here = torch.bincount(step, minlength=length)
-        counts = torch.stack(shard.all_gather(here)).view(shard.ranks, -1)
+        local_counts = torch.bincount(step, minlength=length)
+        counts = torch.stack(shard.all_gather(local_counts)).view(shard.ranks, -1)
         at_step = counts.sum(0)
         # index, among the rows of all ranks, of this rank's first row of each step
         first = at_step.cumsum(0) - at_step + counts[: shard.rank].sum(0)
-        place = torch.arange(len(rows), device=self.device) + (first - (here.cumsum(0) - here))[step]
+        positions = torch.arange(len(rows), device=self.device) + (first + local_counts - local_counts.cumsum(0))[step]
         self.size: int
         self.max_minibatches: int
         self.size = self.max_minibatches = int(at_step.sum())
-        self.own: Tensor = torch.full((self.size,), -1, device=self.device).index_copy_(
-            0, place, torch.arange(len(rows), device=self.device)
+        self.local_rows: Tensor = torch.full((self.size,), -1, device=self.device).index_copy_(
+            0, positions, torch.arange(len(rows), device=self.device)
         )
         self.weight: Tensor | None = None
         self.num_decisions: int = self.size
         if valid is not None:  # rows are sequences: count the decisions in them
             weight = torch.zeros(self.size, dtype=torch.int64, device=self.device)
-            self.weight = shard.sum(weight.index_copy_(0, place, valid.sum(1)))
+            self.weight = shard.sum(weight.index_copy_(0, positions, valid.sum(1)))
             self.num_decisions = int(self.weight.sum())
         # with this divisor the mean over ranks of sums equals the mean over all rows
         self.divisor: Tensor | float | None = self.num_decisions / shard.ranks
@@ -106,13 +106,13 @@ class ShardedMinibatchSampler(MinibatchSampler):
         The host synchronizes with the device to count the rows of this rank.
         """
         order = torch.randperm(self.size, generator=generator, device=self.device)
-        own = self.own[order]
-        here = own >= 0
-        minibatches = own[here].split(torch.stack([each.sum() for each in here.tensor_split(number)]).tolist())
+        rows = self.local_rows[order]
+        is_local = rows >= 0
+        minibatches = rows[is_local].split(torch.stack([part.sum() for part in is_local.tensor_split(number)]).tolist())
         divisors: list[Tensor | float | None] = []
         for chunk in order.tensor_split(number):
-            whole = len(chunk) if self.weight is None else self.weight[chunk].sum().clamp(min=1)
-            divisors.append(whole / self.shard.ranks)
+            weight = len(chunk) if self.weight is None else self.weight[chunk].sum().clamp(min=1)
+            divisors.append(weight / self.shard.ranks)
         return list(zip(minibatches, divisors, strict=True))
 
 

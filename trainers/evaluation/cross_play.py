@@ -34,7 +34,7 @@ def cross_play(
         core: Environments, see `evaluate_policies`; each matchup plays one episode per environment.
         sides: Groups or agents that each policy controls, by its name.
         trained: Trained policies by name.
-        against: Other policies by group or agent, such as scripted ones or those of another checkpoint; None: none.
+        against: Other policies by group or agent, such as scripted ones or another checkpoint's; None: none.
         seed: Random seed, equal for all matchups, so that they start from the same states.
         greedy: Take the most probable actions instead of samples.
         progress: Called with the number of episodes played so far.
@@ -54,13 +54,13 @@ def cross_play(
         }
     kernels = KernelPlayers(core, [pools["trained"], pools["other"]])
     for matchup in matchups(list(sides), against is not None):
-        players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
-        before = len(results) * core.num_envs
-        text = ", ".join(f"{name} {who}" for name, who in matchup.items())
+        players = {member: pools[source].get(member) for name, source in matchup.items() for member in sides[name]}
+        offset = len(results) * core.num_envs
+        text = ", ".join(f"{name} {source}" for name, source in matchup.items())
 
-        def report(episodes: int, before: int = before, text: str = text) -> None:
+        def report(episodes: int, offset: int = offset, text: str = text) -> None:
             if progress is not None:
-                progress(before + episodes, text)
+                progress(offset + episodes, text)
 
         result = evaluate_policies(
             core,

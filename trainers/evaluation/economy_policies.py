@@ -21,7 +21,7 @@ class EconomyPolicy(Summarized):
     A worker maximizes its utility after this step, as if taxes were due then and the other workers did not work. This
     is its best response where utility is linear in coin and episodes have two steps.
 
-    The planner knows the skills. Its rate t is that of Saez 2001 for n workers, who receive an n-th of their own taxes:
+    The planner knows the skills. Its rate t follows Saez 2001 for n workers, who receive an n-th of their own taxes:
     `t' / (1 - t') = (1 - g) / (e (1 - g / n))` with `t' = t (n - 1) / n`. Here e is the elasticity of incomes. Welfare
     weights are inverse incomes, and g is their mean weighted by incomes.
     """
@@ -40,9 +40,9 @@ class EconomyPolicy(Summarized):
             raise ConfigError(f"scripted policy of the economy: expected OneStepEconomy-v0, got {core.id}")
         self.core: Core = core
         self.member = member
-        own = agent_rows_of(core, [member])
-        self.rows: slice | Tensor = rows_index(own, core.device)
-        self.plans: bool = own[0] == core.num_agents - 1
+        rows = agent_rows_of(core, [member])
+        self.rows: slice | Tensor = rows_index(rows, core.device)
+        self.plans: bool = rows[0] == core.num_agents - 1
         self.hours: Tensor = torch.arange(HOURS + 1.0, device=core.device)
 
     def _summary(self) -> Summary:
@@ -58,7 +58,7 @@ class EconomyPolicy(Summarized):
 
     def _work(self) -> Tensor:
         """Return the labor of the workers (E, n, 1)."""
-        state, p = self.core.world_state, {name: each[:, None, None] for name, each in self.core.get_params().items()}
+        state, p = self.core.world_state, {name: value[:, None, None] for name, value in self.core.get_params().items()}
         workers, labor = (
             state["coin"].shape[1],
             torch.maximum(self.hours, state["labor"][..., None] * (self.hours == 0)),
@@ -68,8 +68,8 @@ class EconomyPolicy(Summarized):
         cutoff = state["cutoff"]
         widths = torch.cat([cutoff.diff(dim=1), torch.full_like(cutoff[:, :1], torch.inf)], 1)
         parts = torch.minimum((income[..., None] - cutoff[:, None, None]).clamp(min=0.0), widths[:, None, None])
-        due = (parts * self._rates()[:, None, None]).sum(-1)
-        coin = state["coin"][..., None] + earned - (1.0 - 1.0 / workers) * due
+        tax = (parts * self._rates()[:, None, None]).sum(-1)
+        coin = state["coin"][..., None] + earned - (1.0 - 1.0 / workers) * tax
         if self.core.config.agent_reward_type == "isoelastic_coin_minus_labor":
             power = 1.0 - p["isoelastic_eta"]
             gain = torch.where(power > 0, (coin.clamp(min=0.0) ** power - 1.0) / power, coin.clamp(min=1.0).log())

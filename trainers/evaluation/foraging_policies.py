@@ -76,27 +76,27 @@ class ForagingPolicy(Summarized):
         """Return actions (E, n) for the current state of the core; the arguments of a `Policy` are unused."""
         kind, state, params = HEURISTICS[self.heuristic], self.core.world_state, self.core.get_params()
         food, player = state["food"].long(), state["player"].long()
-        own, sight = player[:, self.rows], params["sight"].long()[:, None, None]
-        corner = (own[..., :2] - sight).clamp(min=0)  # of the cells in sight, which numbers them
-        here = own[..., :2] - corner
-        there = food[:, None, :, :2] - corner[:, :, None]  # (E, n, F, 2)
-        gap = food[:, None, :, :2] - own[:, :, None, :2]
-        seen = (food[:, None, :, 2] > 0) & (gap.abs().amax(-1) <= sight)
+        agent, sight = player[:, self.rows], params["sight"].long()[:, None, None]
+        corner = (agent[..., :2] - sight).clamp(min=0)  # of the cells in sight, which numbers them
+        cell = agent[..., :2] - corner
+        food_cell = food[:, None, :, :2] - corner[:, :, None]  # (E, n, F, 2)
+        gap = food[:, None, :, :2] - agent[:, :, None, :2]
+        is_visible = (food[:, None, :, 2] > 0) & (gap.abs().amax(-1) <= sight)
         places = player[:, None, :, :2] - corner[:, :, None]  # (E, n, A, 2)
         visible_players = (places.amin(-1) >= 0) & (places.amax(-1) <= 2 * sight)
-        start = here.double()
+        start = cell.double()
         if kind.from_center:
             start = (
                 (places * visible_players[..., None]).sum(2) / visible_players.sum(2, keepdim=True).double()
             ).round()
-        wanted = seen
+        is_target = is_visible
         if kind.levels != "any":
-            level = own[..., 2] if kind.levels == "own" else (player[:, None, :, 2] * visible_players).sum(-1)
-            wanted = seen & (food[:, None, :, 2] <= level[..., None])
-        distance = (there - start[:, :, None]).square().sum(-1).masked_fill(~wanted, torch.inf)
+            level = agent[..., 2] if kind.levels == "own" else (player[:, None, :, 2] * visible_players).sum(-1)
+            is_target = is_visible & (food[:, None, :, 2] <= level[..., None])
+        distance = (food_cell - start[:, :, None]).square().sum(-1).masked_fill(~is_target, torch.inf)
         nearest = distance.argmin(-1)  # the first in row order among ties
         offset = gap.gather(2, nearest[..., None, None].expand(-1, -1, 1, 2)).squeeze(2)
-        allowed = self._allowed(own, gap, food)
+        allowed = self._allowed(agent, gap, food)
         choice = self._random(allowed)
         for action, is_closer in (
             (WEST, offset[..., 1] < 0),
@@ -104,14 +104,14 @@ class ForagingPolicy(Summarized):
             (SOUTH, offset[..., 0] > 0),
             (NORTH, offset[..., 0] < 0),
         ):  # later ones take precedence
-            choice = torch.where(wanted.any(-1) & is_closer & allowed[..., int(action)], int(action), choice)
-        return torch.where(wanted.any(-1) & (offset.abs().sum(-1) == 1), int(LOAD), choice)
+            choice = torch.where(is_target.any(-1) & is_closer & allowed[..., int(action)], int(action), choice)
+        return torch.where(is_target.any(-1) & (offset.abs().sum(-1) == 1), int(LOAD), choice)
 
-    def _allowed(self, own: Tensor, gap: Tensor, food: Tensor) -> Tensor:
+    def _allowed(self, agent: Tensor, gap: Tensor, food: Tensor) -> Tensor:
         """Return the actions with an effect, (E, n, 6) bool, which the core reports only with `action_mask=True`."""
-        params, there = self.core.get_params(), food[:, None, :, 2] > 0
-        allowed = torch.ones((*own.shape[:2], NUM_ACTIONS), dtype=torch.bool, device=own.device)
-        row, column = own[..., 0], own[..., 1]
+        params, is_present = self.core.get_params(), food[:, None, :, 2] > 0
+        allowed = torch.ones((*agent.shape[:2], NUM_ACTIONS), dtype=torch.bool, device=agent.device)
+        row, column = agent[..., 0], agent[..., 1]
         inside = {
             NORTH: row > 0,
             SOUTH: row < params["rows"][:, None] - 1,
@@ -119,9 +119,9 @@ class ForagingPolicy(Summarized):
             EAST: column < params["columns"][:, None] - 1,
         }
         steps = {NORTH: (-1, 0), SOUTH: (1, 0), WEST: (0, -1), EAST: (0, 1)}
-        allowed[..., int(LOAD)] = (there & (gap.abs().sum(-1) == 1)).any(-1)
+        allowed[..., int(LOAD)] = (is_present & (gap.abs().sum(-1) == 1)).any(-1)
         for action, (down, right) in steps.items():
-            blocked = (there & (gap[..., 0] == down) & (gap[..., 1] == right)).any(-1)
+            blocked = (is_present & (gap[..., 0] == down) & (gap[..., 1] == right)).any(-1)
             allowed[..., int(action)] = inside[action] & ~blocked
         return allowed
 

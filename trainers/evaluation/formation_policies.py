@@ -58,14 +58,14 @@ class FormationPolicy(Summarized):
         Args:
             core: Core of SimpleFormation-v0.
             member: Name of a group or an agent.
-            fixed: True for the places of `fixed_places` instead of those of `places_on_circle`.
+            fixed: True for the places of `fixed_places` instead of `places_on_circle`.
 
         Raises:
             ConfigError: The core is another environment, or its actions are continuous.
         """
         if core.id != "SimpleFormation-v0" or core.config.continuous_actions:
-            wanted = "SimpleFormation-v0 with discrete actions"
-            raise ConfigError(f"scripted policy of formations: expected {wanted}, got {core.id} {core.config}")
+            expected = "SimpleFormation-v0 with discrete actions"
+            raise ConfigError(f"scripted policy of formations: expected {expected}, got {core.id} {core.config}")
         self.core: Core = core
         self.member = member
         self.fixed = fixed
@@ -81,12 +81,12 @@ class FormationPolicy(Summarized):
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions (E, n) for the current state of the core; the arguments of a `Policy` are unused."""
-        state, kept, dt = self.core.world_state, float(particles.KEPT_VELOCITY), float(particles.DT)
+        state, decay, dt = self.core.world_state, float(particles.KEPT_VELOCITY), float(particles.DT)
         accel = self.core.get_params()["accel"][:, None, None, None]
-        speed = kept * state["vel"][:, self.rows, None] + dt * accel * self._pushes  # (E, n, C, 2)
-        place = state["pos"][:, self.rows, None] + dt * (1.0 - kept**AHEAD) / (1.0 - kept) * speed
+        speed = decay * state["vel"][:, self.rows, None] + dt * accel * self._pushes  # (E, n, C, 2)
+        positions = state["pos"][:, self.rows, None] + dt * (1.0 - decay**AHEAD) / (1.0 - decay) * speed
         goals = fixed_places(self.core) if self.fixed else places_on_circle(self.core)
-        return (place - goals[:, self.rows, None]).square().sum(-1).argmin(-1)
+        return (positions - goals[:, self.rows, None]).square().sum(-1).argmin(-1)
 
     def initial_hidden_state(self, *shape: int) -> None:
         """Return None: the policy is not recurrent."""

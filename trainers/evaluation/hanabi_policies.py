@@ -36,11 +36,11 @@ class HanabiPolicy(Summarized):
             raise ConfigError(f"scripted policy of Hanabi: expected Hanabi-v0, got {core.id}")
         self.core: Core = core
         self.member = member
-        own = agent_rows_of(core, [member])
-        self.rows: slice | Tensor = rows_index(own, core.device)
+        rows = agent_rows_of(core, [member])
+        self.rows: slice | Tensor = rows_index(rows, core.device)
         players = core.num_agents
-        order = [[(row + offset) % players for offset in range(1, players)] for row in own]
-        self.others: Tensor = torch.tensor(order, device=core.device)  # (n, P - 1) the other players in turn
+        order = [[(row + offset) % players for offset in range(1, players)] for row in rows]
+        self.partners: Tensor = torch.tensor(order, device=core.device)  # (n, P - 1) the other players in turn
 
     def _summary(self) -> Summary:
         return Summary(self.core.id, {"plays": self.member, "script": "play hinted cards", "device": self.core.device})
@@ -58,7 +58,7 @@ class HanabiPolicy(Summarized):
         height = state["fireworks"].long().gather(1, color.flatten(1)).view_as(hand)
         playable = (hand >= 0) & (hand % ranks == height)
         helps = playable & ((revealed & ((1 << colors) - 1)) == 0)
-        helps, colors_of = (each[:, self.others].flatten(2) for each in (helps, color))  # (E, n, (P - 1) * H)
+        helps, colors_of = (table[:, self.partners].flatten(2) for table in (helps, color))  # (E, n, (P - 1) * H)
         first = helps.int().argmax(-1)
         hint = 2 * size + first // size * colors + colors_of.gather(-1, first[..., None]).squeeze(-1)
         tokens = state["information"][:, None]

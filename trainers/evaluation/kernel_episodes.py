@@ -64,7 +64,7 @@ def play_episodes(
         core.reset(seed=seed)
     results.start(count)
     stops = core.schedule == "fused" and core.device.type == "cpu"
-    every = STEPS_PER_SYNC if not stops else max_steps if progress is None else STEPS_PER_LAUNCH
+    steps = STEPS_PER_SYNC if not stops else max_steps if progress is None else STEPS_PER_LAUNCH
     played = finished = 0
     while finished < count:
         if played >= max_steps:
@@ -72,9 +72,9 @@ def play_episodes(
                 f"{core.id}: {count - finished} of {count} episodes lasted over {max_steps} steps; "
                 "raise max_steps, or cut them with max_episode_steps"
             )
-        every = min(every, max_steps - played)
-        core.rollout(plan, every, greedy=greedy)
-        played += every
+        steps = min(steps, max_steps - played)
+        core.rollout(plan, steps, greedy=greedy)
+        played += steps
         finished = results.num_finished(count)
         if progress is not None:
             progress(finished)
@@ -97,10 +97,10 @@ class KernelPlayers:
 
     def supports(self, players: Players, engine: str = "kernel") -> bool:
         """Return whether all policies act inside kernels, see `acts_in_kernels`; at least one agent must have one."""
-        known, core = [policy for policy in players.values() if policy is not None], self.core
-        if not isinstance(core, Core) or not known:
+        policies, core = [policy for policy in players.values() if policy is not None], self.core
+        if not isinstance(core, Core) or not policies:
             return False
-        return all(acts_in_kernels(each, core.device, engine) for each in known)
+        return all(acts_in_kernels(p, core.device, engine) for p in policies)
 
     def chosen(self, players: Players, engine: str) -> bool:
         """Return whether an evaluation uses kernels; raise ConfigError if an engine is unknown."""
@@ -109,7 +109,7 @@ class KernelPlayers:
         if engine == "torch" or not self.supports(players, engine) or self.core.is_recording:
             return False
         networks = [policy.actor for policy in players.values() if isinstance(policy, Policy)]
-        weights = max(sum(each.numel() for each in network.parameters()) for network in networks)
+        weights = max(sum(parameter.numel() for parameter in network.parameters()) for network in networks)
         steps = self.core.num_envs * self.core.num_agents * (self.core.definition.max_episode_steps or 1)
         return engine == "kernel" or 2 * weights * steps >= MIN_EPISODE_OPERATIONS
 
@@ -125,7 +125,7 @@ class KernelPlayers:
         core = self.core
         pools = [players] if self._plan else [players, *self.pools]
         policies = list(
-            {id(each): each for pool in pools for each in pool.values() if isinstance(each, Policy)}.values()
+            {id(policy): policy for pool in pools for policy in pool.values() if isinstance(policy, Policy)}.values()
         )
         index = torch.stack([_index(core, pool, policies) for pool in pools])
         packed = kernel_policies(policies, core.device, seed % SEEDS)
@@ -141,7 +141,7 @@ class KernelPlayers:
 
 def _index(core: Core, players: Players, policies: Sequence[Policy]) -> Tensor:
     """Return the place of every agent's policy among policies (A,), -1 without one."""
-    index, places = torch.full((core.num_agents,), NO_POLICY), {id(each): place for place, each in enumerate(policies)}
+    index, places = torch.full((core.num_agents,), NO_POLICY), {id(p): slot for slot, p in enumerate(policies)}
     for member, policy in players.items():
         if policy is not None:
             index[agent_rows_of(core, [member])] = places[id(policy)]

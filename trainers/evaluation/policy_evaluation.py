@@ -82,7 +82,7 @@ def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Cor
         core: The environments.
 
     Raises:
-        CheckpointError: A policy is missing, or its observations or actions differ from those of its agents.
+        CheckpointError: A policy is missing, or its observations or actions differ from its agents'.
     """
     policies = {name: saved.policy(name, core.device) for name in sides}
     for name, members in sides.items():
@@ -100,17 +100,17 @@ def check_fits(policy: Policy, members: Sequence[str], core: Core, file: Path) -
         file: File of the policy, for error messages.
 
     Raises:
-        CheckpointError: Its observations or actions differ from those of its agents.
+        CheckpointError: Its observations or actions differ from its agents'.
     """
     agents = make_agent_group(core, members)
-    given, count = policy.spec["action"], len(agent_rows_of(core, members))
-    for what, wanted, got in (
+    spec, count = policy.spec["action"], len(agent_rows_of(core, members))
+    for name, expected, actual in (
         ("obs_width", agents.obs_width, policy.obs_width),
-        ("action", spec_like(given, agents.space), given),
+        ("action", spec_like(spec, agents.space), spec),
         ("ids", count if policy.ids else 0, policy.ids),
     ):
-        if wanted != got:
-            raise CheckpointError(f"{file}: {what}: expected {wanted} as in this {core.id}, got {got}")
+        if expected != actual:
+            raise CheckpointError(f"{file}: {name}: expected {expected} as in this {core.id}, got {actual}")
 
 
 def load_opponents(
@@ -122,8 +122,8 @@ def load_opponents(
         CheckpointError: The checkpoint cannot be read, is of another environment, or its policies do not fit.
     """
     saved = checkpoint.load(path)
-    if (got := saved.config.get("env_id")) != env_id:
-        raise CheckpointError(f"{saved.path / 'manifest.json'}: env_id: expected {env_id}, got {got}")
+    if (actual := saved.config.get("env_id")) != env_id:
+        raise CheckpointError(f"{saved.path / 'manifest.json'}: env_id: expected {env_id}, got {actual}")
     return saved, policies_of(saved, sides, core)
 
 
@@ -143,7 +143,7 @@ def evaluate_policies(
     """Play one episode in every environment.
 
     Args:
-        core: Environments with autoreset "same_step" or "next_step"; their number is that of episodes. If the time
+        core: Environments with autoreset "same_step" or "next_step"; they play one episode each. If the time
             limit terminates instead of truncating, agents alive at the end do not count as survivors.
         players: Policy of each group or agent; None: random legal actions.
         seed: Random seed of the environments and of sampled actions.
@@ -170,10 +170,10 @@ def evaluate_policies(
     kernels = kernels or KernelPlayers(core)
     ends: dict[str, Tensor] = {}
     if not in_steps and kernels.chosen(players, engine):
-        found = kernels.play(players, seed, greedy, max_steps, finished_so_far)
-        length = found.episode_length.amax(1)
-        total, died, left = found.episode_return, found.terminated, found.episode_length < length.unsqueeze(1)
-        ends = {name: found.episode_results[:, :, declared.index(name)] for name in last_info}
+        played = kernels.play(players, seed, greedy, max_steps, finished_so_far)
+        length = played.episode_length.amax(1)
+        total, died, left = played.episode_return, played.terminated, played.episode_length < length.unsqueeze(1)
+        ends = {name: played.episode_results[:, :, declared.index(name)] for name in last_info}
     else:
         total, length, died, left, ends = _play_in_steps(
             core, players, seed, greedy, max_steps, finished_so_far, last_info, after_step
@@ -220,7 +220,7 @@ def _play_in_steps(
     runner = PolicyRunner(core, players)
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
         policy.seed((seed + index) % SEEDS)
-    every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
+    interval = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
         obs, reward, terminated, truncated, info = core.step(runner.act(obs, info, greedy))
         if after_step is not None:
@@ -235,7 +235,7 @@ def _play_in_steps(
             values.copy_(torch.where(done, info[name], values))
         unfinished = unfinished & ~finished.all(1)
         left |= done & unfinished.unsqueeze(1)
-        if step % every == 0:
+        if step % interval == 0:
             remaining = int(unfinished.sum())
             if finished_so_far is not None:
                 finished_so_far(core.num_envs - remaining)
@@ -264,27 +264,28 @@ def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[Tea
         seed: Random seed of the environments.
     """
     earned = evaluate_policies(core, {}, seed).returns
-    each = {group: (e.mean / len(core.groups[group]), e.half / len(core.groups[group])) for group, e in earned.items()}
-    found: list[Team] = []
+    sizes = {group: len(agents) for group, agents in core.groups.items()}
+    spreads = {group: (e.mean / sizes[group], e.half / sizes[group]) for group, e in earned.items()}
+    result: list[Team] = []
     for name, members in sides.items():
         rows = set(agent_rows_of(core, members))
-        own = [group for group, agents in core.groups.items() if rows & set(agents)]
+        own_groups = [group for group, agents in core.groups.items() if rows & set(agents)]
         near = [
             team
-            for team in found
+            for team in result
             if any(
-                one == other or (each[one][1] > 0 and np.allclose(each[one], each[other], rtol=1e-5))
+                first == other or (spreads[first][1] > 0 and np.allclose(spreads[first], spreads[other], rtol=1e-5))
                 for groups in team[1].values()
-                for one in groups
-                for other in own
+                for first in groups
+                for other in own_groups
             )
         ]
-        merged: Team = ([other for team in near for other in team[0]] + [name], {name: own})
+        merged: Team = ([other for team in near for other in team[0]] + [name], {name: own_groups})
         for team in near:
             merged[1].update(team[1])
-            found.remove(team)
-        found.append(merged)
-    return found
+            result.remove(team)
+        result.append(merged)
+    return result
 
 
 def estimate(samples: Tensor) -> Estimate:

@@ -33,13 +33,13 @@ class PolicyRunner:
         self.core = core
         batches: list[list[_Member]] = []
         for policy in {id(policy): policy for policy in players.values() if policy is not None}.values():
-            names = [name for name, each in players.items() if each is policy]  # all of its agents act at once
+            names = [name for name, player in players.items() if player is policy]  # all of its agents act at once
             make = make_agent_group if isinstance(policy, Policy) else make_mixed_group
             member = _Member(names, agent_rows_of(core, names), make(core, names), policy)
             for batch in batches:
                 if (
                     can_batch(batch[0].policy, policy)
-                    and _every(policy) == 1
+                    and _decision_interval(policy) == 1
                     and len(batch[0].rows) == len(member.rows)
                 ):
                     batch.append(member)
@@ -72,16 +72,16 @@ class _PolicyGroup:
     def __init__(self, core: Core, members: Sequence[_Member]) -> None:
         self.agents = [member.agents for member in members]
         self.names, rows, _, self.policy = members[0]
-        several = [member.policy for member in members if isinstance(member.policy, Policy)] if len(members) > 1 else []
-        self.batch = BatchedPolicies(several) if several else None
-        leading = (len(several),) if several else ()
+        policies = [m.policy for m in members if isinstance(m.policy, Policy)] if len(members) > 1 else []
+        self.batch = BatchedPolicies(policies) if policies else None
+        leading = (len(policies),) if policies else ()
         self.core = core
         self.shape: tuple[int, ...] | None = None  # of the actions of a policy that may return anything
         if not isinstance(self.policy, Policy):
             shapes = [core.action_spaces[core.possible_agents[row]].shape or () for row in rows]
             self.shape = (core.num_envs, len(rows), *max(shapes))
-        every = _every(self.policy)
-        self.clock = DecisionClock(every, self.agents[0], core) if every > 1 else None
+        interval = _decision_interval(self.policy)
+        self.clock = DecisionClock(interval, self.agents[0], core) if interval > 1 else None
         self.hidden_state = self.policy.initial_hidden_state(*leading, core.num_envs, len(rows))
         self.turns: ObservedTurns | None = None
         if self.hidden_state is not None and (core.to_move is not None or self.clock is not None):
@@ -90,7 +90,7 @@ class _PolicyGroup:
     def act(
         self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, begins: Tensor, greedy: bool, into: Tensor
     ) -> None:
-        """Write the actions of these agents to those of all agents.
+        """Write the actions of these agents to the actions of all agents.
 
         Raises:
             ActionError: The action of a scripted policy has the wrong shape, dtype or device.
@@ -98,38 +98,38 @@ class _PolicyGroup:
         if self.hidden_state is not None:
             self.hidden_state.masked_fill_(begins[:, None, None], 0.0)
         if self.batch is None:
-            (own,) = self.agents
-            moves = None if to_move is None else to_move[:, own.rows]
+            (group,) = self.agents
+            moves = None if to_move is None else to_move[:, group.rows]
             if self.clock is not None:
-                moves = self.clock.decides(self.core, own.mask(mask), moves)
-            seen, before = obs[:, own.rows], self._before()
-            action = self.policy.act(*fit_inputs(self.policy, seen, own.mask(mask)), greedy, self.hidden_state)
+                moves = self.clock.decides(self.core, group.mask(mask), moves)
+            inputs, previous = obs[:, group.rows], self._copy_hidden_state()
+            action = self.policy.act(*fit_inputs(self.policy, inputs, group.mask(mask)), greedy, self.hidden_state)
             if self.shape is not None:
                 subject = f"scripted: action of {', '.join(self.names)}"
                 check_tensor(self.core.id, subject, action, self.shape, into.dtype, self.core.device)
-            self._advance(seen, moves, begins, before)
+            self._advance(inputs, moves, begins, previous)
             if self.clock is not None and moves is not None:
                 action = self.clock.hold(action, moves)
-            own.scatter_actions(action, into)
+            group.scatter_actions(action, into)
             return
-        seen, before = torch.stack([obs[:, own.rows] for own in self.agents]), self._before()
-        masks = [legal for own in self.agents if (legal := own.mask(mask)) is not None]
-        actions = self.batch.act(seen, torch.stack(masks) if masks else None, greedy, self.hidden_state)
-        moves = None if to_move is None else torch.stack([to_move[:, own.rows] for own in self.agents])
-        self._advance(seen, moves, begins, before)
-        for own, action in zip(self.agents, actions, strict=True):
-            own.scatter_actions(action, into)
+        inputs, previous = torch.stack([obs[:, group.rows] for group in self.agents]), self._copy_hidden_state()
+        masks = [legal for group in self.agents if (legal := group.mask(mask)) is not None]
+        actions = self.batch.act(inputs, torch.stack(masks) if masks else None, greedy, self.hidden_state)
+        moves = None if to_move is None else torch.stack([to_move[:, group.rows] for group in self.agents])
+        self._advance(inputs, moves, begins, previous)
+        for group, action in zip(self.agents, actions, strict=True):
+            group.scatter_actions(action, into)
 
-    def _before(self) -> Tensor | None:
+    def _copy_hidden_state(self) -> Tensor | None:
         return None if self.hidden_state is None or self.turns is None else self.hidden_state.clone()
 
-    def _advance(self, obs: Tensor, moves: Tensor | None, begins: Tensor, before: Tensor | None) -> None:
+    def _advance(self, obs: Tensor, moves: Tensor | None, begins: Tensor, previous: Tensor | None) -> None:
         """Restore the hidden states of the agents that take nothing in, see `gpu_envs.utils.observed_turns`."""
-        if self.hidden_state is not None and self.turns is not None and moves is not None and before is not None:
+        if self.hidden_state is not None and self.turns is not None and moves is not None and previous is not None:
             advances = self.turns.step(obs, moves, begins).unsqueeze(-1)
-            self.hidden_state.copy_(torch.where(advances, self.hidden_state, before))
+            self.hidden_state.copy_(torch.where(advances, self.hidden_state, previous))
 
 
-def _every(policy: PolicyProtocol) -> int:
+def _decision_interval(policy: PolicyProtocol) -> int:
     """Return the number of steps between two decisions of a policy."""
     return policy.decide_every if isinstance(policy, Policy) else 1

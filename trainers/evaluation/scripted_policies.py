@@ -58,7 +58,7 @@ class ActionOutcomes:
     """Current positions of all agents, (E, A, 2)."""
     places: Tensor
     """Position of an agent after each of C actions, (E, n, C, 2)."""
-    others: Tensor
+    predicted: Tensor
     """Predicted positions of all agents, (E, A, 2)."""
     outside: Tensor | None = None
     """Cost of a position for prey, as a distance, (E, n, C); None: no cost."""
@@ -71,10 +71,10 @@ MOVES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
 def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> ActionOutcomes:
     """Predict positions after some steps of constant acceleration, (C, 2), without contacts and speed limits."""
     ahead, state, params = 4, core.world_state, core.get_params()
-    kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
-    glide = (1.0 - kept**ahead) / (1.0 - kept)  # displacement without acceleration, in units of one step
-    place, velocity = state["pos"][:, : core.num_agents], state["vel"][:, : core.num_agents]
-    coasting = place + dt * glide * velocity
+    decay, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
+    glide = (1.0 - decay**ahead) / (1.0 - decay)  # displacement without acceleration, in units of one step
+    positions, velocity = state["pos"][:, : core.num_agents], state["vel"][:, : core.num_agents]
+    coasting = positions + dt * glide * velocity
     hunters = len(core.groups["adversary"])
     accel = torch.cat(
         [
@@ -83,9 +83,9 @@ def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> ActionOutcom
         ],
         1,
     )  # (E or 1, A)
-    reach = dt * dt * (ahead - glide) / (1.0 - kept) * accel[:, rows]
+    reach = dt * dt * (ahead - glide) / (1.0 - decay) * accel[:, rows]
     places = coasting[:, rows, None] + reach[..., None, None] * pushes
-    return ActionOutcomes(place, places, coasting, 2.0 * (places.abs() - 0.9).clamp(min=0.0).sum(-1))
+    return ActionOutcomes(positions, places, coasting, 2.0 * (places.abs() - 0.9).clamp(min=0.0).sum(-1))
 
 
 def tag_gridworld(core: Core, rows: slice | Tensor, moves: Tensor) -> ActionOutcomes:
@@ -106,21 +106,21 @@ def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> ActionOutcome
         1,
     )  # (E or 1, A, 1)
 
-    def levels(what: str) -> Tensor:
+    def levels(quantity: str) -> Tensor:
         """Return zero and evenly spaced levels from the smallest to the largest, (E or 1, 1, levels + 1)."""
-        count = getattr(config, f"num_{what}_levels")
+        count = getattr(config, f"num_{quantity}_levels")
         share = torch.linspace(0.0, 1.0, count, device=core.device)
-        values = p[f"min_{what}"] + share * (p[f"max_{what}"] - p[f"min_{what}"])
+        values = p[f"min_{quantity}"] + share * (p[f"max_{quantity}"] - p[f"min_{quantity}"])
         return torch.nn.functional.pad(values, (1, 0))
 
-    place, speed, direction = state["pos"], state["speed"][..., None], state["direction"][..., None]
+    positions, speed, direction = state["pos"], state["speed"][..., None], state["direction"][..., None]
     faster = (speed + state["acceleration"][..., None])[:, rows] + levels("acceleration")
     faster = torch.minimum(faster.clamp(min=0.0), cap[:, rows])
     turned = direction[:, rows] + levels("turn")
     heading = torch.stack([turned.cos(), turned.sin()], -1)  # (E, n, turns, 2)
-    places = place[:, rows, None] + (faster[..., None, None] * heading[:, :, None]).flatten(2, 3)
+    places = positions[:, rows, None] + (faster[..., None, None] * heading[:, :, None]).flatten(2, 3)
     places = torch.minimum(places.clamp(min=0.0), p["grid_length"][..., None])
-    return ActionOutcomes(place, places, place + speed * torch.cat([direction.cos(), direction.sin()], -1))
+    return ActionOutcomes(positions, places, positions + speed * torch.cat([direction.cos(), direction.sin()], -1))
 
 
 @dataclass(frozen=True)
@@ -154,15 +154,15 @@ class ScriptedPolicy(Summarized):
         """
         if core.id not in SCRIPTS:
             raise ConfigError(f"{core.id}: ScriptedPolicy plays {', '.join(SCRIPTS)} only; use scripted_policy")
-        script, own = SCRIPTS[core.id], agent_rows_of(core, [member])
+        script, rows = SCRIPTS[core.id], agent_rows_of(core, [member])
         self.member = member
         self.core: Core = core
         self.look: Callable[[Core, slice | Tensor, Tensor], ActionOutcomes] = script.look
-        self.rows: slice | Tensor = rows_index(own, core.device)
+        self.rows: slice | Tensor = rows_index(rows, core.device)
         self.moves: Tensor = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
-        self.hunts: bool = own[0] in core.groups[script.hunters]
+        self.hunts: bool = rows[0] in core.groups[script.hunters]
         other = next(group for group in core.groups if (group == script.hunters) != self.hunts)
-        self.others: slice | Tensor = rows_index(core.groups[other], core.device)
+        self.opponents: slice | Tensor = rows_index(core.groups[other], core.device)
         space = make_agent_group(core, [member]).space
         self.sizes: list[int] = [int(n) for n in getattr(space, "nvec", ())]
         self.throttles: bool = core.action_buffer.dtype == torch.float32
@@ -178,11 +178,11 @@ class ScriptedPolicy(Summarized):
     ) -> Tensor:
         """Return actions (E, n[, K]) for the current state of the core; the arguments of a `Policy` are unused."""
         look = self.look(self.core, self.rows, self.moves)
-        ways = look.now[:, None, self.others] - look.now[:, self.rows, None]  # (E, n, others, 2)
-        gone = ~self.core.alive[:, self.others]
+        ways = look.now[:, None, self.opponents] - look.now[:, self.rows, None]  # (E, n, others, 2)
+        gone = ~self.core.alive[:, self.opponents]
         nearest = ways.square().sum(-1).masked_fill(gone[:, None], torch.inf).argmin(-1)  # (E, n)
-        there = look.others[:, self.others].gather(1, nearest[..., None].expand(-1, -1, 2))
-        distance = (look.places - there[:, :, None]).square().sum(-1).sqrt()  # (E, n, C)
+        target = look.predicted[:, self.opponents].gather(1, nearest[..., None].expand(-1, -1, 2))
+        distance = (look.places - target[:, :, None]).square().sum(-1).sqrt()  # (E, n, C)
         if not self.hunts and look.outside is not None:
             distance = distance - look.outside
         choice = distance.argmin(-1) if self.hunts else distance.argmax(-1)
@@ -263,10 +263,10 @@ class DeafListener:
     ) -> Tensor:
         """Return the accelerations (E, n) that lead closest to the middle, from observations (E, n, D)."""
         velocity, middle = obs[..., :2], obs[..., 2:8].unflatten(-1, (3, 2)).mean(-2)
-        kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
+        decay, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
         pushes = torch.tensor(PUSHES, device=obs.device) * (5.0 * dt)  # mpe2's sensitivity of 5
-        speed = kept * velocity.unsqueeze(-2) + pushes
-        rolls = speed * dt * (1.0 - kept**self.COAST) / (1.0 - kept)
+        speed = decay * velocity.unsqueeze(-2) + pushes
+        rolls = speed * dt * (1.0 - decay**self.COAST) / (1.0 - decay)
         return (middle.unsqueeze(-2) - rolls).square().sum(-1).argmin(-1)
 
     def initial_hidden_state(self, *shape: int) -> None:

@@ -57,15 +57,15 @@ class TreasurePolicy(Summarized):
         """Return actions (E, n[, 5]) for the current state of the core; the arguments of a `Policy` are unused."""
         config, state, params = self.core.config, self.core.world_state, self.core.get_params()
         collectors, count = config.num_collectors, self.core.num_agents
-        kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
-        glide = dt * (1.0 - kept**AHEAD) / (1.0 - kept)
-        place, accel = state["pos"][:, :count], params["accel"][:, None].repeat(1, count)
+        decay, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
+        glide = dt * (1.0 - decay**AHEAD) / (1.0 - decay)
+        positions, accel = state["pos"][:, :count], params["accel"][:, None].repeat(1, count)
         accel[:, collectors:] /= params["deposit_mass"][:, None]
-        coasting = place + glide * kept * state["vel"]  # (E, A, 2)
+        coasting = positions + glide * decay * state["vel"]  # (E, A, 2)
         reach = coasting[:, :, None] + (glide * dt * accel)[..., None, None] * self._pushes  # (E, A, 5, 2)
-        cost = (reach - self._goals(place)[:, :, None]).norm(dim=-1)
+        cost = (reach - self._goals(positions)[:, :, None]).norm(dim=-1)
         gap = (reach[:, :collectors, :, None] - coasting[:, None, None, :collectors]).norm(dim=-1)  # (E, C, 5, C)
-        gap = gap + 1e3 * torch.eye(collectors, device=place.device)[:, None]  # a collector is not in its own way
+        gap = gap + 1e3 * torch.eye(collectors, device=positions.device)[:, None]  # a collector is not in its own way
         wide = _ROOM * 2.0 * params["collector_size"][:, None, None, None]
         cost[:, :collectors] += _WARY * (wide - gap).clamp(min=0.0).sum(-1)
         choice = cost[:, self.rows].argmin(-1)
@@ -73,24 +73,24 @@ class TreasurePolicy(Summarized):
             return torch.nn.functional.one_hot(choice, len(PUSHES)).float()
         return choice
 
-    def _goals(self, place: Tensor) -> Tensor:
+    def _goals(self, positions: Tensor) -> Tensor:
         """Return where agents at places (E, A, 2) want to go, (E, A, 2)."""
-        state, collectors = self.core.world_state, self.core.config.num_collectors
-        held, kind = state["holding"].long(), state["kind"]
-        own, deposits = place[:, :collectors], place[:, collectors:]
-        treasures = state["pos"][:, place.shape[1] :]
-        away = torch.cdist(own, treasures).masked_fill((kind == 0)[:, None], torch.inf)  # (E, C, T)
-        free = away.masked_fill((held > 0)[..., None], torch.inf)
-        taken = free.argmin(1)[:, None] != torch.arange(collectors, device=place.device)[:, None]
-        nearest = (away + 100.0 * taken).argmin(-1)  # those of others last
+        state, num_collectors = self.core.world_state, self.core.config.num_collectors
+        load, kind = state["holding"].long(), state["kind"]
+        collectors, deposits = positions[:, :num_collectors], positions[:, num_collectors:]
+        treasures = state["pos"][:, positions.shape[1] :]
+        away = torch.cdist(collectors, treasures).masked_fill((kind == 0)[:, None], torch.inf)  # (E, C, T)
+        free = away.masked_fill((load > 0)[..., None], torch.inf)
+        is_taken = free.argmin(1)[:, None] != torch.arange(num_collectors, device=positions.device)[:, None]
+        nearest = (away + 100.0 * is_taken).argmin(-1)  # others' treasures last
         fetch = treasures.gather(1, nearest[..., None].expand(-1, -1, 2))
-        fetch = torch.where((kind > 0).any(1)[:, None, None], fetch, own)
-        bring = deposits.gather(1, (held - 1).clamp(min=0)[..., None].expand(-1, -1, 2))
-        mine = held[:, None] == 1 + torch.arange(deposits.shape[1], device=place.device)[:, None]  # (E, K, C)
-        coming = torch.cdist(deposits, own).masked_fill(~mine, torch.inf).argmin(-1)
-        meet = own.gather(1, coming[..., None].expand(-1, -1, 2))
-        meet = torch.where(mine.any(-1)[..., None], meet, own.mean(1, keepdim=True))
-        return torch.cat([torch.where((held > 0)[..., None], bring, fetch), meet], 1)
+        fetch = torch.where((kind > 0).any(1)[:, None, None], fetch, collectors)
+        bring = deposits.gather(1, (load - 1).clamp(min=0)[..., None].expand(-1, -1, 2))
+        mine = load[:, None] == 1 + torch.arange(deposits.shape[1], device=positions.device)[:, None]  # (E, K, C)
+        coming = torch.cdist(deposits, collectors).masked_fill(~mine, torch.inf).argmin(-1)
+        meet = collectors.gather(1, coming[..., None].expand(-1, -1, 2))
+        meet = torch.where(mine.any(-1)[..., None], meet, collectors.mean(1, keepdim=True))
+        return torch.cat([torch.where((load > 0)[..., None], bring, fetch), meet], 1)
 
     def initial_hidden_state(self, *shape: int) -> None:
         """Return None: the policy is not recurrent."""

@@ -107,7 +107,7 @@ class WarehousePolicy(Summarized):
         cell, shelf = row * columns + column, state["shelf"].flatten(1)
         requested = shelf.gather(1, cell) == 2
         carried = torch.zeros_like(shelf, dtype=torch.bool).scatter_(1, cell, load > 0)
-        wanted, free = (shelf == 2) & ~carried, ((shelf == 0) | carried)[:, self._places]
+        requests, free = (shelf == 2) & ~carried, ((shelf == 0) | carried)[:, self._places]
         y = torch.arange(rows, device=device).repeat_interleave(columns)
         x = torch.arange(columns, device=device).repeat(rows)
         steps = torch.tensor(((0, 0), *_STEPS), device=device)
@@ -115,13 +115,13 @@ class WarehousePolicy(Summarized):
         chance = torch.rand(row.shape, generator=self._generator, device=device)
         for robot in range(robots):
             loaded = load[:, robot] > 0
-            down, right = (where[:, robot, None] + steps[:, axis] for axis, where in enumerate((row, column)))
+            down, right = (line[:, robot, None] + steps[:, axis] for axis, line in enumerate((row, column)))
             # without a shelf: below all others, straight to a requested one
             gap = (y - row[:, robot, None]).abs() + (x - column[:, robot, None]).abs()
-            nearest = gap.masked_fill(~wanted, _FAR).argmin(1)
+            nearest = gap.masked_fill(~requests, _FAR).argmin(1)
             inside = (down >= 0) & (down < rows) & (right >= 0) & (right < columns)
             below = (down - y[nearest, None]).abs() + (right - x[nearest, None]).abs()
-            below = below.masked_fill(~inside | ~wanted.any(1, keepdim=True), _FAR)
+            below = below.masked_fill(~inside | ~requests.any(1, keepdim=True), _FAR)
             # with a shelf: through corridors, to a goal or a free place
             padded = (down + 1) * (columns + 2) + right + 1
             back = self._ways[:-1, padded[:, 0]].T.masked_fill(~free, _FAR).argmin(1)
@@ -129,16 +129,16 @@ class WarehousePolicy(Summarized):
             length = torch.where(
                 loaded[:, None], self._steps_on[target[:, None], padded], below
             )  # own cell, four around
-            taken = self._taken(cell, padded, columns)
-            lower = taken[..., :robot].any(-1) & (chance[:, robot, None] < GIVES_WAY)
+            occupied = self._robots_around(cell, padded, columns)
+            lower = occupied[..., :robot].any(-1) & (chance[:, robot, None] < GIVES_WAY)
             length[:, 1:] = length[:, 1:].masked_fill(lower, _FAR)
             shaken = chance[:, robot] > 1.0 - ACTS_AT_RANDOM
-            choice[:, robot] = self._choose(length, way[:, robot], taken.any(-1) & shaken[:, None], choice[:, robot])
+            choice[:, robot] = self._choose(length, way[:, robot], occupied.any(-1) & shaken[:, None], choice[:, robot])
             arrived = loaded & requested[:, robot] & (length[:, 0] == 0)  # requested while it is on the goal
             choice[:, robot] = choice[:, robot].masked_fill(arrived, 0)
-            every = torch.arange(worlds, device=device)
-            wanted[every, nearest] &= loaded
-            free[every, back] &= ~loaded | requested[:, robot]
+            world = torch.arange(worlds, device=device)
+            requests[world, nearest] &= loaded
+            free[world, back] &= ~loaded | requested[:, robot]
         choice = choice[:, self.rows]
         bits = self.core.config.msg_bits
         if bits:
@@ -146,7 +146,7 @@ class WarehousePolicy(Summarized):
         return choice
 
     @staticmethod
-    def _taken(cell: Tensor, padded: Tensor, columns: int) -> Tensor:
+    def _robots_around(cell: Tensor, padded: Tensor, columns: int) -> Tensor:
         """Return which robots are in the four cells around, (E, 4, A), numbered in a grid with a margin."""
         other = (cell // columns + 1) * (columns + 2) + cell % columns + 1
         return padded[:, 1:, None] == other[:, None]

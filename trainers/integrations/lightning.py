@@ -4,7 +4,7 @@
     lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp").fit(module)
 
 A batch is a rollout; an epoch is `checkpoint_interval` rollouts. Learners take their own gradient steps (manual
-optimization), each of them through Lightning: `max_steps` counts them, and callbacks and profilers see them.
+optimization), each through Lightning: `max_steps` counts them, and callbacks and profilers see them.
 """
 # Lightning is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
@@ -86,7 +86,7 @@ class LearnerModule(LightningModule):
         self.iteration = 0
         self.max_norm: float | None = None
         self.nets: torch.nn.ModuleList = nn.ModuleList()
-        self.known: dict[str, float] = {}
+        self.latest_metrics: dict[str, float] = {}
 
     def _check_has_effect(self) -> None:
         """Raise ConfigError if a setting that Lightning replaces differs from its default."""
@@ -117,16 +117,16 @@ class LearnerModule(LightningModule):
         trainer = self.trainer
         if trainer.gradient_clip_val:
             if trainer.gradient_clip_algorithm not in (None, "norm"):
-                got = trainer.gradient_clip_algorithm
-                raise ConfigError(f"Trainer(gradient_clip_algorithm={got!r}): learners clip by the norm, 'norm'")
+                actual = trainer.gradient_clip_algorithm
+                raise ConfigError(f"Trainer(gradient_clip_algorithm={actual!r}): learners clip by the norm, 'norm'")
             # Lightning does not clip in manual optimization: learners do, after averaging over processes
             self.max_norm, trainer.gradient_clip_val = float(trainer.gradient_clip_val), None
         if trainer.precision != "32-true":
             raise ConfigError(f"Trainer(precision={trainer.precision!r}): learners compute in float32, '32-true'")
-        known = isinstance(trainer.strategy, (SingleDeviceStrategy, DDPStrategy))
-        if not known or isinstance(trainer.strategy, DeepSpeedStrategy):
-            got = type(trainer.strategy).__name__
-            raise ConfigError(f"Trainer(strategy=...): expected one device or 'ddp', got {got}")
+        is_supported = isinstance(trainer.strategy, (SingleDeviceStrategy, DDPStrategy))
+        if not is_supported or isinstance(trainer.strategy, DeepSpeedStrategy):
+            actual = type(trainer.strategy).__name__
+            raise ConfigError(f"Trainer(strategy=...): expected one device or 'ddp', got {actual}")
         return []
 
     def setup(self, stage: str) -> None:
@@ -165,7 +165,7 @@ class LearnerModule(LightningModule):
 
     def configure_optimizers(self) -> list[torch.optim.Optimizer]:
         """Return the optimizers of all learners, which Lightning counts and saves."""
-        return [each for assignment in self.assignments.values() for each in assignment.learner.optimizers.values()]
+        return [optimizer for a in self.assignments.values() for optimizer in a.learner.optimizers.values()]
 
     def train_dataloader(self) -> RolloutDataLoader:
         """Return the rollouts of this process."""
@@ -192,7 +192,7 @@ class LearnerModule(LightningModule):
         timer.mark("update")
         self.collector.raise_pending_errors()
         episodes = self.collector.episodes.read(self.learners.reducer)
-        self.known |= {name: value for name, value in episodes.items() if not math.isnan(value)}
+        self.latest_metrics |= {name: value for name, value in episodes.items() if not math.isnan(value)}
         phases = timer.read()
         row |= {f"time/{phase}": phases.get(phase, 0.0) for phase in LEARNING_PHASES}
         now = time.perf_counter()
@@ -200,7 +200,7 @@ class LearnerModule(LightningModule):
         row |= {"env_steps": float(self.iteration * steps), "env_steps_per_second": steps / (now - self.last_step_end)}
         self.last_step_end: float = now
         self.log_dict(row)
-        self.log_dict(self.known, prog_bar=True)
+        self.log_dict(self.latest_metrics, prog_bar=True)
         self.trainer.should_stop |= self.iteration >= self.iterations
 
     def on_train_epoch_end(self) -> None:
@@ -218,7 +218,7 @@ class LearnerModule(LightningModule):
         if self.ranks > 1:  # one file for all processes, written by the first
             states = [state] * self.ranks if self.global_rank == 0 else []
             distributed.gather_object(state, states or None)
-        checkpoint["gpu_envs"] = {"iteration": self.iteration, "known": dict(self.known), "states": states}
+        checkpoint["gpu_envs"] = {"iteration": self.iteration, "known": dict(self.latest_metrics), "states": states}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore the state that `on_save_checkpoint` added, bit for bit; without a Trainer, the networks only.
@@ -248,7 +248,7 @@ class LearnerModule(LightningModule):
             self.collector.load_state_dict(state)
             self.learners.load_state_dict(state)
         self.iteration: int = saved["iteration"]
-        self.known = dict(saved["known"])
+        self.latest_metrics = dict(saved["known"])
 
 
 class RolloutDataLoader:
@@ -313,8 +313,9 @@ class LightningReducer(AllReduceReducer):
     def _wrapped(self, optimizer: torch.optim.Optimizer) -> Any:
         """Return Lightning's wrapper of an optimizer, which forwards all other attributes to it."""
         if id(optimizer) not in self.wrapped:
-            every = self.module.optimizers()
-            self.wrapped = {id(each.optimizer): each for each in (every if isinstance(every, list) else [every])}
+            optimizers = self.module.optimizers()
+            wrappers = optimizers if isinstance(optimizers, list) else [optimizers]
+            self.wrapped = {id(wrapper.optimizer): wrapper for wrapper in wrappers}
         return self.wrapped[id(optimizer)]
 
     def all_reduce_min(self, count: int) -> int:

@@ -8,7 +8,7 @@ The folder of a checkpoint, such as checkpoints/000000040, holds:
 - policy-NAME.json, policy-NAME.safetensors: each policy, for evaluation and leagues
 
 A folder is written under a temporary name and renamed when all files are on disk, so a killed process leaves only
-complete checkpoints. Replay buffers can be most of a checkpoint. A newer checkpoint therefore removes those of older
+complete checkpoints. Replay buffers can be most of a checkpoint. A newer checkpoint therefore removes them from older
 ones, which can still be evaluated, exported and used as opponents; training resumes from the newest.
 """
 
@@ -87,9 +87,9 @@ class Checkpoint(Summarized):
         """Raise CheckpointError if the replay buffers were removed."""
         if self.replay_left:
             newest = every(self.path.parent)[-1:]
-            where = "the newest of its run" if newest in ([], [self.path]) else str(newest[0])
+            source = "the newest of its run" if newest in ([], [self.path]) else str(newest[0])
             raise CheckpointError(
-                f"{self.path}: only the newest checkpoint keeps its replay; resume from {where} "
+                f"{self.path}: only the newest checkpoint keeps its replay; resume from {source} "
                 "(this one can be evaluated, exported and used as opponent)"
             )
 
@@ -195,10 +195,10 @@ def load(path: Path, device: torch.device | str = "cpu", replay: bool = True) ->
         return _read(path, device, replay)
     except CheckpointError as error:
         older = [other for other in every(path.parent) if other.name < path.name]
-        whole = next((other for other in reversed(older) if _is_whole(other)), None)
-        if whole is None:
+        intact = next((other for other in reversed(older) if _is_whole(other)), None)
+        if intact is None:
             raise
-        raise CheckpointError(f"{error}; the last intact one before it is {whole}") from error
+        raise CheckpointError(f"{error}; the last intact one before it is {intact}") from error
 
 
 def load_policy(path: Path | str, name: str | None = None, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
@@ -225,8 +225,8 @@ def _name_of(path: Path, policies: Sequence[str], name: str | None) -> str:
     if name is None and len(policies) == 1:
         return policies[0]
     if name is None or name not in policies:
-        got = "no name" if name is None else repr(name)
-        raise CheckpointError(f"{path}: expected a policy among {', '.join(policies)}, got {got}")
+        actual = "no name" if name is None else repr(name)
+        raise CheckpointError(f"{path}: expected a policy among {', '.join(policies)}, got {actual}")
     return name
 
 
@@ -234,19 +234,19 @@ def _read(path: Path, device: torch.device | str = "cpu", replay: bool = True) -
     manifest = read_manifest(path)
     check_run(path, manifest)
     digests = manifest.sha256
-    kept = REPLAY in digests and (path / REPLAY).exists()
-    read = kept and replay
+    has_replay = REPLAY in digests and (path / REPLAY).exists()
+    read = has_replay and replay
     check_digests(path, {file: digest for file, digest in digests.items() if read or file != REPLAY})
-    held = read_tensors(path / REPLAY, device) if read else {}
+    buffers = read_tensors(path / REPLAY, device) if read else {}
     return Checkpoint(
         path=path,
         iteration=manifest.iteration,
         steps=manifest.steps,
         config=manifest.config,
         score=manifest.score,
-        state={**read_tensors(path / STATE, device), **held, **manifest.scalars},
+        state={**read_tensors(path / STATE, device), **buffers, **manifest.scalars},
         policies=tuple(manifest.policies),
-        replay_left=REPLAY in digests and not kept,
+        replay_left=REPLAY in digests and not has_replay,
     )
 
 
@@ -269,8 +269,8 @@ def find(path: Path) -> Path:
     if (path / "manifest.json").exists():
         return path
     for folder in (path, path / FOLDER):
-        if found := every(folder):
-            return found[-1]
+        if folders := every(folder):
+            return folders[-1]
     if (path / LEAGUE).is_file():
         raise CheckpointError(
             f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 FORMAT = "gpu-envs checkpoint 3"  # format of manifest.json
-FOLDER = "checkpoints"  # folder in that of a run
+FOLDER = "checkpoints"  # folder in the folder of a run
 CONFIG = "config.json"  # file of a run with its TrainConfig
 REPLAY = "replay.safetensors"  # file of replay buffers
 SUFFIXES = (".json", ".safetensors")
@@ -66,16 +66,16 @@ def read_manifest(path: Path) -> CheckpointManifest:
     """Read the manifest of a checkpoint; raise CheckpointError if a field or a file name is not valid."""
     file = path / "manifest.json"
     data = read_json(file)
-    if (got := data.get("format")) != FORMAT:
-        raise wrong_format(file, FORMAT, got)
+    if (actual := data.get("format")) != FORMAT:
+        raise wrong_format(file, FORMAT, actual)
     manifest = read_record(CheckpointManifest, str(file), data)
-    for what, names in (("policies", manifest.policies), ("sha256", manifest.sha256)):
+    for label, names in (("policies", manifest.policies), ("sha256", manifest.sha256)):
         for name in names:
             if not name.isprintable() or "/" in name or "\\" in name or len(name.encode()) > LONGEST:
-                raise CheckpointError(f"{file}: {what}: expected names of files in this folder, got {name!r:.80}")
+                raise CheckpointError(f"{file}: {label}: expected names of files in this folder, got {name!r:.80}")
     if path.name.isdecimal() and int(path.name) != manifest.iteration:
         raise CheckpointError(f"{file}: iteration: expected {int(path.name)} as its folder, got {manifest.iteration}")
-    needed = {STATE, *(each for name in manifest.policies for each in files_of(name))}
+    needed = {STATE, *(entry for name in manifest.policies for entry in files_of(name))}
     if lacks := sorted(needed - manifest.sha256.keys()):
         raise CheckpointError(f"{file}: sha256: expected a digest of {lacks[0]}, got none")
     if more := sorted(manifest.sha256.keys() - needed - {REPLAY}):
@@ -91,9 +91,9 @@ def check_run(path: Path, manifest: CheckpointManifest) -> None:
     recorded = read_json(run)
     for name in OF_RUN:  # the setting may be missing
         if name in recorded and name in manifest.config and recorded[name] != manifest.config[name]:
-            expected, got = recorded[name], manifest.config[name]
+            expected, actual = recorded[name], manifest.config[name]
             raise CheckpointError(
-                f"{path / 'manifest.json'}: {name}: expected {expected!r:.80} as in {run}, got {got!r:.80}"
+                f"{path / 'manifest.json'}: {name}: expected {expected!r:.80} as in {run}, got {actual!r:.80}"
             )
 
 

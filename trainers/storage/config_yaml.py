@@ -78,10 +78,10 @@ def write_config(folder: Path, command: str, settings: Mapping[str, Any]) -> Pat
         settings: Settings of the command by name.
     """
     path = folder / CONFIG_FILE
-    given = [str(settings.get(name) or "") for name in _NAMES]
-    given.append(str((settings.get("train_overrides") or {}).get("algorithm", "")))
+    words = [str(settings.get(name) or "") for name in _NAMES]
+    words.append(str((settings.get("train_overrides") or {}).get("algorithm", "")))
     name = path if str(path).isprintable() else CONFIG_FILE  # a line break would end the comment
-    repeat = shell_command("gpu-envs", *command.split(), "--config", name, *import_words(*given))
+    repeat = shell_command("gpu-envs", *command.split(), "--config", name, *import_words(*words))
     write_text(path, f"# The settings of this run. To repeat it:\n#   {repeat}\n{format_config(settings)}")
     return path
 
@@ -104,8 +104,8 @@ def _one_line(error: BaseException) -> str:
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values that are neither mappings nor lists, with their dotted names."""
     if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(each, f"{name}.{key}" if name else str(key))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(item, f"{name}.{key}" if name else str(key))
     else:
         yield name, value
 
@@ -113,9 +113,9 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _plain(value: Any) -> Any:
     """Return a value for YAML: lists for tuples, and text whose "${" is no interpolation."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Path):
         return _plain(str(value))
     return re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value

@@ -21,7 +21,7 @@ PATIENCE = 1.0
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK  # safe for untrusted folders: no write through links, no wait for pipes
 
 
-_own: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
+_locks: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
 
 
 class FolderLock:
@@ -50,7 +50,7 @@ class FolderLock:
             self.release()
             raise ConfigError(f"{path / LOCK}: expected a file, got a pipe or a device")
         key = _inode(os.fstat(self._file))
-        if take_over and (earlier := _own.get(key)) is not None:
+        if take_over and (earlier := _locks.get(key)) is not None:
             earlier.release()
         deadline = time.monotonic() + PATIENCE
         while not _flock(self._file, fcntl.LOCK_EX):
@@ -62,7 +62,7 @@ class FolderLock:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         if take_over:
-            _own[key] = self
+            _locks[key] = self
 
     def release(self) -> None:
         """Let another process write the run."""
@@ -101,12 +101,12 @@ def is_held(path: Path) -> bool:
 
 def check_free(path: Path) -> None:
     """Raise GpuEnvsError if another process writes the run, before long work starts."""
-    if is_held(path) and _inode((path / LOCK).stat()) not in _own:
+    if is_held(path) and _inode((path / LOCK).stat()) not in _locks:
         FolderLock(path).release()  # raises an error that names the process, unless it has ended
 
 
-def _inode(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _flock(lock: int, kind: int) -> bool:
@@ -119,5 +119,5 @@ def _flock(lock: int, kind: int) -> bool:
 
 def _refused(path: Path, lock: int, instead: str) -> GpuEnvsError:
     pid = os.pread(lock, 32, 0).decode(errors="replace").strip()
-    who = f"process {pid}" if pid.isdecimal() else "another process"
-    return GpuEnvsError(f"{path}: {who} is writing this run; wait for it, or {instead}")
+    owner = f"process {pid}" if pid.isdecimal() else "another process"
+    return GpuEnvsError(f"{path}: {owner} is writing this run; wait for it, or {instead}")

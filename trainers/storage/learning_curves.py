@@ -40,11 +40,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     data = read_bytes(path)
     rows: list[dict[str, str]] = []
     columns: list[str] = []
-    whole = data[: data.rfind(b"\n") + 1]
+    content = data[: data.rfind(b"\n") + 1]
     try:
-        lines = csv.reader(io.StringIO(whole.decode("utf-8"), newline=""), strict=True)
+        lines = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
     except UnicodeDecodeError as error:
-        line = whole.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise CheckpointError(f"{path}: line {line}: expected UTF-8, got {error}; mend or remove the line") from None
     try:
         for cells in lines:
@@ -81,7 +81,7 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
     Roles have the colors of the worlds of `env_id`.
 
     Means over seeds have bands, their 95 % confidence intervals. They end where the first run ended, because the mean
-    of the others is not that of all runs.
+    of fewer runs is another mean.
 
     Returns:
         `png_path`; None if the file holds no curves yet.
@@ -109,8 +109,8 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
     wide = 4
     high = math.ceil(len(panels) / wide)
     figure = Figure(figsize=(4 * wide, 2.6 * high), layout="constrained")
-    for place, (quantity, columns) in enumerate(panels.items(), start=1):
-        axes = figure.add_subplot(high, wide, place)
+    for index, (quantity, columns) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(high, wide, index)
         for column in columns:
             points = [(int(row["env_steps"]), float(row[column])) for row in rows if row.get(column)]
             if points:
@@ -141,9 +141,9 @@ def _owner(column: str) -> str:
 
 def _fill_interval(axes: Any, rows: Sequence[Mapping[str, str]], column: str) -> None:
     """Draw the confidence interval of the last line, if the rows have one."""
-    both = [row for row in rows if row.get(column) and row.get(column + INTERVAL)]
-    steps = [int(row["env_steps"]) for row in both]
-    means, halves = ([float(row[name]) for row in both] for name in (column, column + INTERVAL))
+    complete = [row for row in rows if row.get(column) and row.get(column + INTERVAL)]
+    steps = [int(row["env_steps"]) for row in complete]
+    means, halves = ([float(row[name]) for row in complete] for name in (column, column + INTERVAL))
     low, high = ([m + sign * h for m, h in zip(means, halves, strict=True)] for sign in (-1, 1))
-    if both:
+    if complete:
         axes.fill_between(steps, low, high, color=axes.lines[-1].get_color(), alpha=0.25, linewidth=0)

@@ -57,8 +57,8 @@ class MetricsLog:
             self._rewrite(read_rows(self.path))
         with self.path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, self.columns, restval="").writerow(cells)
-        found = {name: value for name, value in row.items() if name not in COUNTERS and math.isfinite(value)}
-        values = [self._summary.Value(tag=name, simple_value=value) for name, value in found.items()]
+        metrics = {name: value for name, value in row.items() if name not in COUNTERS and math.isfinite(value)}
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
         # one event per row: `add_scalar` writes one per value, which takes as long as a small update
         writer: Any = self.board.file_writer
         writer.add_summary(self._summary(value=values), int(row["env_steps"]))

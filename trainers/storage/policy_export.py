@@ -48,22 +48,22 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"export: expected a file name that ends in {' or '.join(SUFFIXES)}, got {path}")
     batch = {0: torch.export.Dim("batch")}
-    obs, rest = _inputs(policy, 3, masked, torch.Generator().manual_seed(0))
-    shapes = dict.fromkeys(("obs", *rest), batch)
+    obs, inputs = _inputs(policy, 3, masked, torch.Generator().manual_seed(0))
+    shapes = dict.fromkeys(("obs", *inputs), batch)
     with torch.no_grad():
         module = policy.module().eval()
-        program = torch.export.export(module, (obs,), rest, dynamic_shapes=shapes, strict=False)
+        program = torch.export.export(module, (obs,), inputs, dynamic_shapes=shapes, strict=False)
     program.example_inputs = None  # they would be saved as a pickle
     if path.suffix == ".onnx":
-        run = _write_onnx(program, path, "hidden_state" in rest)
+        run = _write_onnx(program, path, "hidden_state" in inputs)
     else:
         torch.export.save(program, path)
         run = torch.export.load(path).module()
     _compare(policy, path, masked, run)
     team = (policy.ids,) if policy.ids else ()
     kind = str(policy.head.action_dtype).removeprefix("torch.")
-    takes = ", ".join(f"{name} {_words(value.shape[1:])}" for name, value in {"obs": obs, **rest}.items())
-    gives = ", next_hidden_state" if "hidden_state" in rest else ""
+    takes = ", ".join(f"{name} {_words(value.shape[1:])}" for name, value in {"obs": obs, **inputs}.items())
+    gives = ", next_hidden_state" if "hidden_state" in inputs else ""
     return f"{takes} -> action {_words((*team, *policy.head.action_shape))} {kind}, parameters{gives}"
 
 
@@ -83,8 +83,8 @@ def _write_onnx(program: torch.export.ExportedProgram, path: Path, recurrent: bo
         raise missing_extra(error, "an export to ONNX", ("onnx", "onnxscript"), packages("onnx")) from None
     evaluator = onnx.reference.ReferenceEvaluator(str(path))
 
-    def run(obs: Tensor, **rest: Tensor) -> list[Tensor]:
-        feeds = {name: tensor.numpy() for name, tensor in {"obs": obs, **rest}.items()}
+    def run(obs: Tensor, **inputs: Tensor) -> list[Tensor]:
+        feeds = {name: tensor.numpy() for name, tensor in {"obs": obs, **inputs}.items()}
         return [torch.from_numpy(output) for output in evaluator.run(names, feeds)]
 
     return run
@@ -94,25 +94,25 @@ def _compare(policy: Policy, path: Path, masked: bool, run: Callable[..., Any]) 
     """Raise GpuEnvsError if the exported program and its policy return different values."""
     generator = torch.Generator().manual_seed(1)
     for size in CHECKED:
-        obs, rest = _inputs(policy, size, masked, generator)
-        action, _, *hidden_state = run(obs, **rest)
+        obs, inputs = _inputs(policy, size, masked, generator)
+        action, _, *hidden_state = run(obs, **inputs)
         # act overwrites the hidden state
-        expected = policy.act(obs, rest.get("mask"), greedy=True, hidden_state=rest.get("hidden_state"))
-        same = [(action, expected), *((each, rest["hidden_state"]) for each in hidden_state)]
-        if any(got.dtype != wanted.dtype or not torch.allclose(got, wanted, atol=1e-6) for got, wanted in same):
+        expected = policy.act(obs, inputs.get("mask"), greedy=True, hidden_state=inputs.get("hidden_state"))
+        same = [(action, expected), *((state, inputs["hidden_state"]) for state in hidden_state)]
+        if any(x.dtype != y.dtype or not torch.allclose(x, y, atol=1e-6) for x, y in same):
             raise GpuEnvsError(f"{path}: the exported program returns other values than its policy; do not use it")
 
 
 def _inputs(policy: Policy, size: int, masked: bool, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
     """Return random observations, and masks and hidden states if the policy takes them."""
     rows = (size, policy.ids) if policy.ids else (size,)
-    obs, rest = torch.randn((*rows, policy.obs_width), generator=generator), {}
+    obs, inputs = torch.randn((*rows, policy.obs_width), generator=generator), {}
     if masked:
         assert isinstance(policy.head, CategoricalHead)
         choices = sum(policy.head.sizes)
         always = torch.randint(choices, (*rows, 1), generator=generator)
-        rest["mask"] = (torch.rand((*rows, choices), generator=generator) < 0.5).scatter(-1, always, True)
+        inputs["mask"] = (torch.rand((*rows, choices), generator=generator) < 0.5).scatter(-1, always, True)
     hidden_state = policy.initial_hidden_state(*rows)
     if hidden_state is not None:
-        rest["hidden_state"] = torch.randn(hidden_state.shape, generator=generator)
-    return obs, rest
+        inputs["hidden_state"] = torch.randn(hidden_state.shape, generator=generator)
+    return obs, inputs

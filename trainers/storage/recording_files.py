@@ -74,7 +74,7 @@ class EpisodeRecord:
     """Environment parameters by name."""
 
 
-_STEPS = tuple(each.name for each in fields(Episode) if each.name not in ("world", "number", "state", "params"))
+_STEPS = tuple(f.name for f in fields(Episode) if f.name not in ("world", "number", "state", "params"))
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ class Recording:
 
     def check_core(self, core: Core) -> None:
         """Raise CheckpointError if the episodes do not fit the agents of an environment."""
-        most, file = _choices(core), self.path / STEPS
+        num_choices, file = _choices(core), self.path / STEPS
         for episode in self.episodes:
             try:
                 core.check_episode(episode)
             except CheckpointError as error:
                 raise CheckpointError(f"{file}: {error}") from None
             check_finite(str(file), {"obs": episode.obs, "action": episode.action})
-            if most is not None and not bool((episode.action < most).all()):
+            if num_choices is not None and not bool((episode.action < num_choices).all()):
                 raise CheckpointError(f"{file}: action: expected choices of {core.id}, got others")
 
 
@@ -107,14 +107,14 @@ def _choices(core: Core) -> Tensor | None:
     """Return the number of choices of every agent, (A) or (A, K); None for continuous actions."""
     if core.action_buffer.is_floating_point():
         return None
-    most = torch.ones(core.action_buffer.shape[1:], dtype=torch.int64)
+    counts = torch.ones(core.action_buffer.shape[1:], dtype=torch.int64)
     for row, agent in enumerate(core.possible_agents):
         space = core.action_spaces[agent]
         if isinstance(space, spaces.MultiDiscrete):
-            most[row, : len(space.nvec)] = torch.from_numpy(space.nvec)
+            counts[row, : len(space.nvec)] = torch.from_numpy(space.nvec)
         elif isinstance(space, spaces.Discrete):
-            most[row] = int(space.n)
-    return most
+            counts[row] = int(space.n)
+    return counts
 
 
 def check_new(path: Path) -> None:
@@ -139,10 +139,10 @@ def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str,
     check_new(path)
     if not episodes:
         raise ConfigError(f"{path}: expected at least one episode to save")
-    tensors = {f"state.{name}": torch.cat([each.state[name] for each in episodes]) for name in episodes[0].state}
+    tensors = {f"state.{name}": torch.cat([episode.state[name] for episode in episodes]) for name in episodes[0].state}
     for name in _STEPS:
         if getattr(episodes[0], name) is not None:
-            tensors[name] = torch.cat([getattr(each, name) for each in episodes])
+            tensors[name] = torch.cat([getattr(episode, name) for episode in episodes])
     temporary = path.with_name(f".writing-{path.name}-{os.getpid()}")
     temporary.mkdir(parents=True)
     try:
@@ -160,29 +160,29 @@ def load(path: Path) -> Recording:
     """Read a folder that `save` wrote; raise CheckpointError if it is missing, damaged or inconsistent."""
     file, steps = path / "manifest.json", path / STEPS
     data = read_json(file, finite=False)
-    if (got := data.get("format")) != FORMAT:
-        raise wrong_format(file, FORMAT, got)
+    if (actual := data.get("format")) != FORMAT:
+        raise wrong_format(file, FORMAT, actual)
     manifest = read_record(RecordingManifest, str(file), data)
     recorded_id(manifest.env_id, str(file))
     try:
         check_played(f"{file}: env", manifest.env)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-    records = [read_record(EpisodeRecord, f"{file}: episodes", each) for each in manifest.episodes]
+    records = [read_record(EpisodeRecord, f"{file}: episodes", record) for record in manifest.episodes]
     check_digests(path, {STEPS: manifest.sha256})
-    tensors, lengths = read_tensors(steps), [each.length for each in records]
+    tensors, lengths = read_tensors(steps), [record.length for record in records]
     for name in dict.fromkeys((*_NEEDED, *tensors)):
         if name not in tensors or tensors[name].shape[:1] != (sum(lengths),):
             raise CheckpointError(f"{steps}: {name}: expected {sum(lengths)} steps, as in {file.name}")
     parts: dict[str, tuple[Tensor, ...]] = {name: tensor.split(lengths) for name, tensor in tensors.items()}
     episodes = [
         Episode(
-            world=each.world,
-            number=each.number,
-            params=each.params,
+            world=record.world,
+            number=record.number,
+            params=record.params,
             state={name.removeprefix(_STATE): part[i] for name, part in parts.items() if name.startswith(_STATE)},
             **{name: parts[name][i] for name in _STEPS if name in parts},
         )
-        for i, each in enumerate(records)
+        for i, record in enumerate(records)
     ]
     return Recording(path, manifest.env_id, manifest.env, episodes)

@@ -59,9 +59,9 @@ def check_kind(path: Path, kind: str) -> None:
                 f"{path}: a {kind} run needs a folder of its own, this one is among the checkpoints of {run}; "
                 "choose another"
             )
-    if not _holds(path, kind) and (found := run_kind(path)):
+    if not _holds(path, kind) and (other := run_kind(path)):
         raise ConfigError(
-            f"{path}: a {kind} run needs a folder of its own, this one holds a {found} run; choose another"
+            f"{path}: a {kind} run needs a folder of its own, this one holds a {other} run; choose another"
         )
 
 
@@ -78,7 +78,7 @@ def resolve_run_dir(out: Path | None, resume: Checkpoint | None) -> Path | None:
     """
     if out is None and resume is None:
         return None
-    own = out is None
+    is_default = out is None
     if out is None:
         assert resume is not None
         path = resume.path if resume.path.parent.name == "checkpoints" else resume.path.resolve()  # it may be "."
@@ -88,7 +88,7 @@ def resolve_run_dir(out: Path | None, resume: Checkpoint | None) -> Path | None:
     check_folder(out)
     check_kind(out, "training")
     trace = next((out / name for name in TRACES if (out / name).exists()), None)
-    if trace is None or own or (resume is not None and is_run_of(resume, out)):
+    if trace is None or is_default or (resume is not None and is_run_of(resume, out)):
         read_rows(out / "metrics.csv")
         return out
     if resume is not None:

@@ -52,13 +52,13 @@ def mean_rows(runs: Sequence[Sequence[Mapping[str, str]]]) -> list[dict[str, flo
         Rows with "num_seeds", the number of runs that reached the iteration; and by column the mean and its half-width,
         "COLUMN/ci_half_width".
     """
-    found: dict[int, list[Mapping[str, str]]] = {}
+    by_iteration: dict[int, list[Mapping[str, str]]] = {}
     for rows in runs:
         for row in rows:
-            found.setdefault(int(row["iteration"]), []).append(row)
+            by_iteration.setdefault(int(row["iteration"]), []).append(row)
     means = []
-    for iteration in sorted(found):
-        rows = found[iteration]
+    for iteration in sorted(by_iteration):
+        rows = by_iteration[iteration]
         mean = {name: float(rows[0][name]) for name in COUNTERS} | {NUM_SEEDS: float(len(rows))}
         for name in dict.fromkeys(name for row in rows for name in row if name not in COUNTERS):
             if values := [float(row[name]) for row in rows if row.get(name)]:

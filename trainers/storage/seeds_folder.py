@@ -51,8 +51,8 @@ def read_seeds(path: Path) -> SeedsRecord:
         CheckpointError: The record is missing, damaged or of another format.
     """
     data = read_json(path / SEEDS)
-    if (got := data.get("format")) != FORMAT:
-        raise wrong_format(path / SEEDS, FORMAT, got)
+    if (actual := data.get("format")) != FORMAT:
+        raise wrong_format(path / SEEDS, FORMAT, actual)
     return dataclasses.replace(read_record(SeedsRecord, str(path / SEEDS), data, ("path",)), path=path)
 
 
