@@ -1,12 +1,12 @@
 """Buffers of every environment, and the phases that open and close a step.
 
-A step is a list of phases, with those of the environment in the middle:
+A step is a list of phases, with the environment's in the middle:
 
     begin  advance_clock  | the rules' phases |  observe  leave  turn  rejoin  reobserve
     agent  world |                   |  agent    agent  world agent   agent
 
 A reset by mask is ``start_anew withdraw rejoin reobserve``. Phase isolation (``docs/internals.md``): a thread writes
-only the data of its own world (world phase) or of its own agent (agent phase), and reads nothing that a sibling writes
+only the data of its world (world phase) or of its agent (agent phase), and reads nothing that a sibling writes
 in the same phase.
 """
 
@@ -86,7 +86,7 @@ class IO:
         final_state: (E, S) before autoreset, where an agent was cut or all have left; empty unless it is kept.
         ends: (E,) this step writes the final state; empty unless it is kept.
         seed: (E,) key of the world's random stream.
-        world: (E,) number of the world among those of its seed, or OWN_SEED.
+        world: (E,) number of the world among the worlds of its seed, or OWN_SEED.
         episode: (E,) episodes started before this one.
         step: (E,) steps taken in this episode.
         active: (E,) the world plays in this step.
@@ -181,7 +181,7 @@ def stream(io: IO, env: int) -> philox.Stream:
 
 @wp.func(inline=True)
 def start_stream(io: IO, env: int) -> philox.Stream:
-    """Return the random stream of a world's start: that of step 0, whatever step count the episode starts at."""
+    """Return the random stream of a world's start: the stream of step 0, whatever step count the episode starts at."""
     rng = stream(io, env)
     rng.step = wp.uint32(0)
     return rng
@@ -210,10 +210,10 @@ def keyed_stream(io: IO, env: int, key: wp.uint64) -> philox.Stream:
 
 @wp.func(inline=True)
 def foreign_stream(io: IO, env: int, key: wp.uint64) -> philox.Stream:
-    """Return the random stream of another key than the world's, such as that of a policy, for the world's draws.
+    """Return the random stream of another key than the world's, such as a policy's, for the world's draws.
 
     Worlds of one seed differ by their numbers. A world with its own seed mixes it into the key, so that worlds of
-    different seeds differ and those of equal seeds agree.
+    different seeds differ and streams of equal seeds agree.
     """
     rng = stream(io, env)
     rng.seed = key

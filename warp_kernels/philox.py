@@ -47,7 +47,7 @@ class Stream:
     """Random stream of one world at one step."""
 
     seed: wp.uint64  # key
-    world: wp.uint32  # number of the world among those of its seed
+    world: wp.uint32  # number of the world among the worlds of its seed
     episode: wp.uint32  # number of earlier episodes of the world
     step: wp.uint32  # steps taken in this episode
 

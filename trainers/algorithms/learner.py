@@ -42,7 +42,7 @@ class Learner(Protocol):
     optimizers: dict[str, torch.optim.Optimizer]
     """Optimizers by name."""
     generator: torch.Generator
-    """Generator of all randomness except that of the initial weights."""
+    """Generator of all randomness except the initial weights."""
     rollout: RolloutBuffer
     """Storage filled by `act` and `observe`."""
     updates: CapturedUpdates

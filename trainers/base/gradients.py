@@ -13,7 +13,7 @@ from trainers.base.state import parameters_of
 __all__ = ["LOCAL_REDUCER", "GradientReducer", "MinibatchSampler", "linear_schedule"]
 
 
-LAST_KEY = 2**62  # sort key behind all random ones
+LAST_KEY = 2**62  # sort key after all random ones
 
 
 class MinibatchSampler:

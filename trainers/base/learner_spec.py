@@ -83,9 +83,9 @@ class LearnerSpec:
     recorded_engine: str = ""
     """Engine of the run that is resumed, which "auto" keeps where it can; "": none is recorded."""
     num_trainings: int = 1
-    """Number of trainings that share compiled kernels, such as those of a league; see `engine`."""
+    """Number of trainings that share compiled kernels, such as trainings of a league; see `engine`."""
     shard: Shard | None = None
-    """Position of these E worlds among those of all processes; None: a single process."""
+    """Position of these E worlds among the worlds of all processes; None: a single process."""
 
     @property
     def captured(self) -> bool:

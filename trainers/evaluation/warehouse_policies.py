@@ -174,5 +174,5 @@ class WarehousePolicy(Summarized):
         return
 
     def seed(self, seed: int) -> None:
-        """Restart the random stream of robots without a choice or behind others."""
+        """Restart the random stream of robots that have no choice or wait for others."""
         self._generator.manual_seed(seed)

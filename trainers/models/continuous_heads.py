@@ -54,7 +54,7 @@ class BoxHead(nn.Module):
 class GaussianHead(BoxHead):
     """Diagonal Gaussian whose log standard deviation is a parameter that does not depend on the state.
 
-    Samples outside [-1, 1] are clipped only for the environment, so log-probabilities are those of the Gaussian.
+    Samples outside [-1, 1] are clipped only for the environment, so log-probabilities are the Gaussian's.
     """
 
     def __init__(self, low: Sequence[float], high: Sequence[float], init_log_std: float) -> None:
@@ -87,7 +87,7 @@ class TanhGaussianHead(BoxHead):
     """Diagonal Gaussian squashed by tanh into a bounded box; mean and log standard deviation depend on the state.
 
     Source: Haarnoja et al. 2018, "Soft Actor-Critic", appendix C. Actions are stored before the tanh, which allows
-    their log-probabilities to be recomputed. Log-probabilities are those of the code, the tanh of the action.
+    their log-probabilities to be recomputed. Log-probabilities are of the code, the tanh of the action.
     """
 
     def __init__(self, low: Sequence[float], high: Sequence[float]) -> None:

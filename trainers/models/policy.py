@@ -366,7 +366,7 @@ class Policy(Summarized):
             )
         head = make_head(spec["action"])
         try:
-            with torch.device("meta"):  # compare sizes with those of the weights before memory is allocated
+            with torch.device("meta"):  # compare sizes with the weights before memory is allocated
                 normalizer = ObservationNormalizer(read.obs_width)
                 actor = Network(actor_width(spec), head.num_params, 0.01)
         except ConfigError as error:

@@ -56,7 +56,7 @@ def paint(
 ):
     """Paint the shapes of every world; launched over (num_worlds, blocks down, blocks across).
 
-    A block of one pixel suits a GPU. A CPU runs threads one after another; with the whole frame as the block it visits
+    A block of one pixel suits a GPU. A CPU runs threads in order; with the whole frame as the block it visits
     only the pixels near each shape. Both give equal bytes.
     """
     world, row, column = wp.tid()

@@ -1,6 +1,6 @@
 """OneStepEconomy: workers choose labor under bracket taxes of a planner, as in ai-economist 1.7.1.
 
-A tax period begins with the planner's rates, or those of Saez's formula, and ends with taxes on the income since then,
+A tax period begins with the planner's rates, or with Saez's formula, and ends with taxes on the income since then,
 which all workers share equally. Rows 0 to n - 1 are workers, row n is the planner.
 """
 
@@ -29,7 +29,7 @@ class Sizes:
     workers: int  # number of workers n
     brackets: int  # number of tax brackets B
     rates: int  # number of rates R that the planner chooses from; 0: rates are fixed
-    isoelastic: bool  # utility of coin is isoelastic and that of labor linear
+    isoelastic: bool  # utility is isoelastic in coin and linear in labor
     weighs_equality: bool  # welfare is equality times productivity
     saez: bool  # rates come from the formula of Saez
 
@@ -64,7 +64,7 @@ class State:
 
     skill: wp.array2d(dtype=float)  # (E, n) income per hour [coin/hour]
     cutoff: wp.array2d(dtype=float)  # (E, B) lowest income of each bracket [coin]
-    rate: wp.array2d(dtype=float)  # (E, R) rates to choose from; those of the B brackets without a choice
+    rate: wp.array2d(dtype=float)  # (E, R) rates to choose from; the rates of the B brackets without a choice
     rate_index: wp.array2d(dtype=int)  # (E, B) index of each bracket's rate
     period_step: wp.array(dtype=int)  # (E,) steps since the start of the tax period [steps]
     coin: wp.array2d(dtype=float)  # (E, n) [coin]

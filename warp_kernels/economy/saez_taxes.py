@@ -1,7 +1,7 @@
 """Tax rates by the formula of Saez (2001), "Using Elasticities to Derive Optimal Income Tax Rates", with 100 bins.
 
-A world estimates the elasticity and the distribution of incomes from the last 500 incomes of its own episodes. Until
-it has as many, its rates are random.
+A world estimates the elasticity and the distribution of incomes from the last 500 incomes of its episodes. Until
+it has 500, its rates are random.
 """
 
 from typing import Any

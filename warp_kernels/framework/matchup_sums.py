@@ -12,9 +12,9 @@ __all__ = ["build_matchup_sums"]
 def build_matchup_sums() -> Any:
     """Build the kernel of one thread, without compiling it; sums are in the order of the worlds.
 
-    Arguments: draw margin (1,); matchup (L,) and number of worlds (L,) of every lineup, 0 behind the last one; returns
+    Arguments: draw margin (1,); matchup (L,) and number of worlds (L,) of every lineup, 0 after the last one; returns
     of the policies (W, S); sums (K, 3 * S). The worlds of a lineup follow one another. Returns, their squares and
-    scores are added to the sums. Scores are those of ``league.rollout.matchups.scores``.
+    scores are added to the sums. Scores equal ``league.rollout.matchups.scores``.
     """
 
     @wp.kernel(module="warp_kernels.matchup_sums", name="matchup_sums")

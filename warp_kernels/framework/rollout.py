@@ -1,6 +1,6 @@
 """Rollouts with policies in the kernels: agents act, worlds step, and results are stored, without Python in between.
 
-A policy is a dense network of :mod:`warp_kernels.networks`. Acting and storing are agent phases around those of a step.
+A policy is a dense network of :mod:`warp_kernels.networks`. Acting and storing are agent phases around a step's phases.
 Fused, a thread plays all steps of its worlds. Phased, every phase is a kernel, and the host launches the steps in turn.
 """
 
@@ -32,7 +32,7 @@ def build_rollout(rules: Rules, acting: Acting, together: int, fuse_fp: bool):
     """Build the fused kernel of a rollout, without compiling it.
 
     Launched like the other fused kernels, with the first step, the number of steps, whether actions are greedy, and
-    whether worlds are reset first behind ``stride``, and policies and buffers behind ``io``. Only kernels with a memo
+    whether worlds are reset first after ``stride``, and policies and buffers after ``io``. Only kernels with a memo
     reset worlds: those with ``io.restart``. Unless every step is stored, worlds stop after their first episode.
 
     Args:

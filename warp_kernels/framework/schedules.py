@@ -42,7 +42,7 @@ class LaunchStage(NamedTuple):
 
     kernel: Any  # of Warp
     over: str | int  # index set of its threads: FUSED or WORLD for worlds, or the number of threads per world
-    more: tuple[int, ...] = ()  # further integer arguments, behind the worlds
+    more: tuple[int, ...] = ()  # further integer arguments, after the worlds
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
 def module_of(rules: Rules, kind: str, fuse_fp: bool, details: str = "") -> str:
     """Set the options of the Warp module of a specialization, and return its name.
 
-    ``details`` are sizes besides those of the rules.
+    ``details`` are sizes that the rules do not have.
     """
     more = f" {rules.info} {rules.results}" if rules.info else ""
     more += " keeps the final state" if rules.keeps_final_state else ""

@@ -1,4 +1,4 @@
-"""A whole step as a list of phases: those of the framework around those of the environment."""
+"""A whole step as a list of phases: the framework's around the environment's."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -287,7 +287,7 @@ def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool 
 
     @wp.func(inline=True)
     def show_start(params: Params, state: State, io: IO, env: int, agent: int):
-        if io.restart[env] and not io.active[env]:  # otherwise info is that of the step that has ended the episode
+        if io.restart[env] and not io.active[env]:  # otherwise info is of the step that has ended the episode
             show(state, io, env, agent)
 
     @wp.func(inline=True)

@@ -1,6 +1,6 @@
 """Orders of the threads of phased kernels, for checks of phase isolation.
 
-A CPU runs the threads of a launch one after another. Only another order shows that a thread reads what a sibling
+A CPU runs the threads of a launch in order. Only another order shows that a thread reads what a sibling
 writes in the same phase.
 """
 

@@ -1,6 +1,6 @@
 """Acting on a GPU with networks too wide for the registers of a thread: a block computes the outputs of a tile of rows.
 
-A row is an agent of a world. Rows are numbered agent by agent, so that those of a tile mostly have one policy. A block
+A row is an agent of a world. Rows are numbered agent by agent, so that a tile's rows mostly have one policy. A block
 computes its rows once for every policy that they have. Matchups need no sorting, and worlds may draw them at any step.
 """
 

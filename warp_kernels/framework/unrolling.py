@@ -23,7 +23,7 @@ MAX_OPERATIONS = 2_500
 
 _OPERATIONS = (ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.IfExp, ast.Subscript, ast.UnaryOp)
 _CONDITIONS = (ast.BoolOp, ast.Compare)
-_TOTAL = ""  # key of all operations of a function, beside those of its loops
+_TOTAL = ""  # key of all operations of a function, beside the keys of its loops
 
 
 @cache
@@ -65,7 +65,7 @@ def count_operations(rules: Rules, max_unroll: int) -> tuple[int, dict[str, tupl
     """Count the operations of a step of a world if loops of at most ``max_unroll`` iterations are unrolled.
 
     Operations are calls, indices, attributes, comparisons and arithmetic. Conditions count twice: the compiler works as
-    long on a branch. Operations of inlined functions count at every call, and those of phases over agents for
+    long on a branch. Operations of inlined functions count at every call, and operations of phases over agents for
     every agent, as in the fused kernel.
 
     Returns:

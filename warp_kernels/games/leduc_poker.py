@@ -34,7 +34,7 @@ CALL: int = wp.constant(1)
 RAISE: int = wp.constant(2)
 
 CARDS: int = wp.constant(6)  # size of the deck: three ranks in two suits
-PUBLIC: float = wp.constant(2)  # index of the public card in State.card, after those of the players
+PUBLIC: float = wp.constant(2)  # index of the public card in State.card, after the players' cards
 MAX_RAISES: int = wp.constant(2)  # per round
 STORY: int = wp.constant(8)  # bits of the actions of a round: two for each of call, raise, raise, call
 PAIR: int = wp.constant(3)  # beats every rank
@@ -128,7 +128,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def stake(params: Params, state: State, env: int, agent: int):
-        """Return the loss by an illegal action: that of a fold."""
+        """Return the loss by an illegal action: the loss by a fold."""
         return state.chips[env, agent]
 
     @wp.func(inline=True)

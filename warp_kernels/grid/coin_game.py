@@ -1,6 +1,6 @@
 """CoinGame: a red and a blue player collect coins of both colors on a torus of 3 x 3 cells, as in JaxMARL 0.2.0.
 
-The game is that of Lerer and Peysakhovich 2017, "Maintaining cooperation in complex social dilemmas using deep
+The game comes from Lerer and Peysakhovich 2017, "Maintaining cooperation in complex social dilemmas using deep
 reinforcement learning". Player and coin 0 are red, player and coin 1 are blue. An episode has several inner episodes.
 """
 

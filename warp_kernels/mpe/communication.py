@@ -13,7 +13,7 @@ from warp_kernels.rules import Phase, agent_phase
 
 __all__ = ["PUSHES", "channel"]
 
-PUSHES: int = wp.constant(5)  # number of actions, or components, that move an agent; those of letters follow
+PUSHES: int = wp.constant(5)  # number of actions, or components, that move an agent; letters follow
 
 
 def channel(

@@ -1,6 +1,6 @@
 """SimpleAdversary: MPE's simple_adversary as in mpe2 1.1.1. Good agents conceal which landmark is the goal.
 
-Entities: the adversary, the good agents, then as many landmarks as good agents. Nothing collides.
+Entities: the adversary, the good agents, then one landmark for each good agent. Nothing collides.
 """
 
 from functools import cache

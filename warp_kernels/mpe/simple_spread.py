@@ -1,6 +1,6 @@
 """SimpleSpread: MPE's simple_spread as in mpe2 1.1.1. Agents cover all landmarks and avoid collisions.
 
-Entities: agents, then as many landmarks. Agents push each other; landmarks do not collide.
+Entities: agents, then one landmark for each. Agents push each other; landmarks do not collide.
 """
 
 from functools import cache

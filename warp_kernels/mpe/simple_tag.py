@@ -63,7 +63,7 @@ class Sizes:
     def observation_width(self, adversary: bool) -> int:
         """Return the width of an observation: own velocity and position, obstacles, agents, velocities of good agents.
 
-        If only the nearest agents are observed, each of them has a velocity; that of an adversary is 0.
+        If only the nearest agents are observed, each has a velocity; an adversary's is 0.
         """
         num_others = observed_neighbors.slots(self.num_good + self.num_adversaries - 1, self.agents_seen)
         moving = observed_neighbors.slots(self.num_good - (0 if adversary else 1), self.agents_seen)

@@ -71,7 +71,7 @@ _EXPONENTIAL = """
         z.c[i] = x < -87.3f ? 0.0f : p * power.number;
 """
 # The vector type of the compiler keeps entries together: of short outputs, some of which are not read, a loop would
-# become scalar. Such a vector of 24 entries has the size of 32, so sizes are those of the arrays.
+# become scalar. Such a vector of 24 entries has the size of 32, so sizes come from the arrays.
 _SUM_OF_PRODUCTS = """
     #if defined(__CUDA_ARCH__)
     wp::vec_t<{length}, wp::float32> z;
@@ -151,7 +151,7 @@ def normalized(count: int, length: int, clip: float) -> Any:
     """Build ``normalized(row, statistics)``, which returns the ``count`` normalized numbers at the address ``row``.
 
     The numbers at ``statistics`` are their means, then their reciprocal standard deviations, each with its padding.
-    Results are clipped to [-clip, clip]; the entries behind them, up to ``length``, are 0.
+    Results are clipped to [-clip, clip]; the entries after them, up to ``length``, are 0.
     """
     V = vector(length)
 

@@ -1,4 +1,4 @@
-"""Kernels that value a rollout and estimate advantages; the formulas are those of ``trainers.buffers.returns``."""
+"""Kernels that value a rollout and estimate advantages; the formulas are in ``trainers.buffers.returns``."""
 
 from functools import cache
 from typing import Any

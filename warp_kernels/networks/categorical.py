@@ -28,7 +28,7 @@ def categorical(sizes: tuple[int, ...], length: int, masked: bool) -> Distributi
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
 
     def probabilities(start: int, size: int) -> Any:
-        # whole vector registers, also behind the last choice
+        # whole vector registers, also after the last choice
         return exponential(length, start, min(start + padded(size), length))
 
     def normalized(start: int, size: int) -> Any:
@@ -201,7 +201,7 @@ def legal_of(choices: int, length: int, masked: bool) -> Any:
 
 
 def in_order(draws: list[Any], V: type) -> Any:
-    """Return the function that writes the components of an action one after another."""
+    """Return the function that writes the components of an action in order."""
 
     def then(first: Any, second: Any) -> Any:
         @wp.func(inline=True)

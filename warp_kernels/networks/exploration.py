@@ -1,4 +1,4 @@
-"""Policies of off-policy learners: those without chance of their own, and exploration around any policy.
+"""Policies of off-policy learners: deterministic ones, and exploration around any policy.
 
 As in ``trainers.models.discrete_heads``, ``trainers.models.continuous_heads`` and ``trainers.algorithms.off_policy``.
 """
@@ -18,7 +18,7 @@ __all__ = ["action_values", "deterministic_tanh", "explored_box", "explored_choi
 COIN: int = wp.constant(255)
 """Draw that decides whether an action is random; no distribution has so many components."""
 LEAST_LEGAL: float = wp.constant(0.5 * float(ILLEGAL))
-"""Values and logits below it are those of illegal actions."""
+"""Illegal actions have values and logits below it."""
 
 
 def action_values(choices: int, length: int, masked: bool, dueling: bool) -> Distribution:

@@ -1,6 +1,6 @@
 """Gradients of a loss by the weights of a network, over the rows of minibatches.
 
-A minibatch is cut into chunks. Every chunk has packed gradients of its own, which are added in order, so that their sum
+A minibatch is cut into chunks. Every chunk has its packed gradients, which are added in order, so that their sum
 does not depend on the number of threads.
 """
 
@@ -58,9 +58,9 @@ def network_module(kind: str, key: str) -> str:
 
 @cache
 def gradient_of_chunk(mlp: Mlp, head: Any) -> Any:
-    """Build ``gradient(batch, policy, minibatch, chunk, offset, into, sums)``, which computes those of one chunk.
+    """Build ``gradient(batch, policy, minibatch, chunk, offset, into, sums)``, which computes a chunk's gradients.
 
-    ``offset`` is the place of the network in a row of weights, ``into`` that of its gradients, and ``sums`` that of the
+    ``offset`` is where the network starts in a row of weights, ``into`` where its gradients start, and ``sums`` the
     metrics in a row of packed gradients.
 
     Args:
@@ -127,7 +127,7 @@ def build_gradient(mlp: Mlp, head: Any, key: str) -> Any:
 def _block(gradient: Any, num_rows: int) -> Any:
     """Build the function that adds the gradients of the next rows of a chunk.
 
-    Rows behind the last one, and rows that do not count, have the factor 0.
+    Rows after the last one, and rows that do not count, have the factor 0.
     """
     rows = range(num_rows)
     lines = [f"r{r} = int(batch.index[policy, wp.min(at + {r}, last - 1)])" for r in rows]

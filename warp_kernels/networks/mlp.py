@@ -152,7 +152,7 @@ class Mlp:
         return self.weight_offsets[layer] + into * self.out_width(layer) + out
 
     def copy_place(self, layer: int, out: Any, into: Any) -> Any:
-        """Return the place of the copy of a weight of a layer behind the first."""
+        """Return the place of the copy of a weight of a layer after the first."""
         if layer == self.num_layers - 1:
             return self.copy_offsets[layer] + into * self.head_width + out
         return self.copy_offsets[layer] + out * padded(self.widths[layer]) + into

@@ -1,4 +1,4 @@
-"""Kernels behind the gradients: they sum chunks, clip the norm, take a step of Adam, and copy matrices.
+"""Kernels after the gradients: they sum chunks, clip the norm, take a step of Adam, and copy matrices.
 
 The functions work on slices of the packed numbers of a policy, so that one thread or many may share them.
 """
@@ -17,7 +17,7 @@ __all__ = ["GPU_SLICES", "NUM_SLICES", "Adam", "build_epoch", "build_optimizer"]
 NUM_SLICES = 64
 """Number of slices that the packed numbers of a policy are cut into on a CPU, whatever its number of threads."""
 GPU_SLICES = 1024
-"""Number of slices on a GPU, each with a thread of its own."""
+"""Number of slices on a GPU, each with its thread."""
 
 V = vector(LANES)
 """Type of packed numbers."""
@@ -27,7 +27,7 @@ V = vector(LANES)
 class Adam:
     """Sums over chunks, and the state of Adam, for P policies. Packed numbers are vectors of LANES."""
 
-    gradients: int  # vectors of gradients at the start of a row; those of metrics follow
+    gradients: int  # vectors of gradients at the start of a row; metrics follow
     packed: wp.array2d(dtype=V)  # (P * MAX_CHUNKS, G) packed gradients of the chunks
     total: wp.array2d(dtype=V)  # (P, G) sums over chunks
     squares: wp.array2d(dtype=float)  # (P, S) sums of squared gradients of S slices

@@ -29,7 +29,7 @@ def rows_at_once(mlp: Mlp) -> int:
 def forward_rows(mlp: Mlp, num_rows: int, normalize: bool) -> Any:
     """Build ``forward(base, x, r0, r1, ...)``, which returns the outputs of the rows r0, r1, ... of x.
 
-    Entries behind the outputs hold the extra parameters, then zeros.
+    Entries after the outputs hold the extra parameters, then zeros.
 
     Args:
         mlp: Sizes of the network.
@@ -103,7 +103,7 @@ def _sum(terms: Iterable[str]) -> str:
 
 
 def _constants(mlp: Mlp) -> dict[str, Any]:
-    """Return the vector types V1, V2, ... of hidden layers, that of the outputs, and functions by layer."""
+    """Return the vector types V1, V2, ... of hidden layers, the type of the outputs, and functions by layer."""
     last = mlp.num_layers - 1
     constants: dict[str, Any] = {f"V{layer + 1}": vector(mlp.out_width(layer)) for layer in range(last)}
     constants["Outputs"] = vector(mlp.head_width)
@@ -167,7 +167,7 @@ def _forward(mlp: Mlp, rows: range, normalize: bool) -> list[str]:
                 value = f"wp.clamp(({value} - mean[k]) * rstd[k], {-OBS_CLIP}, {OBS_CLIP})"
             lines.append(f"    {result} = fused{layer}(v{layer}, {value}, {result})")
         lines += ["    k += 1", *(f"{result} = activation{layer}({result})" for result in results)]
-    # Outputs are short, so that a sum waits for the one before: even and odd inputs have sums of their own.
+    # Outputs are short, so that a sum waits for the one before: even and odd inputs have separate sums.
     lines += [f"o{r} = b{last}[0]" for r in rows] + [f"p{r} = Outputs()" for r in rows]
     lines += [
         "k = int(0)",

@@ -1,6 +1,6 @@
 """Source lines of the tile form of dense networks, see :mod:`~warp_kernels.networks.tiles`.
 
-The number of tiles depends on the number of layers. Every element of a tile has a thread of its own, except in matrix
+The number of tiles depends on the number of layers. Every element of a tile has its thread, except in matrix
 products. ``barrier[0] = 0`` waits for all threads of the block, where a product would overwrite what some still read.
 """
 
@@ -186,7 +186,7 @@ def _product(name: str, left: str, columns: tuple[int, int], source: str, length
 
 
 def _right(name: str, source: str, part: int, length: int) -> list[str]:
-    """Return the lines that load a slice of a matrix; rows behind its end are zeros."""
+    """Return the lines that load a slice of a matrix; rows after its end are zeros."""
     piece = min(PIECE, part * length)
     return [
         *_matrix(f"{name}_right", "matrix", part, length),

@@ -81,7 +81,7 @@ def tile_sizes(mlp: Mlp, tile_rows: int) -> TileSizes:
     gradient = (inputs, *(_slice(into[k], out[k], work) for k in range(1, last)), _slice(out[last], into[last], work))
     slices = [forward[k] * out[k] for k in range(mlp.num_layers)]
     slices += [backward[k] * into[k] for k in range(1, mlp.num_layers)]
-    matrix = -(-max(*slices, tile_rows * inputs) // PIECE) * PIECE  # its pieces may have numbers behind the slice
+    matrix = -(-max(*slices, tile_rows * inputs) // PIECE) * PIECE  # its pieces may have numbers after the slice
     return TileSizes(matrix, work, inputs, forward, backward, gradient)
 
 

@@ -35,7 +35,7 @@ __all__ = ["build_tile_forward", "build_tile_gradient", "tile_functions", "tile_
 def build_tile_gradient(mlp: Mlp, head: Any, key: str, tile_rows: int, block_dim: int = BLOCK_DIM) -> Any:
     """Build the kernel that adds the gradients of the rows of every chunk in tiles, without compiling it.
 
-    Launch it with ``wp.launch_tiled``, a block per item. Arguments are those of
+    Launch it with ``wp.launch_tiled``, a block per item. Arguments are as in
     :func:`~warp_kernels.networks.gradient.build_gradient`, and results are equal but for rounding.
 
     Args:

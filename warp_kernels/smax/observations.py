@@ -238,7 +238,7 @@ def observations(
 
     @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the units of this agent: its own, and with agent 0 those of enemies that follow the heuristic."""
+        """Write the unit of this agent, and with agent 0 also the enemies that follow the heuristic."""
         put_state(state, io, env, agent)
         if agent == 0 and io.alive.shape[1] == num_allies:
             enemy = int(num_allies)

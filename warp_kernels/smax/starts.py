@@ -65,7 +65,7 @@ def start(num_allies: int, num_enemies: int, num_agents: int, num_types: int, st
 
     @wp.func(inline=True)
     def kind_of(params: Params, state: State, unit: int, rng: philox.Stream):
-        """Return the unit type: that of the scenario, or a random one that both sides share."""
+        """Return the unit type: the scenario's, or a random one that both sides share."""
         if params.smacv2_unit_type_generation == 0:
             return state.units[0, unit]
         twin = wp.where(unit < num_allies, unit, unit - num_allies)

@@ -20,7 +20,7 @@ def assignment_type(count: int) -> Any:
 
 
 def least_cost_assignment(State: type, count: int, cost_of: Any) -> Any:
-    """Build ``match(state, env)``, an assignment of ``count`` rows to as many columns (``assignment_type``).
+    """Build ``match(state, env)``, an assignment of ``count`` rows to ``count`` columns (``assignment_type``).
 
     A row whose costs are not finite may stay without a column; the search ends for all costs.
 

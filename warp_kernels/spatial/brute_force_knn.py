@@ -131,7 +131,7 @@ def sweep(num_agents: int, count: int) -> Any:
         env: int,
         agent: int,
     ):
-        """Write the rows of the nearest other agents, nearest first; ``near`` holds those of the last search."""
+        """Write the rows of the nearest other agents, nearest first; ``near`` holds the rows of the last search."""
         coordinates = wp.array(ptr=pos.ptr, shape=(pos.shape[0], num_agents, 2), dtype=float)
         is_visible = wp.array(ptr=visible.ptr, shape=(pos.shape[0], num_agents), dtype=wp.bool)
         rows = wp.array(ptr=near.ptr, shape=(pos.shape[0], num_agents, count), dtype=int)

@@ -1,7 +1,7 @@
 """K nearest agents in a uniform grid of cells over a square, rebuilt whenever the agents have moved.
 
 A search visits the cells around its own until no nearer agent can be left. Its cost does not grow with the number of
-agents as long as few agents share a cell. The results equal those of the brute-force search bit for bit, because keys
+agents as long as few agents share a cell. The results equal the brute-force search bit for bit, because keys
 define one order of agents.
 
 Rules that use it have ``grid_length`` in Params; in State ``pos``, ``shown`` (agents that searches find) and the arrays

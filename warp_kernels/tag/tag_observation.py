@@ -23,7 +23,7 @@ def observation_width(num_agents: int, num_observed: int, full: bool) -> int:
 def nearest_phase(Params: type, State: type, num_agents: int, num_observed: int, grid: bool) -> Any:
     """Build the agent phase that writes ``state.near``, the K nearest shown agents, for agents that are shown.
 
-    Nearest first, lowest row first for equal distances, -1 in unused slots. The arguments are those of
+    Nearest first, lowest row first for equal distances, -1 in unused slots. The arguments are as in
     :func:`warp_kernels.tag.tag_continuous.rules`.
     """
     nearest_of_all = brute_force_knn.sweep(num_agents, num_observed)
@@ -57,7 +57,7 @@ def nearest_phase(Params: type, State: type, num_agents: int, num_observed: int,
 def observation(
     Params: type, State: type, num_agents: int, num_taggers: int, num_observed: int, full: bool
 ) -> tuple[Any, Any]:
-    """Build ``Rules.observe`` and ``Rules.observe_slot``; the arguments are those of ``tag_continuous.rules``."""
+    """Build ``Rules.observe`` and ``Rules.observe_slot``; the arguments are as in ``tag_continuous.rules``."""
     slots = num_agents - 1 if full else num_observed
     Slots = wp.types.vector(length=max(num_observed, 1), dtype=float)
 

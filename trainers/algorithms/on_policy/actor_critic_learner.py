@@ -160,7 +160,7 @@ class ActorCriticLearner(ABC):
         """Take the gradient steps and update the normalizers; return metrics, scalars on the device."""
 
     def _read(self) -> Iterator[Tensor]:
-        """Iterate over the tensors that `_learn` uses besides those that it trains."""
+        """Iterate over the tensors that `_learn` uses and does not train."""
         recurrent = self.agent.recurrent_state
         for owner in (self, self.rollout, *(() if recurrent is None else (recurrent,))):
             yield from (value for value in vars(owner).values() if isinstance(value, Tensor))

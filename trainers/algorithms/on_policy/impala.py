@@ -27,7 +27,7 @@ class IMPALAConfig(A2CConfig, VTraceConfig):
 
 
 class IMPALA(A2C):
-    """Learner of IMPALA. The advantages of A2C's loss are those of V-trace, for the present policy."""
+    """Learner of IMPALA. V-trace estimates the advantages of A2C's loss, for the present policy."""
 
     def __init__(self, config: IMPALAConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""

@@ -1,6 +1,6 @@
 """Hanabi: players see the cards of the others, not their own, and build fireworks together. Rules of Bauza's game.
 
-Behavior, numbers of actions and observations are those of the Hanabi Learning Environment 0.0.4 (Bard et al., "The
+Behavior, numbers of actions and observations follow the Hanabi Learning Environment 0.0.4 (Bard et al., "The
 Hanabi challenge: a new frontier for AI research", 2020) and of OpenSpiel 2.0.2's hanabi.
 """
 

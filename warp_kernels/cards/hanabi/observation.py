@@ -1,6 +1,6 @@
 """Canonical encoding of Hanabi: observations and the global state, all of whose columns are 0 or 1.
 
-The sections and their order are those of the Hanabi Learning Environment. A step writes only the parts of a row that
+The sections and their order follow the Hanabi Learning Environment. A step writes only the parts of a row that
 have changed, see :mod:`warp_kernels.cards.hanabi.binary_rows`.
 """
 

@@ -23,7 +23,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
 
     @wp.func(inline=True)
     def insert(state: wp.ref[State], env: int, book: int, price: int, agent: int, now: int):
-        """Put an order behind all orders with a price as good."""
+        """Put an order after all orders with an equal or better price."""
         first = book * capacity
         count = state.num_orders[env, book]
         at = first + wp.min(count, capacity - 1)  # restored states may have full books
@@ -74,7 +74,7 @@ def auction(sizes: Sizes) -> tuple[Any, Any, Any]:
 
     @wp.func(inline=True)
     def exchange(state: wp.ref[State], env: int, resource: int, bid: int, ask: int):
-        """Trade a unit at the price of the older order; if both are as old, at that of the ask."""
+        """Trade a unit at the price of the older order; if both have the same age, at the price of the ask."""
         bids = 2 * resource * capacity + bid
         asks = (2 * resource + 1) * capacity + ask
         buyer = wp.min(state.order[env, bids] & 255, n - 1)

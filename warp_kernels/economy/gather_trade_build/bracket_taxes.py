@@ -64,7 +64,7 @@ def bracket_taxes(sizes: Sizes) -> tuple[Any, Any]:
             if wp.static(model == "given"):
                 rate = wp.min(state.table[0, bracket], highest)
             elif wp.static(model == "saez"):
-                rate = state.rates[env, bracket]  # those of the last period: the original shows them at the start
+                rate = state.rates[env, bracket]  # from the last period: the original shows them at the start
             elif wp.static(model == "planner"):
                 rate = state.table[0, 0]
             state.rates[env, bracket] = rate

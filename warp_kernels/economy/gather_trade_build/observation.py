@@ -33,7 +33,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     side, layers, view_cells = view_of(sizes)
     sees_all, has_planner, planner_map = sight < 0, sizes.has_planner, sizes.planner_map
     cells, has_saez = height * width, sizes.tax_model == "saez"
-    no_op = int(sizes.multi_action)  # places of a choice that does nothing, before those of an order
+    no_op = int(sizes.multi_action)  # columns of a choice that does nothing, before the columns of an order
     map_layers, sources = num_layers(sizes), 3 + sizes.has_water  # sources: the first layer of them
     flat_at = (layers + 2) * view_cells
     top_price = wp.constant(wp.float64(num_prices - 1))
@@ -104,7 +104,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
     def put_orders(
         row: wp.array(dtype=float), state: wp.ref[State], env: int, agent: int, other_column: int, own_column: int
     ):
-        """Count the open orders by price: asks, then bids, each for stone and wood; those of one agent apart."""
+        """Count the open orders by price: asks, then bids, each for stone and wood; the agent's orders apart."""
         book = int(0)
         while book < 4:
             first = wp.where((book & 1) == 1, 0, 2 * num_prices) + (book >> 1) * num_prices
@@ -300,7 +300,7 @@ def observation(sizes: Sizes) -> tuple[Any, Any, Any]:
         """Allow keeping a rate, and on the first day of a period all rates up to the highest one."""
         row = io.action_mask[env, n]
         first_day = state.cycle[env] == 1
-        # The lowest rate shows whether the row is that of a first day; at the start of an episode nothing is known.
+        # The lowest rate shows whether the row is a first day's; at the start of an episode nothing is known.
         if state.fresh[env] == 1 or row[1] != first_day:
             highest = highest_rate_of(params, state.completions[env])
             at = int(0)

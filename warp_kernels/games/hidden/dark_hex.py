@@ -24,7 +24,7 @@ _EMPTY: int = wp.constant(4)  # index of the state of a cell without a known sto
 def rules(rows: int, columns: int, reveal_turns: bool, abrupt: bool) -> Rules:
     """Build the rules for a board of at least 2 x 2 cells.
 
-    The last two arguments are those of :func:`warp_kernels.games.hidden.phantom_boards.game`.
+    The last two arguments are as in :func:`warp_kernels.games.hidden.phantom_boards.game`.
     """
     cells = rows * columns
 

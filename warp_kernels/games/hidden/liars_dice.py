@@ -115,7 +115,7 @@ def rules(numdice: int, dice_sides: int, faces_rise_first: bool) -> Rules:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Roll all dice and sort those of each player; player 0 starts."""
+        """Roll all dice and sort each player's; player 0 starts."""
         for player in range(PLAYERS):
             for index in range(numdice):
                 word = philox.bits(rng, player, philox.RESET, index)[0]

@@ -21,7 +21,7 @@ _MASKS = wp.constant(wp.types.vector(8, wp.uint64)(*(sum(1 << cell for cell in l
 
 @cache
 def rules(reveal_turns: bool, abrupt: bool) -> Rules:
-    """Build the rules; the arguments are those of :func:`warp_kernels.games.hidden.phantom_boards.game`."""
+    """Build the rules; the arguments are as in :func:`warp_kernels.games.hidden.phantom_boards.game`."""
 
     @wp.func
     def has_won(marks: wp.uint64, player: int) -> bool:

@@ -26,7 +26,7 @@ def start(params: type, state: type, num_players: int, num_foods: int) -> Any:
 
     @wp.func
     def place_players(params: Params, state: State, env: int, rng: philox.Stream):
-        """Place players on random cells, none on that of another; their levels become a random order of 0 .. A - 1."""
+        """Place players on different random cells; their levels become a random order of 0 .. A - 1."""
         agent = int(0)
         while agent < num_players:
             word = philox.bits(rng, agent, philox.RESET, 0)

@@ -153,9 +153,9 @@ def rules(num_robots: int, message_bits: int, view: observations.View) -> Rules:
 
     @wp.func(inline=True)
     def rank_queues(state: State, env: int):
-        """Write the longest queue behind every robot, and who is first of those who want the same cell.
+        """Write the longest queue behind every robot, and which robot is first among rivals for a cell.
 
-        The first has the longest queue behind, and the lowest row of equals.
+        The first has the longest queue behind it; among equals, it has the lowest row.
         """
         agent = int(0)
         while agent < num_robots:

@@ -43,7 +43,7 @@ def start(params: type, state: type, num_robots: int) -> Any:
 
     @wp.func
     def place_robots(params: Params, state: State, env: int, rng: philox.Stream):
-        """Put robots on random cells, none on that of another, in random directions."""
+        """Put robots on different random cells, in random directions."""
         agent = int(0)
         while agent < num_robots:
             word = philox.bits(rng, agent, philox.RESET, 0)

@@ -23,7 +23,7 @@ def start(params: type, state: type, num_surfaces: int, num_pots: int) -> tuple[
 
     @wp.func(inline=True)
     def random_soup(onions: wp.uint32, tomatoes: wp.uint32):
-        """Return a soup of 1 to 3 onions, and as many tomatoes as fit or fewer, that does not cook."""
+        """Return a soup of 1 to 3 onions, and at most the tomatoes that fit, that does not cook."""
         count = 1 + philox.below(onions, 3)
         return SOUP | (count + 16 * philox.below(tomatoes, 4 - count)) << 3
 
