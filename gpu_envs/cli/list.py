@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import arg
@@ -32,8 +30,6 @@ FAMILIES = {
 """Titles of the families, which are the folders of ``gpu_envs/envs``, in the order of lists."""
 
 _OTHER = "other"
-ENVIRONMENTS = Path(__file__).parents[1] / "envs"
-"""Folder of the host modules."""
 _FAMILY_HELP = (
     f'Family of environments: {", ".join(FAMILIES)}, or "{_OTHER}" for those of other packages. Default: all.'
 )
@@ -78,24 +74,9 @@ def list_command(argv: list[str]) -> int:
             continue
         print(f"\n{family}: {FAMILIES[family]}" if family in FAMILIES else f"\n{family}")
         for entry in entries:
-            agents, summary = _summarize(entry)
-            print(shorten(f"{entry.id:{wide}}  {agents:>6}  {summary}".rstrip(), width))
+            agents = "-" if entry.num_agents is None else entry.num_agents
+            print(shorten(f"{entry.id:{wide}}  {agents:>6}  {entry.summary}".rstrip(), width))
     return 0
-
-
-def _summarize(entry: EnvSpec) -> tuple[str, str]:
-    """Return the number of agents and the task from the first line of a host module.
-
-    The module is read, not imported, so that the command line starts fast.
-    """
-    if _family(entry) == _OTHER:
-        return "-", ""
-    path = ENVIRONMENTS.joinpath(*str(entry.module).split(".")[2:])
-    file = path / f"{path.name}.py" if path.is_dir() else path.with_suffix(".py")
-    with file.open(encoding="utf-8") as lines:
-        match = re.match(rf'"""{entry.id} \((\d+) agents?\): (.+)\.$', lines.readline())
-    assert match, f'{file}: expected a first line such as """{entry.id} (2 agents): Task.'
-    return match[1], match[2]
 
 
 def _family(entry: EnvSpec) -> str:

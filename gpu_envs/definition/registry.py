@@ -10,8 +10,9 @@ import importlib
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
@@ -55,6 +56,10 @@ class EnvSpec:
     """Settings of trainings by type of device and algorithm, which ``trainers`` reads."""
     scripted: Callable[[Any, str], Any] | None = None
     """Function ``scripted(core, member)`` that returns the scripted policy of a group or an agent, or None."""
+    num_agents: int | None = None
+    """Number of agents with default settings, for lists; None for environments of other packages."""
+    summary: str = ""
+    """Task in a few words, for lists."""
 
     def load(self) -> tuple[type, Callable[[Any], EnvDefinition]]:
         """Return the config class and the build function; import the host file at the first call.
@@ -301,60 +306,32 @@ def recorded_id(env_id: Any, where: str) -> str:
     return env_id
 
 
-register("SimpleTag-v0", "gpu_envs.envs.mpe.simple_tag")
-register("TagContinuous-v0", "gpu_envs.envs.tag.tag_continuous")
-register("TagGridworld-v0", "gpu_envs.envs.tag.tag_gridworld")
-# MPE
-register("Simple-v0", "gpu_envs.envs.mpe.simple")
-register("SimpleAdversary-v0", "gpu_envs.envs.mpe.simple_adversary")
-register("SimplePush-v0", "gpu_envs.envs.mpe.simple_push")
-register("SimpleSpread-v0", "gpu_envs.envs.mpe.simple_spread")
-register("SimpleCrypto-v0", "gpu_envs.envs.mpe.simple_crypto")
-register("CollectTreasure-v0", "gpu_envs.envs.mpe.collect_treasure")
-register("SimpleFormation-v0", "gpu_envs.envs.mpe.simple_formation")
-register("SimpleLine-v0", "gpu_envs.envs.mpe.simple_line")
-register("SimpleReference-v0", "gpu_envs.envs.mpe.simple_reference")
-register("SimpleSpeakerListener-v0", "gpu_envs.envs.mpe.simple_speaker_listener")
-register("SimpleWorldComm-v0", "gpu_envs.envs.mpe.simple_world_comm")
-# classic control
-register("CartPole-v1", "gpu_envs.envs.classic.cartpole", max_episode_steps=500, reward_threshold=475.0)
-register("MultiCartPole-v0", "gpu_envs.envs.classic.multi_cartpole", max_episode_steps=500)
-register("MountainCar-v0", "gpu_envs.envs.classic.mountain_car", max_episode_steps=200, reward_threshold=-110.0)
-register(
-    "MountainCarContinuous-v0",
-    "gpu_envs.envs.classic.mountain_car_continuous",
-    max_episode_steps=999,
-    reward_threshold=90.0,
-)
-register("Pendulum-v1", "gpu_envs.envs.classic.pendulum", max_episode_steps=200)
-register("Acrobot-v1", "gpu_envs.envs.classic.acrobot", max_episode_steps=500, reward_threshold=-100.0)
-# grids
-register("CoinGame-v0", "gpu_envs.envs.grid.coin_game")
-register("LevelBasedForaging-v0", "gpu_envs.envs.grid.level_based_foraging")
-register("RobotWarehouse-v0", "gpu_envs.envs.grid.robot_warehouse")
-# kitchens
-register("Overcooked-v0", "gpu_envs.envs.kitchen.overcooked")
-# economies
-register("GatherTradeBuild-v0", "gpu_envs.envs.economy.gather_trade_build")
-register("OneStepEconomy-v0", "gpu_envs.envs.economy.one_step")
-# battles
-register("SMAX-v0", "gpu_envs.envs.smax.smax")
-# cards
-register("Hanabi-v0", "gpu_envs.envs.cards.hanabi")
-# games
-register("ClimbingGame-v0", "gpu_envs.envs.games.climbing_game")
-register("ConnectFour-v0", "gpu_envs.envs.games.connect_four")
-register("DarkHex-v0", "gpu_envs.envs.games.hidden.dark_hex")
-register("DiscGame-v0", "gpu_envs.envs.games.disc_game")
-register("Goofspiel-v0", "gpu_envs.envs.games.hidden.goofspiel")
-register("KuhnPoker-v0", "gpu_envs.envs.games.kuhn_poker")
-register("LeducPoker-v0", "gpu_envs.envs.games.leduc_poker")
-register("LiarsDice-v0", "gpu_envs.envs.games.hidden.liars_dice")
-register("MarkovSoccer-v0", "gpu_envs.envs.games.hidden.markov_soccer")
-register("MatrixGame-v0", "gpu_envs.envs.games.matrix_game")
-register("OshiZumo-v0", "gpu_envs.envs.games.hidden.oshi_zumo")
-register("PhantomTicTacToe-v0", "gpu_envs.envs.games.hidden.phantom_tic_tac_toe")
-register("RockPaperScissors-v0", "gpu_envs.envs.games.rock_paper_scissors")
-register("SwitchRiddle-v0", "gpu_envs.envs.games.switch_riddle")
-register("TicTacToe-v0", "gpu_envs.envs.games.tic_tac_toe")
-register("TwoStepGame-v0", "gpu_envs.envs.games.two_step_game")
+_GYMNASIUM: dict[str, dict[str, Any]] = {
+    "Acrobot-v1": {"max_episode_steps": 500, "reward_threshold": -100.0},
+    "CartPole-v1": {"max_episode_steps": 500, "reward_threshold": 475.0},
+    "MountainCar-v0": {"max_episode_steps": 200, "reward_threshold": -110.0},
+    "MountainCarContinuous-v0": {"max_episode_steps": 999, "reward_threshold": 90.0},
+    "MultiCartPole-v0": {"max_episode_steps": 500},
+    "Pendulum-v1": {"max_episode_steps": 200},
+}
+"""Fields of Gymnasium's specs of its own environments."""
+
+
+def _register_own() -> None:
+    """Register the environments of this library.
+
+    Their host modules are the files in ``gpu_envs/envs`` with a first line such as "CartPole-v1 (1 agent): Balance a
+    pole on a cart." They are read, not imported.
+    """
+    folder = Path(__file__).parents[1] / "envs"
+    for path in sorted(folder.rglob("*.py")):
+        with path.open(encoding="utf-8") as lines:
+            match = re.match(r'"""(\S+-v\d+) \((\d+) agents?\): (.+)\.$', lines.readline())
+        if match:
+            family, *names = path.relative_to(folder).with_suffix("").parts
+            names = names[:1] if len(set(names)) == 1 else names  # a folder exports its host module of the same name
+            register(match[1], ".".join(("gpu_envs.envs", family, *names)), **_GYMNASIUM.get(match[1], {}))
+            _entries[match[1]] = replace(_entries[match[1]], num_agents=int(match[2]), summary=match[3])
+
+
+_register_own()
