@@ -1,10 +1,10 @@
 """Environments as the general tests play them: small settings, groups of agents, special cases."""
 
-from gpu_envs.definition.registry import find
+from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.utils.settings import build_config
 
-# Small, quick to compile, every rule in play. An entry here is all that the general tests need of an environment.
-SMALL = {
+# Settings of all environments: small, quick to compile, every rule in play. Without an entry they are the defaults.
+SMALL = {id: {} for id in list_envs()} | {
     "SimpleTag-v0": {"max_cycles": 7},
     "TagContinuous-v0": {
         "num_taggers": 2,
@@ -119,13 +119,11 @@ SMALL = {
     "Pendulum-v1": {"max_episode_steps": 6},
     "Acrobot-v1": {"max_episode_steps": 7},
     # games
-    "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
     "DarkHex-v0": {"num_rows": 2, "num_cols": 3},
     "DiscGame-v0": {"num_repetitions": 6},
     "Goofspiel-v0": {"players": 3, "num_cards": 7, "imp_info": True},
     "KuhnPoker-v0": {"num_players": 3},
-    "LeducPoker-v0": {},
     "LiarsDice-v0": {"numdice": 2, "dice_sides": 3, "bidding_rule": "reset-quantity"},
     "MarkovSoccer-v0": {"grid": "A.O\n.OB\n...", "horizon": 9},
     "MatrixGame-v0": {
@@ -139,8 +137,6 @@ SMALL = {
     "PhantomTicTacToe-v0": {"obstype": "reveal-numturns", "gameversion": "abrupt"},
     "RockPaperScissors-v0": {"num_repetitions": 6},
     "SwitchRiddle-v0": {"num_agents": 4},
-    "TicTacToe-v0": {},
-    "TwoStepGame-v0": {},
 }
 
 FEW = ("ConnectFour-v0", "Pendulum-v1", "SimpleSpeakerListener-v0", "TagContinuous-v0")

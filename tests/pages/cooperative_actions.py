@@ -123,7 +123,7 @@ def hanabi_actions():
             assert after["fireworks"].sum() + 3 - after["lives"] == (words[0] == "play")
 
 
-def one_step_economy_actions():
+def one_step_actions():
     """Workers with a skill of 1 earn as many coins as they work hours; the planner's choices set the rate."""
     hours, rates = tables.action_tables("economy/one_step")
     for index, meaning in hours:

@@ -57,6 +57,10 @@ def mpe_actions(name, accel=5.0):
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
 
 
+def collect_treasure_actions():
+    mpe_actions("mpe/collect_treasure", [1.5] * 3 + [1.5 / 2.25] * 2)
+
+
 def talking_actions(name, speakers, accel, tables_of):
     """Hold tables of words and pushes against what agents do: (table, rows of the agents, continuous) each."""
 
