@@ -129,13 +129,13 @@ class CriticState:
         """
         self.core: Core = core
         self.kind = kind
-        self.own: bool = kind == "state" and core.definition.global_state_size > 0
-        if self.own:
+        self.has_state: bool = kind == "state" and core.definition.global_state_size > 0
+        if self.has_state:
             core.keep_final_state()
         self.width = 0 if kind is None else core.state().shape[1]
         if kind == "joint":
             self.width: int = core.num_agents * core.obs_width
-        self.columns: Tensor | None = _columns(core) if kind == "state" and not self.own else None
+        self.columns: Tensor | None = _columns(core) if kind == "state" and not self.has_state else None
 
     def now(self) -> Tensor | None:
         """Return the global state, or the padded observations of all agents, (E, S)."""
@@ -150,7 +150,7 @@ class CriticState:
         """
         if self.kind is None:
             return None
-        if self.own:
+        if self.has_state:
             return self.core.final_state()
         flat = observations_before_autoreset(self.core).flatten(1)
         return flat if self.columns is None else flat[:, self.columns]
@@ -192,7 +192,7 @@ def assign_policies(
     central_input: CentralInput = getattr(config.learner, "central_input", None) or getattr(make, "central_input", None)
     sides = members_by_policy(config, core)
     _check_names(config, sides, learning)
-    whole, players = CriticState(core, central_input), _players(core, sides)
+    critic_state, players = CriticState(core, central_input), _players(core, sides)
     assignments = {}
     for index, (name, members) in enumerate(sides.items()):
         if learning is not None and name not in learning:
@@ -201,7 +201,7 @@ def assign_policies(
                     f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; use ppo"
                 )
             continue
-        agents, every = make_agent_group(core, members), config.decide_every.get(name, 1)
+        agents, interval = make_agent_group(core, members), config.decide_every.get(name, 1)
         problem = LearnerSpec(
             agents.obs_width,
             agents.space,
@@ -211,10 +211,10 @@ def assign_policies(
             core.device,
             seed=derive_seed(config.seed, index),  # independent random streams of the learners
             time_limit=core.definition.max_episode_steps,
-            state_width=whole.width,
+            state_width=critic_state.width,
             has_action_mask=core.action_mask is not None,
             layout=agents.layout,
-            turn_based=core.to_move is not None or every > 1,
+            turn_based=core.to_move is not None or interval > 1,
             agents=players,
             policy=name,
             cuda_graph=config.cuda_graph,
@@ -223,10 +223,10 @@ def assign_policies(
             num_trainings=num_trainings,
             shard=shard,
         )
-        clock = DecisionClock(every, agents, core) if every > 1 else None
+        clock = DecisionClock(interval, agents, core) if interval > 1 else None
         learner = make(config.learner, problem)
         getattr(learner, "reason_for_torch", "")  # raises an error if kernels are required and do not support it
-        assignments[name] = PolicyAssignment(tuple(members), agents, learner, whole, clock)
+        assignments[name] = PolicyAssignment(tuple(members), agents, learner, critic_state, clock)
     if central_input == "joint":
         learners = {name: assignment.learner for name, assignment in assignments.items()}
         for assignment in assignments.values():
@@ -287,9 +287,9 @@ def _acts_differently(learner: Any, agent: Any) -> bool:
 
 def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[AgentSpec, ...]:
     """Return all agents in order, with the policy of each."""
-    found = {}
+    players = {}
     for name, members in sides.items():
         agents = make_agent_group(core, members)
-        for place, row in enumerate(agent_rows_of(core, members)):
-            found[row] = AgentSpec(row, name, agents.obs_width, agents.space, place)
-    return tuple(found[row] for row in range(core.num_agents))
+        for index, row in enumerate(agent_rows_of(core, members)):
+            players[row] = AgentSpec(row, name, agents.obs_width, agents.space, index)
+    return tuple(players[row] for row in range(core.num_agents))

@@ -119,9 +119,9 @@ class Collector:
     def _capture(self) -> Callable[[], Any]:
         """Capture a rollout as a CUDA graph; the rollouts this needs are undone afterwards."""
         learners = {name: assignment.learner for name, assignment in self.learners.assignments.items()}
-        before = {name: _copy(learner.state_dict()) for name, learner in learners.items()}
-        clocks = [each.clock for each in self.learners.assignments.values() if each.clock is not None]
-        held = [clock.held.clone() for clock in clocks]
+        states = {name: _copy(learner.state_dict()) for name, learner in learners.items()}
+        clocks = [a.clock for a in self.learners.assignments.values() if a.clock is not None]
+        actions = [clock.held.clone() for clock in clocks]
         generators = [learner.generator for learner in learners.values()]
         opponents_before: State = {}
         if self.opponents is not None:
@@ -135,8 +135,8 @@ class Collector:
 
         replay = self.core.capture(rollout, generators)
         for name, learner in learners.items():
-            learner.load_state_dict(before[name])
-        for clock, action in zip(clocks, held, strict=True):
+            learner.load_state_dict(states[name])
+        for clock, action in zip(clocks, actions, strict=True):
             clock.held.copy_(action)
         if self.opponents is not None:
             self.opponents.load_state_dict(opponents_before)

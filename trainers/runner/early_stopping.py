@@ -79,10 +79,10 @@ def check_finite_training(
     ]
     if not bad and not broken:
         return
-    what = bad[0] if bad else f"{broken[0]} is not finite"
+    problem = bad[0] if bad else f"{broken[0]} is not finite"
     first = f" (the first parameter that is not finite: {broken[0]})" if bad and broken else ""
     raise DivergedError(
-        f"iteration {iteration}: {what}: the training has diverged, or the environment returned values that are "
+        f"iteration {iteration}: {problem}: the training has diverged, or the environment returned values that are "
         f"not finite{first}; {last_saved()}. Try a lower learner.learning_rate or learner.reward_scale"
     )
 

@@ -79,8 +79,8 @@ class EpisodeStatistics:
     def load_recent(self, recent: object) -> None:
         """Restore `recent`; raise CheckpointError if it does not fit the groups."""
         if not isinstance(recent, Tensor) or recent.shape[1:] != self.recent.shape[1:]:
-            wanted = f"a tensor (N, {len(self.rows)})"
-            raise CheckpointError(f"episodes.recent: expected {wanted}, got {recent!r:.80}")
+            expected = f"a tensor (N, {len(self.rows)})"
+            raise CheckpointError(f"episodes.recent: expected {expected}, got {recent!r:.80}")
         self.recent = recent.cpu()
 
     def recent_returns(self) -> dict[str, float]:
@@ -99,7 +99,7 @@ def progress_text(statistics: Sequence[EpisodeStatistics], quantities: Sequence[
         means = []
         for group in statistics[0].rows:
             column = f"{group}/{name}_mean"
-            values = [each.latest[column] for each in statistics if column in each.latest]
+            values = [x.latest[column] for x in statistics if column in x.latest]
             means.append(f"{group} {sum(values) / len(values):.2f}" if values else f"{group} -")
         texts.append(f"{name.removeprefix('episode_')} {'  '.join(means)}")
     return texts

@@ -1,4 +1,4 @@
-"""First weights of learners: those of a policy, of a checkpoint, or of another learner."""
+"""First weights of learners: from a policy, a checkpoint, or another learner."""
 
 from __future__ import annotations
 
@@ -43,44 +43,44 @@ def begin_all(learners: LearnerGroup, config: TrainConfig, skip: Collection[str]
         begin_from(learners.assignments[name].learner, saved, name, f"init_from = {config.init_from}")
 
 
-def begin_from(learner: Learner, start: Start, role: str, where: str = "start") -> None:
+def begin_from(learner: Learner, start: Start, role: str, source: str = "start") -> None:
     """Copy weights to a learner: normalizer, actor, and the critic if the source has one.
 
     Args:
         learner: Learner that has not been trained.
         start: Source of the weights.
         role: Role or policy of the learner; a checkpoint with a single policy needs no policy of this name.
-        where: Setting that names the source, for error messages.
+        source: Setting that names the source, for error messages.
 
     Raises:
-        ConfigError: The weights have other shapes or names than those of the learner.
+        ConfigError: The weights have other shapes or names than the learner's.
     """
     if isinstance(start, Policy):
-        given: Mapping[str, object] = start.net.state_dict()
+        tensors: Mapping[str, object] = start.net.state_dict()
     elif isinstance(start, Checkpoint):
         name = role if role in start.policies else start.name_of(None)
-        given = select_prefix(start.state, f"learner.{name}.net.")
-        given = given or start.policy(name).net.state_dict()  # the model zoo has no learners
+        tensors = select_prefix(start.state, f"learner.{name}.net.")
+        tensors = tensors or start.policy(name).net.state_dict()  # the model zoo has no learners
     else:
-        given = select_prefix(start, "net.")
-    used, own = set(), learner.net.state_dict()
-    for name, value in own.items():
-        found = next((each for each in (name, name.removeprefix("target.")) if each in given), _of_policy(name))
-        weights = given.get(found)
+        tensors = select_prefix(start, "net.")
+    used, state = set(), learner.net.state_dict()
+    for name, value in state.items():
+        entry = next((key for key in (name, name.removeprefix("target.")) if key in tensors), _of_policy(name))
+        weights = tensors.get(entry)
         if not isinstance(weights, Tensor):
             continue
         if weights.shape != value.shape:
-            wanted, got = tuple(value.shape), tuple(weights.shape)
-            raise ConfigError(f"{where}: {role}: {found}: expected shape {wanted} as of the learner, got {got}")
-        own[name] = weights
-        used.add(found)
-    if missing := {name for name in given if not name.startswith("target")} - used:
+            expected, actual = tuple(value.shape), tuple(weights.shape)
+            raise ConfigError(f"{source}: {role}: {entry}: expected shape {expected} as of the learner, got {actual}")
+        state[name] = weights
+        used.add(entry)
+    if missing := {name for name in tensors if not name.startswith("target")} - used:
         raise ConfigError(
-            f"{where}: {role}: the learner has no place for its {sorted(missing)[0]}; expected one of the same kind"
+            f"{source}: {role}: the learner has no place for its {sorted(missing)[0]}; expected one of the same kind"
         )
     if not used:
-        raise ConfigError(f"{where}: {role}: expected a policy, a checkpoint or a learner's state, found no weights")
-    learner.net.load_state_dict(own)
+        raise ConfigError(f"{source}: {role}: expected a policy, a checkpoint or a learner's state, found no weights")
+    learner.net.load_state_dict(state)
 
 
 def _of_policy(name: str) -> str:

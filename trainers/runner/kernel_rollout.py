@@ -52,10 +52,10 @@ class KernelRollout:
         self.core: Core = core
         self.length: int = config.learner.rollout_length
         self.opponents: Opponents | None = opponents
-        self.parts: list[tuple[Any, AgentGroup]] = [(each.learner, each.agents) for each in assignments.values()]
+        self.parts: list[tuple[Any, AgentGroup]] = [(a.learner, a.agents) for a in assignments.values()]
         self.policies: dict[str, KernelPolicy] = dict(policies)
-        limit, given = core.definition.max_episode_steps, config.learner.truncation_capacity
-        capacity = final_obs_capacity(self.length, limit, 1, given)
+        limit, truncations = core.definition.max_episode_steps, config.learner.truncation_capacity
+        capacity = final_obs_capacity(self.length, limit, 1, truncations)
         self.trace: RolloutTrace = RolloutTrace.allocate(core, self.length, capacity, matchups=opponents is not None)
         self._valid = torch.zeros_like(self.trace.valid)
         self.plan: PolicyRollout | None = None

@@ -83,9 +83,7 @@ class LearnerGroup:
     @property
     def engines(self) -> dict[str, str]:
         """Engine of every learner by policy: "kernel" if it acts in kernels, else "torch"."""
-        policies = {
-            name: getattr(each.learner, "kernel_policy", lambda: None) for name, each in self.assignments.items()
-        }
+        policies = {name: getattr(a.learner, "kernel_policy", lambda: None) for name, a in self.assignments.items()}
         return {name: "torch" if make() is None else "kernel" for name, make in policies.items()}
 
     @property
@@ -94,7 +92,7 @@ class LearnerGroup:
         if self.config.precision != "float32":
             return dict.fromkeys(self.assignments, f"precision {self.config.precision}")
         none = f"no kernels for {self.config.algorithm}"
-        return {name: getattr(each.learner, "reason_for_torch", none) for name, each in self.assignments.items()}
+        return {name: getattr(a.learner, "reason_for_torch", none) for name, a in self.assignments.items()}
 
     def set_reducer(self, reducer: GradientReducer) -> None:
         """Set the gradient reducer of all learners."""
@@ -166,8 +164,8 @@ class LearnerGroup:
             CheckpointError: The state does not fit the learners.
         """
         for name, assignment in self.assignments.items():
-            own = select_prefix(state, f"learner.{name}.")
-            assignment.learner.load_state_dict(own)
+            tensors = select_prefix(state, f"learner.{name}.")
+            assignment.learner.load_state_dict(tensors)
             if assignment.clock is not None:
-                given, held = select_prefix(own, "decisions."), assignment.clock.held
-                held.copy_(check_tensors(f"learner.{name}.decisions", given, {"held": held})["held"])
+                decisions, action = select_prefix(tensors, "decisions."), assignment.clock.held
+                action.copy_(check_tensors(f"learner.{name}.decisions", decisions, {"held": action})["held"])

@@ -94,12 +94,12 @@ class MultiSeedTrainer(Summarized):
         self._failures: list[Exception] = []
         self._aborted = False
         self._stopped_by: int | None = None
-        self._shown, self._showing = 0.0, threading.Lock()
+        self._last_shown, self._showing = 0.0, threading.Lock()
         self._lock = FolderLock(self.run_dir, take_over=True)
         try:
             with config.in_force(), limited_cores(self.cores_per_run):
-                for each in configs:
-                    self._open(each, resume, factory)
+                for c in configs:
+                    self._open(c, resume, factory)
             if not self.trainers:
                 steps = next(iter(self.results.values())).steps
                 raise ConfigError(
@@ -158,8 +158,8 @@ class MultiSeedTrainer(Summarized):
         self._write_summary()
         if self._diverged:
             seed, error = next(iter(self._diverged.items()))
-            others = f"; {len(self._diverged)} runs diverged" if len(self._diverged) > 1 else ""
-            raise DivergedError(f"seed {seed}: {error}{others}; the other runs are complete") from error
+            suffix = f"; {len(self._diverged)} runs diverged" if len(self._diverged) > 1 else ""
+            raise DivergedError(f"seed {seed}: {error}{suffix}; the other runs are complete") from error
         return [self.results[seed] for seed in sorted(self.results)]
 
     def _train(self) -> None:
@@ -240,10 +240,11 @@ class MultiSeedTrainer(Summarized):
             if self._stopped_by is not None:  # the terminal may be gone
                 return
             now = time.perf_counter()
-            if now - self._shown < PROGRESS_INTERVAL and len(self.results) < self.num_seeds:
+            if now - self._last_shown < PROGRESS_INTERVAL and len(self.results) < self.num_seeds:
                 return
-            self._shown = now
-            complete = {seed for seed, each in self.results.items() if each.stopped_by is None} | self._diverged.keys()
+            self._last_shown = now
+            complete = {seed for seed, result in self.results.items() if result.stopped_by is None}
+            complete |= self._diverged.keys()
             running = sum(trainer.steps for seed, trainer in self.trainers.items() if seed not in complete)
             text = "  ".join(f"{group} {value}" for group, value in self._recent_returns().items())
             over, statistics = len(complete), [trainer.episodes for trainer in self.trainers.values()]
@@ -256,13 +257,13 @@ class MultiSeedTrainer(Summarized):
     def _recent_returns(self) -> dict[str, str]:
         """Return the mean over runs of the return of their last episodes, with its interval, by group."""
         recent = [trainer.episodes.recent for trainer in self.trainers.values()]
-        means = [each.mean(0).tolist() for each in recent if len(each)]
-        shown = {}
-        for place, group in enumerate(next(iter(self.trainers.values())).core.groups):
-            if values := [mean[place] for mean in means]:
+        means = [returns.mean(0).tolist() for returns in recent if len(returns)]
+        texts = {}
+        for index, group in enumerate(next(iter(self.trainers.values())).core.groups):
+            if values := [mean[index] for mean in means]:
                 mean, half = seed_metrics.mean_and_interval(values)
-                shown[group] = f"{mean:.2f}" if len(values) < 2 else f"{mean:.2f} ± {half:.2f}"
-        return shown
+                texts[group] = f"{mean:.2f}" if len(values) < 2 else f"{mean:.2f} ± {half:.2f}"
+        return texts
 
     def _write_summary(self) -> None:
         """Write mean_metrics.csv and summary.json."""
@@ -271,7 +272,7 @@ class MultiSeedTrainer(Summarized):
         if not rows:
             return
         seed_metrics.write_rows(self.run_dir / "mean_metrics.csv", seed_metrics.mean_rows(list(rows.values())))
-        last = {seed: seed_metrics.last_values(each) for seed, each in rows.items()}
+        last = {seed: seed_metrics.last_values(table) for seed, table in rows.items()}
         metrics: dict[str, Any] = {}
         for name in dict.fromkeys(name for values in last.values() for name in values if name != "iteration"):
             mean, half = seed_metrics.mean_and_interval([values[name] for values in last.values() if name in values])
@@ -304,9 +305,9 @@ def train_seeds(
 ) -> list[TrainResult]:
     """Train independent runs with the seeds `config.seed`, `config.seed` + 1, ..., at once in this process.
 
-    Each run equals `trainers.train` with its seed, bit for bit; with PyTorch's gradients, that with as many threads.
-    `gpu-envs train --num-seeds` does the same. The folder has an ordinary run per seed, such as seed-0/, means over
-    runs with 95 % confidence intervals by iteration, mean_metrics.csv, and summary.json.
+    Each run equals `trainers.train` with its seed, bit for bit; with PyTorch's gradients, if both use the same number
+    of threads. `gpu-envs train --num-seeds` does the same. The folder has an ordinary run per seed, such as seed-0/,
+    means over runs with 95 % confidence intervals by iteration, mean_metrics.csv, and summary.json.
 
     Args:
         config: Configuration of the first run. On a CPU each run uses `config.num_threads` cores, or one if that is 0.

@@ -84,7 +84,7 @@ class Opponents(Protocol):
         ...
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
-        """Write the opponents' actions to the actions of all agents, (E, A[, K]), over those of the learners."""
+        """Write the opponents' actions to the actions of all agents, (E, A[, K]), over the learners' actions."""
         ...
 
     def observe(self, core: Core, info: Mapping[str, Tensor], restarted: Tensor) -> None:

@@ -33,25 +33,25 @@ def signals(
     if threading.current_thread() is not threading.main_thread():
         yield  # Python delivers signals to the main thread only
         return
-    before = {number: signal.getsignal(number) for number in numbers}
-    if before[signal.SIGHUP] is signal.SIG_IGN:
-        del before[signal.SIGHUP]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    if handlers[signal.SIGHUP] is signal.SIG_IGN:
+        del handlers[signal.SIGHUP]
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP and before[signal.SIGHUP] is signal.SIG_DFL:
-            before[signal.SIGHUP] = signal.SIG_IGN
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        if number == signal.SIGHUP and handlers[signal.SIGHUP] is signal.SIG_DFL:
+            handlers[signal.SIGHUP] = signal.SIG_IGN
+        for n, handler in handlers.items():
+            signal.signal(n, handler)
         if number == signal.SIGHUP:
             _discard_unread_output()
         stop(number)
 
-    for number in before:
+    for number in handlers:
         signal.signal(number, handle)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 

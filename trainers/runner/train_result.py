@@ -77,7 +77,7 @@ def training_summary(
     config: TrainConfig, steps: int, members: Mapping[str, Sequence[str]], engines: Mapping[str, str], **facts: Any
 ) -> Summary:
     """Return the summary of a training: its progress, and the groups or agents of every policy."""
-    rows = [(name, ", ".join(own), engines.get(name, "torch")) for name, own in members.items()]
+    rows = [(name, ", ".join(agents), engines.get(name, "torch")) for name, agents in members.items()]
     common = {
         "algorithm": config.algorithm,
         "steps": f"{steps:,} of {config.total_steps:,}",
@@ -101,7 +101,7 @@ def load_result(path: Path, device: str, factory: CoreFactory = make_train_core)
     saved = checkpoint.load(path, replay=False)
     config = dataclasses.replace(TrainConfig.of(saved), device=device)
     core = make_eval_core(config, 1, config.seed, factory)
-    members = {name: tuple(each) for name, each in members_by_policy(config, core).items()}
+    members = {name: tuple(agents) for name, agents in members_by_policy(config, core).items()}
     recent = saved.state["episodes.recent"]
     assert isinstance(recent, Tensor)
     return TrainResult(

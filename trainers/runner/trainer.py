@@ -92,8 +92,8 @@ class Trainer(Summarized):
         self.shard: Shard
         self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
         self.lock: FolderLock | None = None
-        given = None if run_dir is None else Path(run_dir)
-        folder = shard.broadcast_from_rank0(lambda: _check_unlocked(run_folder.resolve_run_dir(given, resume), locked))
+        path = None if run_dir is None else Path(run_dir)
+        folder = shard.broadcast_from_rank0(lambda: _check_unlocked(run_folder.resolve_run_dir(path, resume), locked))
         self.config: TrainConfig = config
         self.progress: Progress | None = progress
         self.on_save: Callable[[Path, Mapping[str, float]], None] | None = on_save
@@ -234,8 +234,8 @@ class Trainer(Summarized):
         duration = time.perf_counter() - start
         self.seconds += duration
         scores: dict[str, float] = {}
-        due = self.iteration % self.config.checkpoint_interval == 0 or self.iteration == self.config.iterations
-        if due and self.config.eval_episodes:
+        saves = self.iteration % self.config.checkpoint_interval == 0 or self.iteration == self.config.iterations
+        if saves and self.config.eval_episodes:
             scores = self.shard.broadcast_from_rank0(self.evaluator.scores)
             self.early_stopping.update(scores["eval/score"])
             timer.mark("evaluation")
@@ -248,7 +248,7 @@ class Trainer(Summarized):
             self.log.write(row)
         self._show_progress(row)
         timer.mark("logging")
-        if due:
+        if saves:
             self._save(scores.get("eval/score"))
             timer.mark("checkpoint")
 

@@ -67,8 +67,8 @@ class TrainingEvaluator:
             self.teams = teams(self.core, self.sides, EVAL_SEED)
             if self.config.eval_opponents == SCRIPTED:
                 self.opponents = scripted_policies_of(self.core, self.sides)  # they read the worlds that they play in
-            own = {name: assignment.policy() for name, assignment in self.assignments.items()}
-            self.kernels = KernelPlayers(self.core, [by_member(self.sides, own), self.opponents])
+            policies = {name: assignment.policy() for name, assignment in self.assignments.items()}
+            self.kernels = KernelPlayers(self.core, [by_member(self.sides, policies), self.opponents])
         row: dict[str, float] = {}
         for names, groups in self.teams:
             players: dict[str, PolicyProtocol | None] = {**self.opponents}

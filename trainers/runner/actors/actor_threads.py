@@ -73,11 +73,11 @@ class ActorThreads:
         """The newest weights."""
         self.busy: list[float] = [0.0] * count
         """Seconds that each actor has sampled."""
-        self.begun: list[float | None] = [None] * count
+        self.started: list[float | None] = [None] * count
         """Time at which each actor began to sample."""
         self.threads: list[threading.Thread] = [
-            threading.Thread(target=self._run, args=(place,), name=f"actor {place}", daemon=True)
-            for place in range(count)
+            threading.Thread(target=self._run, args=(index,), name=f"actor {index}", daemon=True)
+            for index in range(count)
         ]
 
     def start(self) -> None:
@@ -97,44 +97,44 @@ class ActorThreads:
         """Return the mean share of time that actors have sampled since they were created, 0 before."""
         now = time.perf_counter()
         shares = [
-            busy / max(now - begun, 1e-9)
-            for busy, begun in zip(self.busy, self.begun, strict=True)
-            if begun is not None
+            busy / max(now - start, 1e-9)
+            for busy, start in zip(self.busy, self.started, strict=True)
+            if start is not None
         ]
         return sum(shares) / len(shares) if shares else 0.0
 
-    def _run(self, place: int) -> None:
+    def _run(self, index: int) -> None:
         try:
             if self.cores is None:
-                self._play(place)
+                self._play(index)
                 return
             torch.set_num_threads(self.num_threads)  # of this thread and those that start later
             with limited_cores(self.cores):
-                self._play(place)
+                self._play(index)
         except BaseException as error:  # noqa: BLE001  # the learner raises it
             self.queue.fail(error)
 
-    def _play(self, place: int) -> None:
+    def _play(self, index: int) -> None:
         """Create actors, and sample with each until it is lost."""
         losses = 0
         while not self.queue.closed:
-            before = self.rollouts
+            rollouts = self.rollouts
             try:
-                self._sample(place, self.make_actor(self.queue.register(), lambda: self.queue.closed))
+                self._sample(index, self.make_actor(self.queue.register(), lambda: self.queue.closed))
             except ActorLostError as error:
-                losses = losses + 1 if self.rollouts == before else 1
+                losses = losses + 1 if self.rollouts == rollouts else 1
                 if losses >= MAX_LOSSES:
                     raise GpuEnvsError(
-                        f"actor {place}: {losses} actors were lost one after another, the last one by: {error}"
+                        f"actor {index}: {losses} actors were lost one after another, the last one by: {error}"
                     ) from error
                 time.sleep(0.05 * 2**losses)
 
-    def _sample(self, place: int, actor: Actor) -> None:
+    def _sample(self, index: int, actor: Actor) -> None:
         """Sample rollouts until the queue is closed; raise ActorLostError if the actor is lost."""
         while (number := self.queue.begin()) is not None:
             published = self.published
-            if self.begun[place] is None:
-                self.begun[place] = time.perf_counter()
+            if self.started[index] is None:
+                self.started[index] = time.perf_counter()
             assert published is not None
             try:
                 trajectory = actor.sample(number, published.version, published.weights, published.ready)
@@ -142,5 +142,5 @@ class ActorThreads:
             except BaseException:
                 self.queue.lose(number)
                 raise
-            self.busy[place] += trajectory.seconds
+            self.busy[index] += trajectory.seconds
             self.rollouts += 1

@@ -77,7 +77,7 @@ class AsyncCollector:
         self.queue.learned()
         if self.started_at is None:
             self.actors.start()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         trajectory = self.queue.take()
         if trajectory is None:
             return False
@@ -85,7 +85,7 @@ class AsyncCollector:
         if self.started_at is None:  # actors were created and kernels compiled
             self.started_at = now
         else:
-            self.waited += now - begun
+            self.waited += now - start
         self._staleness = self.queue.version - trajectory.version
         self._load(trajectory)
         self.timer.mark("rollout")

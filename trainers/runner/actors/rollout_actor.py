@@ -1,4 +1,4 @@
-"""An actor: worlds of its own, and copies of the learners' networks that act in them."""
+"""An actor: its worlds, and copies of the learners' networks that act in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RolloutActor"]
 class RolloutActor:
     """Sample rollouts in `config.num_envs` worlds. The worlds continue from one rollout to the next.
 
-    On a GPU the work is on a stream of the actor's own, beside that of the learner.
+    On a GPU the work is on the actor's stream, beside the learner's.
     """
 
     def __init__(self, config: TrainConfig, number: int, factory: CoreFactory = make_train_core) -> None:
@@ -59,7 +59,7 @@ class RolloutActor:
         Raises:
             GpuEnvsError: The environment refused an action.
         """
-        begun = time.perf_counter()
+        start = time.perf_counter()
         with self._on_stream():
             if ready is not None and self.stream is not None:
                 self.stream.wait_event(ready)
@@ -76,5 +76,5 @@ class RolloutActor:
             statistics = self.collector.episodes
             episodes = {name: getattr(statistics, name).clone() for name in ("over", "returns", "lengths", "results")}
             written = None if self.stream is None else self.stream.record_event()
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
         return Trajectory(number, version, self.config.rollout_steps, rollouts, episodes, seconds, written)

@@ -199,16 +199,16 @@ class TrajectoryQueue:
         Raises:
             CheckpointError: A count is not a number, or they contradict each other.
         """
-        found = {name: state.get(name) for name in COUNTS}
-        kept = {name: value for name, value in state.items() if name.startswith("staleness_")}
-        for name, value in {**found, **kept}.items():
+        totals = {name: state.get(name) for name in COUNTS}
+        staleness = {name: value for name, value in state.items() if name.startswith("staleness_")}
+        for name, value in {**totals, **staleness}.items():
             if not isinstance(value, int) or value < 0:
                 raise CheckpointError(f"actors.{name}: expected a count, got {value!r:.80}")
-        counts = {name: int(str(value)) for name, value in found.items()}
+        counts = {name: int(str(value)) for name, value in totals.items()}
         if counts["started"] != counts["learned"] + counts["dropped"] + counts["lost"]:
             raise CheckpointError(f"actors: expected started = learned + dropped + lost, got {counts}")
         histogram: dict[int, int] = {}
-        for name, count in kept.items():
+        for name, count in staleness.items():
             if not re.fullmatch(r"staleness_\d{1,4}", name):
                 raise CheckpointError(f"actors.{name}: expected a staleness of 0 to 9999 updates")
             histogram[int(name.removeprefix("staleness_"))] = int(str(count))
