@@ -64,8 +64,8 @@ def compare_runs(
         raise ConfigError(f"{second.path}: expected a run of the same game as {first.path}, got {second.game.env_id}")
     if len(game.seats) != 2 or not game.zero_sum:
         raise ConfigError(f"relative population performance: expected a two-player zero-sum game, got {game.env_id}")
-    own, other = sizes(first), sizes(second)
-    for store, count in ((first, own), (second, other)):
+    counts, other_counts = sizes(first), sizes(second)
+    for store, count in ((first, counts), (second, other_counts)):
         if not all(count.values()):
             raise ConfigError(f"{store.path}: expected a run with policies, got one without")
     pools = {role: [*first.populations[role], *second.populations[role]] for role in game.roles}
@@ -73,8 +73,8 @@ def compare_runs(
     sides = (0,) if game.shared else (0, 1)  # episodes of a shared population use both orders of the seats
     seats, variance, played = {}, 0.0, 0
     for side in sides:
-        shape = (own[roles[side]], other[roles[1 - side]])
-        matchups = torch.ones(shape).nonzero() + torch.tensor([0, own[roles[1 - side]]])
+        shape = (counts[roles[side]], other_counts[roles[1 - side]])
+        matchups = torch.ones(shape).nonzero() + torch.tensor([0, counts[roles[1 - side]]])
         matchups = matchups if side == 0 else matchups.flip(1)
         results = simulate_matchups(
             pools,

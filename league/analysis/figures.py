@@ -103,11 +103,11 @@ def curve_figure(
     for index, (name, (x, y)) in enumerate(lines.items()):
         marker = "o" if len(x) < 40 else None
         axes.plot(x, y, label=name, marker=marker, markersize=3, linestyle=STYLES[index % len(STYLES)])
-    seen = [value for _, y in lines.values() for value in y if value > 0] if log else []
-    if seen and max(seen) > 10 * min(seen):
+    positive = [value for _, y in lines.values() for value in y if value > 0] if log else []
+    if positive and max(positive) > 10 * min(positive):
         axes.set_yscale("log")
-        if min(seen) < MIN_LOG_SHARE * max(seen):  # rounding errors of zeros
-            axes.set_ylim(MIN_LOG_SHARE * max(seen), 2 * max(seen))
+        if min(positive) < MIN_LOG_SHARE * max(positive):  # rounding errors of zeros
+            axes.set_ylim(MIN_LOG_SHARE * max(positive), 2 * max(positive))
     _by_iteration(axes)
     axes.set_ylabel(label)
     axes.set_title(title, fontsize=10)
@@ -124,16 +124,16 @@ def rating_figure(
 
     Args:
         points: (iterations, ratings) by role; NaN: not rated.
-        colors: Colors of the roles; None for those of matplotlib.
+        colors: Colors of the roles; None for matplotlib's.
     """
     figure = _figure(6.4, 3.8)
     axes = figure.add_subplot()
     for name, (x, y) in points.items():
-        own = (colors or {}).get(name)
-        color = axes.scatter(x, y, s=18, label=name, alpha=0.8, color=own).get_facecolor()[0]
-        when, place = np.unique(x, return_inverse=True)
+        role_color = (colors or {}).get(name)
+        color = axes.scatter(x, y, s=18, label=name, alpha=0.8, color=role_color).get_facecolor()[0]
+        when, inverse = np.unique(x, return_inverse=True)
         best = np.full(len(when), np.nan)
-        np.fmax.at(best, place, np.asarray(y, np.float64))
+        np.fmax.at(best, inverse, np.asarray(y, np.float64))
         axes.plot(when, np.fmax.accumulate(best), color=color, linewidth=1, drawstyle="steps-post")
     _by_iteration(axes)
     axes.set_ylabel("Elo")
@@ -157,11 +157,11 @@ def meta_strategy_figure(
     from matplotlib.colors import PowerNorm
 
     shade = PowerNorm(0.5, 0.0, 1.0)  # keeps small weights visible
-    for place, (role, rows) in enumerate(strategies.items(), start=1):
+    for panel, (role, rows) in enumerate(strategies.items(), start=1):
         table = np.full((max(map(len, rows)), len(rows)), np.nan)
         for column, weights in enumerate(rows):
             table[: len(weights), column] = weights
-        axes = figure.add_subplot(1, len(strategies), place)
+        axes = figure.add_subplot(1, len(strategies), panel)
         start = iterations[0] if iterations else 0
         extent = (start - 0.5, start + len(rows) - 0.5, -0.5, len(table) - 0.5)
         image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis", norm=shade, extent=extent)
@@ -176,43 +176,45 @@ def meta_strategy_figure(
 def lineage_figure(relatives: Sequence[LineageNode], title: str, color: str | None = None) -> Figure:
     """Draw the lineage of policies over the iterations in which they were added; dot sizes show their weights."""
     children: dict[str | None, list[LineageNode]] = {}
-    known = {each.name for each in relatives}
-    for each in relatives:
-        children.setdefault(each.parent if each.parent in known else None, []).append(each)
-    by_name = {each.name: each for each in relatives}
+    names = {node.name for node in relatives}
+    for node in relatives:
+        children.setdefault(node.parent if node.parent in names else None, []).append(node)
+    by_name = {node.name: node for node in relatives}
     order: list[str] = []  # parents before their children, children next to each other
     ahead = list(reversed(children.get(None, [])))
     while ahead:
-        each = ahead.pop()
-        order.append(each.name)
-        ahead += reversed(children.get(each.name, []))
+        node = ahead.pop()
+        order.append(node.name)
+        ahead += reversed(children.get(node.name, []))
     rows = [name for name in order if name not in children]
-    place = {name: float(row) for row, name in enumerate(rows)}
+    height = {name: float(row) for row, name in enumerate(rows)}
     for name in reversed(order):  # parents are centered above their children
         if name in children:
-            place[name] = sum(place[child.name] for child in children[name]) / len(children[name])
+            height[name] = sum(height[child.name] for child in children[name]) / len(children[name])
     width = 7.2
     figure = _figure(width, max(2.4, 0.22 * len(rows) + 1.0))
     axes = figure.add_subplot()
-    for each in relatives:
-        if each.parent in by_name:
-            parent = by_name[each.parent]
-            line = ([parent.iteration, each.iteration], [place[parent.name], place[each.name]])
+    for node in relatives:
+        if node.parent in by_name:
+            parent = by_name[node.parent]
+            line = ([parent.iteration, node.iteration], [height[parent.name], height[node.name]])
             axes.plot(*line, color="0.6", linewidth=1)
-    sizes = [18 + 220 * each.weight for each in relatives]
-    x, y = [each.iteration for each in relatives], [place[each.name] for each in relatives]
+    sizes = [18 + 220 * node.weight for node in relatives]
+    x, y = [node.iteration for node in relatives], [height[node.name] for node in relatives]
     axes.scatter(x, y, sizes, zorder=3, color=color)
     if len(relatives) <= 4 * MAX_LABELED:
-        last, longest = max(each.iteration for each in relatives), max(len(each.name) for each in relatives)
+        last, longest = max(node.iteration for node in relatives), max(len(node.name) for node in relatives)
         room = width - 0.6 - LETTER_WIDTH * longest  # [inch] for all iterations; names of the last are beside them
         inches = max(room, 1.0) / max(last, 1)
         axes.set_xlim(-0.15 / inches, last + (LETTER_WIDTH * longest + 0.3) / inches)
-        for each in relatives:
-            next_one = min((child.iteration for child in children.get(each.name, ())), default=None)
-            if next_one is None or (next_one - each.iteration) * inches > LETTER_WIDTH * len(each.name) + 0.1:
-                at, beside = (each.iteration, place[each.name]), next_one is None
-                shift, up = ((4 + (18 + 220 * each.weight) ** 0.5 / 2, 0), "center") if beside else ((3, 4), "bottom")
-                axes.annotate(each.name, at, shift, textcoords="offset points", fontsize=6, va=up)
+        for node in relatives:
+            next_one = min((child.iteration for child in children.get(node.name, ())), default=None)
+            if next_one is None or (next_one - node.iteration) * inches > LETTER_WIDTH * len(node.name) + 0.1:
+                at, is_beside = (node.iteration, height[node.name]), next_one is None
+                shift, up = (
+                    ((4 + (18 + 220 * node.weight) ** 0.5 / 2, 0), "center") if is_beside else ((3, 4), "bottom")
+                )
+                axes.annotate(node.name, at, shift, textcoords="offset points", fontsize=6, va=up)
     axes.set_yticks([])
     axes.margins(y=0.5 / max(len(rows), 1))
     _by_iteration(axes)

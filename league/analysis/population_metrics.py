@@ -89,9 +89,9 @@ class GameDecomposition:
     cyclic: Tensor
     """(N, N) remainder, whose rows have sum 0."""
     transitive_share: float
-    """Norm of the transitive part divided by that of the payoffs; 0 if all payoffs are 0."""
+    """Norm of the transitive part divided by the payoffs' norm; 0 if all payoffs are 0."""
     cyclic_share: float
-    """Norm of the cyclic part divided by that of the payoffs; 0 if all payoffs are 0."""
+    """Norm of the cyclic part divided by the payoffs' norm; 0 if all payoffs are 0."""
 
 
 def decompose_game(payoffs: Tensor) -> GameDecomposition:
@@ -113,10 +113,8 @@ def decompose_game(payoffs: Tensor) -> GameDecomposition:
     ratings = table.mean(1)
     transitive = ratings[:, None] - ratings
     cyclic = table - transitive
-    whole = max(float(table.norm()), 1e-300)
-    return GameDecomposition(
-        ratings, transitive, cyclic, float(transitive.norm()) / whole, float(cyclic.norm()) / whole
-    )
+    norm = max(float(table.norm()), 1e-300)
+    return GameDecomposition(ratings, transitive, cyclic, float(transitive.norm()) / norm, float(cyclic.norm()) / norm)
 
 
 def _antisymmetric(payoffs: Tensor, measure: str) -> Tensor:

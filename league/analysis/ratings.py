@@ -47,10 +47,10 @@ def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) ->
     wins = torch.where(played, score.to(torch.float64), 0.0) * count
     losses = count - wins
     if score.shape[0] == score.shape[1]:
-        both = played & played.T & ~torch.eye(len(score), dtype=torch.bool, device=score.device)
-        if bool((((score + score.T) - 1).abs() > 1e-6)[both].any()):
+        mutual = played & played.T & ~torch.eye(len(score), dtype=torch.bool, device=score.device)
+        if bool((((score + score.T) - 1).abs() > 1e-6)[mutual].any()):
             raise ConfigError("elo: expected scores of a pair to sum to 1; take the mean over swapped seats")
-        wins, losses = (each - torch.diag(each.diagonal()) for each in (wins, losses))
+        wins, losses = (matrix - torch.diag(matrix.diagonal()) for matrix in (wins, losses))
         won = wins + losses.T
     else:
         first, second = wins.shape
@@ -74,7 +74,7 @@ def _connected(won: Tensor) -> bool:
 
 
 def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
-    """Compute log-strengths with mean 0 whose expected wins are those of `won` (N, N), by damped Newton steps."""
+    """Compute log-strengths with mean 0 whose expected wins are `won` (N, N), by damped Newton steps."""
     games = won + won.T
     strength = won.new_zeros(len(won))
 
@@ -89,8 +89,8 @@ def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
         weight = games * chance * (1 - chance)
         # + 1 fixes the mean, which the likelihood does not depend on
         step = torch.linalg.solve(torch.diag(weight.sum(1)) - weight + weight.mean() + 1e-300, slope)
-        before, length = likelihood(strength), 1.0
-        while length > 1e-9 and float(likelihood(strength + length * step) - before) < 0:
+        start, length = likelihood(strength), 1.0
+        while length > 1e-9 and float(likelihood(strength + length * step) - start) < 0:
             length /= 2
         strength = strength + length * step
     return strength - strength.mean()

@@ -55,19 +55,19 @@ def read_report(
     if len(game.seats) != 2:
         tables.left_out["figure of payoffs"] = f"expected two seats, got {len(game.seats)}; see report.json"
     iterations = iteration_rows(tables)
-    known = [row for row in iterations if row["nash_conv"] is not None]
-    best = min(known, key=lambda row: (row["nash_conv"], -row["iteration"]), default=None)
+    evaluated = [row for row in iterations if row["nash_conv"] is not None]
+    best = min(evaluated, key=lambda row: (row["nash_conv"], -row["iteration"]), default=None)
     columns, measures = {}, {}
     if tables.last is not None:
         columns, measures = policy_ratings(tables, rated), population_measures(tables, rated)
     end = tables.final_iteration()
     strategy = None
     if end is not None:
-        own = "meta_strategy" in tables.rows[end]
+        is_stored = "meta_strategy" in tables.rows[end]
         solver = store.config.get("meta_solver", "auto")
-        weights = [each.tolist() for each in tables.strategies[end]]
-        solver = tables.solver if not own or solver == "auto" else solver
-        strategy = {"iteration": end, "solver": solver, "of_the_run": own, "weights": weights}
+        weights = [marginal.tolist() for marginal in tables.strategies[end]]
+        solver = tables.solver if not is_stored or solver == "auto" else solver
+        strategy = {"iteration": end, "solver": solver, "of_the_run": is_stored, "weights": weights}
         for role in game.roles:
             columns.setdefault(role, {})["weight"] = weights[game.seats_of(role)[0]]
     return Report(
@@ -115,8 +115,8 @@ def _payoffs(tables: RunTables) -> dict[str, Any]:
             "kept": None,
         }
     table = tables.table
-    found = {"exact": False, "mean": table.mean.tolist(), "half_width": table.half_width.tolist(), "kept": tables.kept}
-    return {**found, "count": table.count.tolist(), "win_rate": table.win_rate().tolist()}
+    result = {"exact": False, "mean": table.mean.tolist(), "half_width": table.half_width.tolist(), "kept": tables.kept}
+    return {**result, "count": table.count.tolist(), "win_rate": table.win_rate().tolist()}
 
 
 def _exploit(
@@ -137,7 +137,7 @@ def _exploit(
     settings = {**config.get("train_overrides", {}), "total_steps": steps}
     train = training(tables.game, config.get("device", "cpu"), settings)
     strategy = tables.strategy(end)
-    found = approximate_exploitability(
+    bound = approximate_exploitability(
         tables.game,
         tables.store.populations,
         strategy.marginals,
@@ -148,6 +148,8 @@ def _exploit(
         executor=executor,
         joint=strategy.joint,
     )
-    fields = {each.name: getattr(found, each.name) for each in dataclasses.fields(found) if each.name != "responses"}
-    fields["seats"] = [{**dataclasses.asdict(each), "gain": each.gain} for each in found.seats]
-    return {**fields, "exploitability": found.exploitability, "lower_bound": True}
+    fields = {
+        entry.name: getattr(bound, entry.name) for entry in dataclasses.fields(bound) if entry.name != "responses"
+    }
+    fields["seats"] = [{**dataclasses.asdict(entry), "gain": entry.gain} for entry in bound.seats]
+    return {**fields, "exploitability": bound.exploitability, "lower_bound": True}

@@ -55,7 +55,7 @@ class Report:
     exploit: dict[str, Any] | None
     """Gains of learned best responses to the final meta-strategy, see `league.evaluation`."""
     measures: dict[str, float]
-    """Measures by name; those of a role as "name/role"."""
+    """Measures by name; measures of a role as "name/role"."""
     matches: dict[str, Any]
     """Training episodes `by_role` and `by_kind` of the learner, and `by_pair` (learner, opponent, episodes). In leagues
     with more than two seats, the last two count an episode once per opponent."""

@@ -65,13 +65,13 @@ def report_figures(report: Report) -> Iterator[tuple[str, Figure]]:
     }
     if rated:
         yield "ratings", draw.rating_figure(rated, colors)
-    shown = [row for row in rows if row["strategy"] is not None]
-    if shown:
+    solved = [row for row in rows if row["strategy"] is not None]
+    if solved:
         places: dict[str, int] = {}  # one seat of each role
-        for place, seat in enumerate(report.seats):
-            places.setdefault(seat["role"], place)
-        by_role = {role: [row["strategy"][place] for row in shown] for role, place in places.items()}
-        yield "meta_strategy", draw.meta_strategy_figure(by_role, [row["iteration"] for row in shown])
+        for index, seat in enumerate(report.seats):
+            places.setdefault(seat["role"], index)
+        by_role = {role: [row["strategy"][index] for row in solved] for role, index in places.items()}
+        yield "meta_strategy", draw.meta_strategy_figure(by_role, [row["iteration"] for row in solved])
     for role, entries in report.policies.items():
         if entries:
             by_index = {entry["index"]: entry["name"] for entry in entries}

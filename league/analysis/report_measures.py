@@ -25,7 +25,7 @@ __all__ = ["iteration_rows", "policy_ratings", "population_measures"]
 
 def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
     """Return the measures of every iteration's meta-strategy, see `Report.iterations`."""
-    found, best, pending, evaluated = [], math.inf, [], _evaluated_by_run(tables)
+    result, best, pending, evaluated = [], math.inf, [], _evaluated_by_run(tables)
     rated = {} if tables.last is None else tables.rated_sizes(tables.last)
     last = None if tables.last is None else tables.sub_game(rated)
     for number, row in tables.rows.items():
@@ -38,7 +38,7 @@ def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
                 nash_conv = _nash_conv(tables, strategy)
             if last is not None and tables.rated_sizes(number) != rated:  # without later policies the gain is unknown
                 wide = zip(tables.in_table(strategy), last.shape[1:], strict=True)
-                padded = tuple(pad(each, (0, size - len(each))) for each, size in wide)
+                padded = tuple(pad(marginal, (0, size - len(marginal))) for marginal, size in wide)
                 if row.get("joint") is None:
                     gain = solvers.nash_gap(last, MetaStrategy(padded))
                     gain_half_width = _gain_half_width(tables, rated, padded)
@@ -46,11 +46,11 @@ def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
                     gain = nash_conv_lower_bound(last, strategy_from_summary(row))
                     gain_half_width = 0.0 if tables.exact else None
         best = min(best, math.inf if nash_conv is None else nash_conv)
-        found.append(
+        result.append(
             {
                 "iteration": number,
                 "policies": tables.sizes(number),
-                "strategy": None if strategy is None else [each.tolist() for each in strategy],
+                "strategy": None if strategy is None else [marginal.tolist() for marginal in strategy],
                 "nash_conv": nash_conv,
                 "exploitability": None if nash_conv is None else nash_conv / len(tables.game.seats),
                 "best_nash_conv": None if nash_conv is None else best,
@@ -63,7 +63,7 @@ def iteration_rows(tables: RunTables) -> list[dict[str, Any]]:
         )
     if pending:
         tables.left_out[f"NashConv from iteration {pending[0]} on"] = "pending: the run is still computing it"
-    return found
+    return result
 
 
 def _evaluated_by_run(tables: RunTables) -> bool:
@@ -92,11 +92,11 @@ def _gain_half_width(tables: RunTables, rated: Mapping[str, int], marginals: Seq
     if tables.exact:
         return 0.0
     payoffs, half = tables.sub_game(rated), tables.sub_game(rated, tables.table.half_width)
-    own, total = solvers.product(marginals), 0.0
+    profile, total = solvers.product(marginals), 0.0
     for seat, values in enumerate(solvers.deviations(payoffs, marginals)):
         best = torch.zeros_like(values)
         best[values.argmax()] = 1.0
-        change = solvers.product([*marginals[:seat], best, *marginals[seat + 1 :]]) - own
+        change = solvers.product([*marginals[:seat], best, *marginals[seat + 1 :]]) - profile
         total += float(torch.where(change == 0, 0.0, change * half[seat]).norm())
     return total
 
@@ -105,12 +105,12 @@ def policy_ratings(tables: RunTables, rated: Mapping[str, int]) -> dict[str, dic
     """Return the ratings of the first policies, by role and by name of the rating; None outside of the table."""
     game, payoffs = tables.game, tables.sub_game(rated)
     columns: dict[str, dict[str, list[float | None]]] = {role: {} for role in game.roles}
-    found = {
+    measures = {
         "elo": tables.measure("Elo", lambda: _elo(tables, rated)),
         "alpharank": tables.measure("alpha-rank", lambda: ratings.alpharank_ratings(payoffs)),
         "nash_average": tables.measure("Nash averaging", lambda: ratings.nash_average(payoffs).ratings),
     }
-    for name, by_seat in found.items():
+    for name, by_seat in measures.items():
         if by_seat is None:
             continue
         for role in game.roles:
@@ -127,7 +127,7 @@ def _elo(tables: RunTables, rated: Mapping[str, int]) -> tuple[Tensor, ...]:
     if tables.exact:
         raise ConfigError("expected sampled payoffs, got exact ones; see alpha-rank and Nash averaging")
     first, second = (rated[seat.role] for seat in game.seats)
-    score, count = (each[:first, :second] for each in (tables.table.win_rate(), tables.table.count))
+    score, count = (matrix[:first, :second] for matrix in (tables.table.win_rate(), tables.table.count))
     if game.shared:  # (i, j) and (j, i) are the same episodes
         rating = ratings.elo(score, count.triu(1))
         return rating, rating
@@ -137,8 +137,8 @@ def _elo(tables: RunTables, rated: Mapping[str, int]) -> tuple[Tensor, ...]:
 
 
 def population_measures(tables: RunTables, rated: Mapping[str, int]) -> dict[str, float]:
-    """Return the measures of the populations by name; those of a role as "name/role"."""
-    game, payoffs, found = tables.game, tables.sub_game(rated), {}
+    """Return the measures of the populations by name; measures of a role as "name/role"."""
+    game, payoffs, measures = tables.game, tables.sub_game(rated), {}
     for role in game.roles:
         seat = game.seats_of(role)[0]
         table = payoffs[seat].movedim(seat, 0).flatten(1)
@@ -146,18 +146,18 @@ def population_measures(tables: RunTables, rated: Mapping[str, int]) -> dict[str
             "expected cardinality", lambda table=table: population_metrics.expected_cardinality(table)
         )
         if value is not None:
-            found[f"expected_cardinality/{role}"] = value
+            measures[f"expected_cardinality/{role}"] = value
     diversity = tables.measure(
         "effective diversity", lambda: population_metrics.effective_diversity(_shared(game, payoffs))
     )
     if diversity is not None:
-        found["effective_diversity"] = diversity
+        measures["effective_diversity"] = diversity
     shape = tables.measure(
         "transitive and cyclic share", lambda: population_metrics.decompose_game(_shared(game, payoffs))
     )
     if shape is not None:
-        found |= {"transitive_share": shape.transitive_share, "cyclic_share": shape.cyclic_share}
-    return found
+        measures |= {"transitive_share": shape.transitive_share, "cyclic_share": shape.cyclic_share}
+    return measures
 
 
 def _shared(game: Game, payoffs: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def format_report(report: Report, width: int | None = None) -> str:
 
     Args:
         report: Report to format.
-        width: Width in characters; None: that of the terminal.
+        width: Width in characters; None: the terminal's.
     """
     width = width or shutil.get_terminal_size((140, 24)).columns
     return "\n".join(_printed(title, head, _few(rows), width) for title, head, rows in tables(report))
@@ -54,19 +54,19 @@ def format_report(report: Report, width: int | None = None) -> str:
 
 def tables(report: Report) -> list[Table]:
     """Return all tables of a report, the summary first."""
-    found: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
+    result: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
     if report.iterations:
-        known = [key for key in ITERATIONS if any(row[key] is not None for row in report.iterations)]
+        measures = [key for key in ITERATIONS if any(row[key] is not None for row in report.iterations)]
         few = len(report.policies) <= 2  # names of more roles would fill the row
         rows = [
             [
                 str(row["iteration"]),
                 format_sizes(row["policies"]) if few else "/".join(map(str, row["policies"].values())),
-                *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in known),
+                *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in measures),
             ]
             for row in report.iterations
         ]
-        found.append(("Iterations", ["iteration", "policies", *(ITERATIONS[key] for key in known)], rows))
+        result.append(("Iterations", ["iteration", "policies", *(ITERATIONS[key] for key in measures)], rows))
     for role, entries in report.policies.items():
         keys = [key for key in RATINGS if any(entry.get(key) is not None for entry in entries)]
         names = {entry["index"]: entry["name"] for entry in entries}
@@ -87,28 +87,28 @@ def tables(report: Report) -> list[Table]:
                 *(["initialized from"] if any(parents) else []),
                 *(RATINGS[key] for key in keys),
             ]
-            found.append((f"Policies of {role}", head, rows))
+            result.append((f"Policies of {role}", head, rows))
     for name, title in (("by_role", "role"), ("by_kind", "kind")):
         if report.matches[name]:
             rows = [[key, f"{count:,}"] for key, count in report.matches[name].items()]
-            each = ", once per opponent" if title == "kind" and _counts_opponents(report) else ""
-            found.append((f"Training episodes by {title}{each}", [title, "episodes"], rows))
+            suffix = ", once per opponent" if title == "kind" and _counts_opponents(report) else ""
+            result.append((f"Training episodes by {title}{suffix}", [title, "episodes"], rows))
     if report.left_out:
-        found.append(("Left out", ["measure", "reason"], [[name, why] for name, why in report.left_out.items()]))
-    return found
+        result.append(("Left out", ["measure", "reason"], [[name, why] for name, why in report.left_out.items()]))
+    return result
 
 
 def page_tables(report: Report) -> list[Table]:
-    """Return all tables for the viewer's page: those of the terminal, and training episodes by pair."""
-    (_, head, rows), *others = tables(report)
-    found = [("Summary", head, rows), *others]
+    """Return all tables for the viewer's page: the terminal's tables, and training episodes by pair."""
+    (_, head, rows), *remaining = tables(report)
+    result = [("Summary", head, rows), *remaining]
     if pairs := sorted(report.matches["by_pair"], key=lambda pair: -pair[2]):
         title = "Training episodes by pair" + (", once per opponent" if _counts_opponents(report) else "")
         if len(pairs) > MAX_PAIRS:
             title += f": the {MAX_PAIRS} of {len(pairs):,} pairs with most episodes, see report.json"
-        shown = [[learner, opponent, f"{count:,}"] for learner, opponent, count in pairs[:MAX_PAIRS]]
-        found.append((title, ["learner", "opponent", "episodes"], shown))
-    return found
+        cells = [[learner, opponent, f"{count:,}"] for learner, opponent, count in pairs[:MAX_PAIRS]]
+        result.append((title, ["learner", "opponent", "episodes"], cells))
+    return result
 
 
 def _counts_opponents(report: Report) -> bool:
@@ -129,12 +129,12 @@ def summary(report: Report) -> list[list[str]]:
             ["lowest NashConv", f"{format_number(report.best['nash_conv'])} at iteration {report.best['iteration']}"]
         )
     if report.exploit is not None:
-        found = report.exploit
-        text = f"{format_number(found['nash_conv'])} ± {format_number(found['half_width'])} (95 %), a lower bound by"
+        bound = report.exploit
+        text = f"{format_number(bound['nash_conv'])} ± {format_number(bound['half_width'])} (95 %), a lower bound by"
         rows.append(
             [
                 "NashConv, at least",
-                f"{text} responses of {found['steps']:,} environment steps each, {found['seconds']:.0f} s in all",
+                f"{text} responses of {bound['steps']:,} environment steps each, {bound['seconds']:.0f} s in all",
             ]
         )
     return rows + [[_words(name), format_number(value)] for name, value in report.measures.items()]
@@ -176,13 +176,13 @@ def _printed(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], wid
         from rich.console import Console
     except ModuleNotFoundError:
         wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = ["  ".join(each.ljust(size) for each, size in zip(row, wide, strict=True)) for row in (head, *rows)]
+        lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)) for row in (head, *rows)]
         return "\n".join([title, *(line.rstrip() for line in lines if line.strip()), ""])
-    made = table.Table(show_header=any(head), box=None, pad_edge=False)
+    grid = table.Table(show_header=any(head), box=None, pad_edge=False)
     for name in head:
-        made.add_column(name, overflow="fold", min_width=max(map(len, name.split()), default=None))
+        grid.add_column(name, overflow="fold", min_width=max(map(len, name.split()), default=None))
     for row in rows:
-        made.add_row(*map(text.Text, row))
+        grid.add_row(*map(text.Text, row))
     file = io.StringIO()
-    Console(file=file, width=width, force_jupyter=False).print(made)  # a notebook would display it
+    Console(file=file, width=width, force_jupyter=False).print(grid)  # a notebook would display it
     return "\n".join([title, *(line.rstrip() for line in file.getvalue().splitlines()), ""])

@@ -40,8 +40,8 @@ class RunTables:
         self.rows: dict[int, dict[str, Any]] = store.iterations(SUMMARY_FIELDS)
         for number, row in self.rows.items():
             if "meta_strategy" in row:
-                most = [self.sizes(number)[seat.role] for seat in self.game.seats]
-                check_strategy(f"{store.file}: iterations: summary of {number}", row, most)
+                counts = [self.sizes(number)[seat.role] for seat in self.game.seats]
+                check_strategy(f"{store.file}: iterations: summary of {number}", row, counts)
         self.left_out: dict[str, str] = {}
         self.tabular: TabularGame | None = self.measure(
             "exact NashConv", lambda: TabularGame.of(self.game, required=True)
@@ -50,8 +50,8 @@ class RunTables:
         limit = store.config.get("max_payoff_cells")
         self.kept: dict[str, list[int]] | None = kept_policies(self.game, sizes(store), limit)
         if self.kept is not None:
-            shown = ", ".join(f"{len(own)} of {sizes(store)[role]} {role}" for role, own in self.kept.items())
-            self.left_out["payoffs of other policies"] = f"max_payoff_cells = {limit}: the table has {shown}"
+            shares = ", ".join(f"{len(indices)} of {sizes(store)[role]} {role}" for role, indices in self.kept.items())
+            self.left_out["payoffs of other policies"] = f"max_payoff_cells = {limit}: the table has {shares}"
         self.table: PayoffTable = table_of(store, self.kept)
         self.payoffs: Tensor = self.table.meta_game()
         if self.exact and self.tabular is not None and all(sizes(store).values()):
@@ -80,7 +80,7 @@ class RunTables:
         counts = self.sizes(iteration)
         if self.kept is None:
             return counts
-        return {role: sum(index < counts[role] for index in own) for role, own in self.kept.items()}
+        return {role: sum(index < counts[role] for index in indices) for role, indices in self.kept.items()}
 
     @property
     def rated(self) -> dict[str, int]:
@@ -88,20 +88,21 @@ class RunTables:
         return dict.fromkeys(self.game.roles, 0) if self.last is None else self.rated_sizes(self.last)
 
     def in_table(self, strategy: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Return the probabilities (n,) of the policies in the payoff table from those of all policies, per seat."""
+        """Select the probabilities (n,) of the policies in the payoff table from all policies' probabilities, per seat."""
         if self.kept is None:
             return tuple(strategy)
-        kept = [self.kept[seat.role] for seat in self.game.seats]
+        axes = [self.kept[seat.role] for seat in self.game.seats]
         return tuple(
-            each[[index for index in own if index < len(each)]] for each, own in zip(strategy, kept, strict=True)
+            marginal[[index for index in indices if index < len(marginal)]]
+            for marginal, indices in zip(strategy, axes, strict=True)
         )
 
     def by_index(self, role: str, values: Sequence[float]) -> list[float | None]:
         """Return values of the first policies of the payoff table by the policies' indices; None for other policies."""
         if self.kept is None:
             return list(values)
-        known = dict(zip(self.kept[role], values, strict=False))
-        return [known.get(index) for index in range(max(known, default=-1) + 1)]
+        value_of = dict(zip(self.kept[role], values, strict=False))
+        return [value_of.get(index) for index in range(max(value_of, default=-1) + 1)]
 
     def final_iteration(self) -> int | None:
         """Return the iteration whose meta-strategy is the result of the run; None: there is none yet."""
@@ -128,38 +129,40 @@ class RunTables:
         return all(sizes.values()) and bool(self.sub_game(sizes).isfinite().all())
 
     def _strategies(self) -> dict[int, tuple[Tensor, ...]]:
-        """Return the meta-strategy of each iteration: that of the run, else an equilibrium of its policies so far."""
-        found: dict[int, tuple[Tensor, ...]] = {}
+        """Return the meta-strategy of each iteration: the run's, else an equilibrium of its policies so far."""
+        strategies: dict[int, tuple[Tensor, ...]] = {}
         for number, row in self.rows.items():
             if "meta_strategy" in row:
-                found[number] = tuple(torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"])
+                strategies[number] = tuple(
+                    torch.tensor(marginal, dtype=torch.float64) for marginal in row["meta_strategy"]
+                )
             elif self.last is not None and number <= self.last:
-                before = found.get(number - 1)
+                previous = strategies.get(number - 1)
                 sizes = self.sizes(number)
-                if before is not None and all(
-                    len(each) == sizes[seat.role] for each, seat in zip(before, self.game.seats, strict=True)
+                if previous is not None and all(
+                    len(marginal) == sizes[seat.role] for marginal, seat in zip(previous, self.game.seats, strict=True)
                 ):
-                    found[number] = before
+                    strategies[number] = previous
                 else:
-                    found[number] = self._of_all(sizes, self._equilibrium(self.sub_game(self.rated_sizes(number))))
-        return found
+                    strategies[number] = self._of_all(sizes, self._equilibrium(self.sub_game(self.rated_sizes(number))))
+        return strategies
 
     def _of_all(self, sizes: Mapping[str, int], strategy: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return the probabilities (N,) of all policies from those of the policies in the payoff table, per seat."""
+        """Extend the probabilities of the policies in the payoff table to all policies (N,), per seat."""
         if self.kept is None:
             return strategy
-        found = []
-        for seat, own in zip(self.game.seats, strategy, strict=True):
-            whole = own.new_zeros(sizes[seat.role])
-            whole[self.kept[seat.role][: len(own)]] = own
-            found.append(whole)
-        return tuple(found)
+        result = []
+        for seat, marginal in zip(self.game.seats, strategy, strict=True):
+            padded = marginal.new_zeros(sizes[seat.role])
+            padded[self.kept[seat.role][: len(marginal)]] = marginal
+            result.append(padded)
+        return tuple(result)
 
     def _equilibrium(self, payoffs: Tensor) -> tuple[Tensor, ...]:
         if self.solver == "prd":  # scaled payoffs suit a fixed step size, and few steps are enough for every iteration
             axes = tuple(range(1, payoffs.dim()))
-            least, most = payoffs.amin(axes, keepdim=True), payoffs.amax(axes, keepdim=True)
-            scaled = (payoffs - least) / (most - least).clamp(min=1e-12)
+            lowest, highest = payoffs.amin(axes, keepdim=True), payoffs.amax(axes, keepdim=True)
+            scaled = (payoffs - lowest) / (highest - lowest).clamp(min=1e-12)
             strategy = solvers.solve("prd", scaled, iterations=10_000, dt=0.01)
         else:
             strategy = solvers.solve(self.solver, payoffs)

@@ -57,15 +57,15 @@ class SavedProfile:
             ConfigError: It is not a network, or a network per action space, but a random, tabular or mixed policy, or a
                 team of other networks.
         """
-        found = {}
+        policies = {}
         for role, policy in self._most_probable().items():
             if not self._can_start(role, policy):
                 raise ConfigError(
                     f"{self.path}: {role}: expected a network as the most probable policy, got a "
                     f"{type(policy).__name__}; use --response-init scratch"
                 )
-            found[role] = policy
-        return found
+            policies[role] = policy
+        return policies
 
     def _can_start(self, role: str, policy: PolicyProtocol) -> TypeGuard[Policy | TeamPolicy]:
         """Return whether a policy is a network for each part of the role's seats, as learners have them."""
@@ -80,7 +80,7 @@ class SavedProfile:
 def load_profile(path: Path, device: str = "cpu") -> SavedProfile:
     """Load the final policies of a training, a checkpoint, a league or an entry of the model zoo.
 
-    The profile of a checkpoint is the policy of each role. That of a league is its final meta-strategy, as in
+    The profile of a checkpoint is the policy of each role. The profile of a league is its final meta-strategy, as in
     `gpu-envs league report`. An environment without declared roles has one seat per policy of the checkpoint. Where the
     agents of a seat have different policies, these are the policy of the seat together.
 
@@ -108,8 +108,8 @@ def _of_league(path: Path, device: str) -> SavedProfile:
             )
         for population in store.populations.values():
             population.device = device
-        strategy, own = tables.strategy(end), "meta_strategy" in tables.rows[end]
-        name = "meta-strategy" if own else f"{tables.solver} meta-strategy of the payoff table"
+        strategy, is_stored = tables.strategy(end), "meta_strategy" in tables.rows[end]
+        name = "meta-strategy" if is_stored else f"{tables.solver} meta-strategy of the payoff table"
         if strategy.joint is not None:
             name = f"joint {name}"
         text = f"{store.config.get('algorithm', 'league')}: {name} at iteration {end}"
@@ -143,8 +143,8 @@ def _of_checkpoint(path: Path, device: str) -> SavedProfile:
         weight = torch.zeros(len(pools[seat.role]), dtype=torch.float64)
         weight[pools[seat.role].index(loaded[names])] = 1.0
         marginals.append(weight)
-    found = list(dict.fromkeys(name for names in chosen for name in names))
-    text = f"{config.algorithm}: {_words(found)} after {saved.steps:,} steps"
+    learners = list(dict.fromkeys(name for names in chosen for name in names))
+    text = f"{config.algorithm}: {_words(learners)} after {saved.steps:,} steps"
     return SavedProfile(saved.path, "manifest.json", game, pools, MetaStrategy(tuple(marginals)), text)
 
 
@@ -152,11 +152,11 @@ def _team(saved: Checkpoint, seat: Seat, names: Sequence[str], core: Core, devic
     """Return the policies of a seat's agents, whose names are in the order of the agents, as one policy."""
     rows, members, places = agent_rows_of(core, seat.members), [], []
     for name in dict.fromkeys(names):
-        own = [place for place, each in enumerate(names) if each == name]
+        positions = [i for i, learner in enumerate(names) if learner == name]
         policy = saved.policy(name, device)
-        check_fits(policy, [core.possible_agents[rows[place]] for place in own], core, _file(saved, name))
+        check_fits(policy, [core.possible_agents[rows[i]] for i in positions], core, _file(saved, name))
         members.append(policy)
-        places.append(own)
+        places.append(positions)
     return TeamPolicy(members, places)
 
 

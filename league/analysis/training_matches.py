@@ -29,13 +29,13 @@ def count_training_matches(tables: RunTables) -> dict[str, Any]:
         pairs[learner, opponent] = pairs.get((learner, opponent), 0) + count
 
     for match in store.matches():
-        others = [
+        entries = [
             store.populations[seat.role].entries[index]
             for seat, index in zip(tables.game.seats, match.matchup, strict=True)
             if index != LEARNER
         ]
-        opponent = " + ".join(entry.name for entry in others) or match.role
-        kind = " + ".join(entry.kind for entry in others) or "self"
+        opponent = " + ".join(entry.name for entry in entries) or match.role
+        kind = " + ".join(entry.kind for entry in entries) or "self"
         roles[match.role] = roles.get(match.role, 0) + match.count
         add(f"learner - {kind}", f"{match.role}, iteration {match.iteration}", opponent, match.count)
     players = {player.name: player for player in read_players(store)}
@@ -48,11 +48,10 @@ def count_training_matches(tables: RunTables) -> dict[str, Any]:
                         f"{store.file}: iterations: matches: expected names of players, got {learner!r:.80} and "
                         f"{opponent!r:.80}"
                     )
-                one = players[learner]
-                add(f"{one.kind} - {opponent_kind(players, opponent)}", learner, opponent, count)
+                add(f"{players[learner].kind} - {opponent_kind(players, opponent)}", learner, opponent, count)
             if opponents:  # with more than two seats an episode has several opponents
                 matches, role = sum(opponents.values()), players[learner].role
-                own = episodes.get(learner, matches) if isinstance(episodes, dict) else matches
-                roles[role] = roles.get(role, 0) + own
+                count_of_role = episodes.get(learner, matches) if isinstance(episodes, dict) else matches
+                roles[role] = roles.get(role, 0) + count_of_role
     by_pair = [[*pair, count] for pair, count in pairs.items()]
     return {"by_role": roles, "by_kind": kinds, "by_pair": by_pair}

@@ -57,7 +57,7 @@ class FreezeRules:
     reset_probability: float = setting(0.0, ge=0, le=1)
     """Probability of resetting the player after it is frozen."""
     reset_to: str = setting("first", choices=("first", "main"))
-    """Weights after a reset: "first", those with which the player entered, or "main", those of a main agent of its
+    """Weights after a reset: "first", with which the player entered, or "main", from a main agent of its
     role. StarCraft's players enter with weights from supervised learning. Where first weights are random, an exploiter
     that starts from a main agent finds weaknesses sooner."""
     share_of_steps: float = setting(1.0, gt=0, le=1)
@@ -115,7 +115,7 @@ class ExploiterMatches:
 
 @dataclass(frozen=True)
 class AlphaStarConfig:
-    """Settings of an AlphaStar league; the defaults are those of the pseudocode with fewer steps."""
+    """Settings of an AlphaStar league; the defaults are the pseudocode's with fewer steps."""
 
     main: FreezeRules = field(default_factory=FreezeRules)
     """Rules of main agents, whose copies are the result of the league."""
@@ -129,7 +129,7 @@ class AlphaStarConfig:
     """Matches of both kinds of exploiters."""
     shared_worlds: bool = True
     """Train main agents of different roles in the same worlds: when they meet, all of them learn.
-    Exploiters train in worlds of their own. StarCraft's agents share a role, so the paper has no such groups."""
+    Exploiters train in their own worlds. StarCraft's agents share a role, so the paper has no such groups."""
     freeze_start: bool = True
     """Add frozen copies of the main agents' first weights at the start."""
 
@@ -198,9 +198,9 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
         matches = weighted_matches(frozen, pfsp(rates.against(player.name, frozen), c.pfsp_weighting), share)
         mains = roster.learning(role, MAIN)
         for opponent in mains:
-            found = self._to_verify(roster, player, opponent)
-            verified = c.verification / len(mains) if found else 0.0
-            matches += [Match(match.opponent, match.probability * verified) for match in found]
+            verification = self._to_verify(roster, player, opponent)
+            verified = c.verification / len(mains) if verification else 0.0
+            matches += [Match(match.opponent, match.probability * verified) for match in verification]
             matches += self._self_play(roster, player, opponent, (1 - share) / len(mains) - verified)
         return matches
 
@@ -213,9 +213,9 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
             return weighted_matches(exploiters, pfsp(against, c.pfsp_weighting), 1.0)
         versions = roster.frozen(parent=opponent)
         against = rates.against(player.name, versions)
-        kept = without_monotonic_suffix(against)
-        if kept and against[:kept].min() < c.forgotten_below:
-            return weighted_matches(versions[:kept], pfsp(against[:kept], c.pfsp_weighting), 1.0)
+        length = without_monotonic_suffix(against)
+        if length and against[:length].min() < c.forgotten_below:
+            return weighted_matches(versions[:length], pfsp(against[:length], c.pfsp_weighting), 1.0)
         return []
 
     def _self_play(self, roster: Roster, player: Player, opponent: str, share: float) -> list[Match]:
@@ -264,7 +264,7 @@ class AlphaStarLeagueBuilder(LeagueBuilder):
         return changes
 
     def _reset(self, result: LeagueResult, player: Player) -> Change:
-        """Return the reset of a player to its first weights, or to those of a random main agent of its role."""
+        """Return the reset of a player to its first weights, or to the weights of a random main agent of its role."""
         if self.rules[player.kind].reset_to == "first":
             return Reset(player.name)
         mains = result.roster.learning(player.role, MAIN)

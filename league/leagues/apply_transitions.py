@@ -62,14 +62,14 @@ def multiply_settings(
     train: TrainConfig, settings: Mapping[str, float], factors: Mapping[str, float]
 ) -> dict[str, float]:
     """Return a player's settings with some of them multiplied and clipped to their valid range."""
-    learner, found = dataclasses.replace(train.learner, **settings), dict(settings)
-    bounds = {each.name: bounds_of(each) for each in dataclasses.fields(learner)}
+    learner, result = dataclasses.replace(train.learner, **settings), dict(settings)
+    bounds = {field.name: bounds_of(field) for field in dataclasses.fields(learner)}
     for key, factor in factors.items():
         value = check_numeric(learner, key)
         changed = value * factor
-        found[key] = bounds[key].clip(round(changed) if isinstance(value, int) else changed)
-    dataclasses.replace(train, learner=dataclasses.replace(learner, **found))  # checks conditions between settings
-    return found
+        result[key] = bounds[key].clip(round(changed) if isinstance(value, int) else changed)
+    dataclasses.replace(train, learner=dataclasses.replace(learner, **result))  # checks conditions between settings
+    return result
 
 
 def _enter(state: LeagueState, player: Player) -> None:
@@ -95,15 +95,15 @@ def _enter(state: LeagueState, player: Player) -> None:
 
 def _freeze(state: LeagueState, number: int, name: str) -> None:
     """Add a frozen copy of a player's published weights to its population."""
-    player, before = state.roster.players[name], state.roster.frozen(parent=name)
-    population, own = state.populations[player.role], state.learning[name]
-    parent = population.named(before[-1]).index if before else None
-    meta: dict[str, Any] = {"player": name, "kind": player.kind, "steps": own.total_steps}
-    copy = f"{name}:{len(before) + 1}"
+    player, snapshots = state.roster.players[name], state.roster.frozen(parent=name)
+    population, learning = state.populations[player.role], state.learning[name]
+    parent = population.named(snapshots[-1]).index if snapshots else None
+    meta: dict[str, Any] = {"player": name, "kind": player.kind, "steps": learning.total_steps}
+    copy = f"{name}:{len(snapshots) + 1}"
     policy = state.live[name]
     state.store.add_policy(player.role, policy, kind_of(policy), copy, parent, iteration=number, meta=meta)
     state.roster.add(Player(copy, player.role, player.kind, parent=name))
-    own.steps = 0
+    learning.steps = 0
 
 
 def _restart_from(state: LeagueState, name: str, weights: Mapping[str, Any]) -> None:

@@ -76,16 +76,16 @@ class AsyncSchedule:
         data = store.get(SCHEDULE, None, dict[str, Any])
         if data is None:
             return cls()
-        found = cls(**check_fields(f"{store.file}: kv: {SCHEDULE}", data, get_type_hints(cls)))
-        if lost := [task for task in found.tasks if not store.done(task)]:
+        schedule = cls(**check_fields(f"{store.file}: kv: {SCHEDULE}", data, get_type_hints(cls)))
+        if lost := [task for task in schedule.tasks if not store.done(task)]:
             raise CheckpointError(
                 f"{store.file}: kv: {SCHEDULE}: tasks: expected a completed task, got {lost[0]!r:.80}"
             )
-        return found
+        return schedule
 
 
 class AsyncLeague(League):
-    """Run of an asynchronous league, see the documentation of the module. The arguments are those of `League`."""
+    """Run of an asynchronous league, see the documentation of the module. It takes the arguments of `League`."""
 
     asynchronous = True
 
@@ -119,8 +119,8 @@ class AsyncLeague(League):
             self._add_results(read_result(self.store, task, _group_of(task), self.state.roster))
 
     def _add_results(self, results: Mapping[str, Mapping[str, Any]]) -> None:
-        for name, each in results.items():
-            self._by_player.setdefault(name, []).append(each)
+        for name, result in results.items():
+            self._by_player.setdefault(name, []).append(result)
 
     def _begin_iteration(self, number: int) -> None:
         groups = builder_validation.training_groups(self.builder, self.state)
@@ -148,14 +148,14 @@ class AsyncLeague(League):
             key = group_key(group)
             number = self._schedule.trainings.get(key, 0) + 1
             task = self._training_task(number, group, pools, self.margins.of(self._schedule.iteration))
-            restarts = {name: own.restarts for name, own in self.state.learning.items()}
+            restarts = {name: player.restarts for name, player in self.state.learning.items()}
             commit = functools.partial(self._commit_and_apply, number, group, restarts)
             then = functools.partial(self._follow_up, f"{number}/{key}/payoffs")
             self._running.add(group)
             self.coordinator.submit(task, commit, then, lane=f"{LANE}/{key}")
 
     def _commit_and_apply(
-        self, number: int, group: TrainingGroup, restarts: Mapping[str, int], found: Mapping[str, Any]
+        self, number: int, group: TrainingGroup, restarts: Mapping[str, int], output: Mapping[str, Any]
     ) -> None:
         """Commit a training, its weights and win rates, and the builder's transitions, in one step.
 
@@ -163,16 +163,16 @@ class AsyncLeague(League):
             number: Number of the group's training.
             group: Names of the players.
             restarts: Restarts of all players when the training was submitted.
-            found: Result of `train_group`.
+            output: Result of `train_group`.
         """
         task, schedule, learning = training_task_name(number, group), self._schedule, self.state.learning
         with self.store.step(task) as result:
             self._running.discard(group)
-            result |= self._put_training(group, found)
-            results = {name: {**each, "steps": found["steps"]} for name, each in result["players"].items()}
+            result |= self._put_training(group, output)
+            results = {name: {**values, "steps": output["steps"]} for name, values in result["players"].items()}
             self._add_results(results)
             self.state.add_steps(results)
-            restarted = [name for name, before in restarts.items() if learning[name].restarts > before]
+            restarted = [name for name, count in restarts.items() if learning[name].restarts > count]
             self.state.add_win_rates(results, outdated=restarted)
             for name in group:
                 self.state.publish_weights(name, self.state.trained_weights(name))
@@ -188,24 +188,24 @@ class AsyncLeague(League):
                 self._begin_iteration(schedule.iteration + 1)
             self.store.put(SCHEDULE, dataclasses.asdict(schedule))
             self.state.save()
-        self._report(found["steps"], results)
+        self._report(output["steps"], results)
 
     def _changes_of(self, task: str, group: TrainingGroup, ends: bool) -> list[Change]:
         """Return the builder's transitions after a training, and the freezes of all players at the end of the run."""
         iteration, roster, learning = self._schedule.iteration, self.state.roster, self.state.learning
         result = self._league_result(iteration, task, self._merged_results(), group)
-        found: list[Change] = []
+        changes: list[Change] = []
         for change in builder_validation.transitions(self.builder, result):
             if (change.player.name not in roster.players) if isinstance(change, Enter) else change.player in group:
-                found.append(change)
+                changes.append(change)
         if ends and iteration == self.config.iterations:
-            done = {each.player for each in found if isinstance(each, Freeze | Retire)}
-            found += [Freeze(name) for name in roster.learning() if learning[name].steps and name not in done]
-        return found
+            done = {change.player for change in changes if isinstance(change, Freeze | Retire)}
+            changes += [Freeze(name) for name in roster.learning() if learning[name].steps and name not in done]
+        return changes
 
     def _merged_results(self) -> dict[str, dict[str, Any]]:
         """Return the results of the players in the current iteration."""
-        return {name: merge_results(each) for name, each in self._by_player.items()}
+        return {name: merge_results(trainings) for name, trainings in self._by_player.items()}
 
     def _put_row(self) -> None:
         """Store the summary of the current iteration."""

@@ -109,7 +109,7 @@ class LeagueResult:
 class LeagueBuilder(ABC):
     """Base class of builders, which decide who learns, against whom, and how the league changes.
 
-    A builder has no state besides its settings: the roster and the result hold the past, so that a run can be resumed.
+    A builder has no state except its settings: the roster and the result hold the past, so that a run can be resumed.
     Example with a permanent champion and newcomers that try to beat it::
 
         class Challenges(LeagueBuilder):
@@ -169,7 +169,7 @@ class LeagueBuilder(ABC):
             roster: Players and win rates.
             player: Learning player, which plays every seat of its role equally often.
             role: Role of the opponents, one of `roster.facing(player)`. Every other seat with this role has an
-                opponent of its own, sampled independently of the other seats.
+                own opponent, sampled independently of the other seats.
         """
 
     def training_groups(self, roster: Roster) -> list[TrainingGroup]:
@@ -242,7 +242,7 @@ class NoLeagueBuilder(LeagueBuilder):
 
 
 def groups_across_roles(roster: Roster, kind: str) -> list[TrainingGroup]:
-    """Return the learning players as groups: those of a kind with one player of every role, all others alone."""
+    """Return the learning players as groups: players of a kind with one player of every role, all others alone."""
     names, roles = roster.learning(), roster.game.roles
     groups = zip(*(roster.learning(role, kind) for role in roles), strict=False)
     partners = {name: group for group in groups for name in group}

@@ -28,7 +28,7 @@ class DrawMargins:
         self,
         state: LeagueState,
         coordinator: Coordinator,
-        given: float | None,
+        margin: float | None,
         episodes: int,
         sampling: PayoffSamplingConfig,
     ) -> None:
@@ -37,28 +37,28 @@ class DrawMargins:
         Args:
             state: State of the league.
             coordinator: Coordinator of the run.
-            given: Draw margin of the configuration; None: 0, or measured.
+            margin: Draw margin of the configuration; None: 0, or measured.
             episodes: Number of episodes of a measurement.
             sampling: Settings of the simulation.
 
         Raises:
             ConfigError: A margin is given in a game with more than two seats.
         """
-        if given is not None and len(state.game.seats) > 2:
-            raise ConfigError(f"draw_margin = {given}: expected None in a game of more than two seats; leave it out")
+        if margin is not None and len(state.game.seats) > 2:
+            raise ConfigError(f"draw_margin = {margin}: expected None in a game of more than two seats; leave it out")
         self.state: LeagueState = state
         self.coordinator: Coordinator = coordinator
-        self.given: float | None = given
+        self.margin: float | None = margin
         self.episodes: int = episodes
         self.sampling: PayoffSamplingConfig = sampling
         game = state.game
-        self.measured: bool = given is None and len(game.seats) == 2 and not game.zero_sum and not game.shared
+        self.measured: bool = margin is None and len(game.seats) == 2 and not game.zero_sum and not game.shared
         """Whether the margin is measured."""
 
     def first(self) -> float:
         """Return the given draw margin, or measure it between the first players; no other task may run."""
         if not self.measured:
-            return self.given or 0.0
+            return self.margin or 0.0
         task = self._task(MARGIN_TASK)
         return measured_draw_margin(gather(self.coordinator.executor, [task])[task.key])
 
@@ -76,8 +76,8 @@ class DrawMargins:
 
     def of(self, number: int) -> float:
         """Return the draw margin of an iteration, or the latest one before it that is measured."""
-        for each in range(number, 1, -1) if self.measured else ():
-            key = f"{each}/{MARGIN_TASK}"
+        for iteration in range(number, 1, -1) if self.measured else ():
+            key = f"{iteration}/{MARGIN_TASK}"
             if self.state.store.done(key):
                 return self.state.store.result(key, {"draw_margin": float})["draw_margin"]
         return self.state.draw_margin
@@ -99,11 +99,11 @@ def balanced_draw_margin(difference: Tensor) -> float:
     The mean is unsuitable if some episodes have large differences, and the median if many episodes have the same one.
 
     Args:
-        difference: (N,) return of the first seat minus that of the second, for each episode.
+        difference: (N,) return of the first seat minus the return of the second, for each episode.
     """
     values = difference.double().sort().values
-    seen = values.unique()
-    lines = torch.cat([seen, (seen[1:] + seen[:-1]) / 2])
+    distinct = values.unique()
+    lines = torch.cat([distinct, (distinct[1:] + distinct[:-1]) / 2])
     lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
     return float(lines[(won - lost).abs().argmin()])
 

@@ -39,20 +39,22 @@ def iteration_summary(
         results: Result of each player's training task.
         changes: Transitions of the iteration, see `change_text`.
     """
-    matches = {name: {who: games for who, games, *_ in result["matches"]} for name, result in results.items()}
+    matches = {name: {opponent: games for opponent, games, *_ in result["matches"]} for name, result in results.items()}
     roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
     for name, met in matches.items():
-        one = roster.players[name]
-        roles[one.role] += results[name]["episodes"]
-        for who, games in met.items():
-            pair = f"{one.kind} - {opponent_kind(roster.players, who)}"
+        player = roster.players[name]
+        roles[player.role] += results[name]["episodes"]
+        for opponent, games in met.items():
+            pair = f"{player.kind} - {opponent_kind(roster.players, opponent)}"
             kinds[pair] = kinds.get(pair, 0) + games
     return {
         "players": len(roster.players),
         "matches": matches,
         "matches_by_role": roles,
         "matches_by_kind": kinds,
-        "win_rates": {n: {who: roster.win_rates.rate(n, who) for who in met} for n, met in matches.items()},
+        "win_rates": {
+            n: {opponent: roster.win_rates.rate(n, opponent) for opponent in met} for n, met in matches.items()
+        },
         "changes": list(changes),
         **{
             key: {name: None if math.isnan(result[key]) else result[key] for name, result in results.items()}
@@ -71,14 +73,14 @@ def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the result of several trainings of one player: sums, and means weighted by their episodes."""
     matches: dict[str, list[Any]] = {}
     for opponent, *counts in (match for result in results for match in result["matches"]):
-        before = matches.get(opponent, [opponent, 0, 0.0, 0])
-        matches[opponent] = [opponent, *(one + more for one, more in zip(before[1:], counts, strict=True))]
-    episodes, found = sum(result["episodes"] for result in results), {}
+        sums = matches.get(opponent, [opponent, 0, 0.0, 0])
+        matches[opponent] = [opponent, *(old + new for old, new in zip(sums[1:], counts, strict=True))]
+    episodes, means = sum(result["episodes"] for result in results), {}
     for key in ("return", "score"):
-        known = [(result[key], result["episodes"]) for result in results if not math.isnan(result[key])]
-        found[key] = sum(value * count for value, count in known) / episodes if known and episodes else math.nan
+        finite = [(result[key], result["episodes"]) for result in results if not math.isnan(result[key])]
+        means[key] = sum(value * count for value, count in finite) / episodes if finite and episodes else math.nan
     steps = sum(result["steps"] for result in results)
-    return {"matches": list(matches.values()), "episodes": episodes, "steps": steps, **found}
+    return {"matches": list(matches.values()), "episodes": episodes, "steps": steps, **means}
 
 
 def training_result(state: LeagueState, name: str, group: TrainingGroup, tally: EpisodeTally) -> dict[str, Any]:
@@ -103,26 +105,26 @@ def matches_by_opponent(
     player's seat has the higher return, 1/2 for a draw, else 0: how a third seat fares does not change it. A match of
     the player against itself counts once, for the first seat.
     """
-    found: dict[str, list[Any]] = {}
+    entries: dict[str, list[Any]] = {}
     own_seats, seats = state.game.seats_of(player.role), state.game.seats
     partners = {state.roster.players[name].role: name for name in group}
     members = {role: state.members(role) for role in state.game.roles}
     sums = list(zip(tally.count.tolist(), tally.begun.tolist(), strict=True))
     scores = {
-        (own, other): tally.score_against(own, other).tolist()
-        for own, other in itertools.product(own_seats, range(len(seats)))
-        if own != other
+        (seat, other): tally.score_against(seat, other).tolist()
+        for seat, other in itertools.product(own_seats, range(len(seats)))
+        if seat != other
     }
     for row, (matchup, learns) in enumerate(zip(tally.matchups.tolist(), tally.learns.tolist(), strict=True)):
-        count, begun = sums[row]
-        for own, other in scores:  # rows that are training data of another player of the group have none
-            if not learns[own] or (learns[other] and other in own_seats and other < own):
+        count, started = sums[row]
+        for seat, other in scores:  # rows that are training data of another player of the group have none
+            if not learns[seat] or (learns[other] and other in own_seats and other < seat):
                 continue
             role = seats[other].role
             name = partners.get(role, player.name) if matchup[other] == LEARNER else members[role][matchup[other]]
-            entry = found.setdefault(name, [name, 0, 0.0, 0])
-            entry[1:] = entry[1] + count, entry[2] + scores[own, other][row], entry[3] + begun
-    return list(found.values())
+            entry = entries.setdefault(name, [name, 0, 0.0, 0])
+            entry[1:] = entry[1] + count, entry[2] + scores[seat, other][row], entry[3] + started
+    return list(entries.values())
 
 
 def read_result(store: RunStore, task: str, group: TrainingGroup, roster: Roster) -> dict[str, dict[str, Any]]:
@@ -133,15 +135,15 @@ def read_result(store: RunStore, task: str, group: TrainingGroup, roster: Roster
     """
     fields = {"episodes": int, "return": float, "score": float, "matches": list[list[Any]]}
     hints = {"opponent": str, "games": int, "score": float, "begun": int}
-    task_result, found = store.result(task, {"steps": int, "players": dict[str, dict[str, Any]]}), {}
-    where = f"{store.file}: tasks: {task!r:.80}"
+    task_result, results = store.result(task, {"steps": int, "players": dict[str, dict[str, Any]]}), {}
+    context = f"{store.file}: tasks: {task!r:.80}"
     if sorted(task_result["players"]) != sorted(group):
-        raise CheckpointError(f"{where}: expected the players {', '.join(group)}, got {task_result['players']!r:.80}")
+        raise CheckpointError(f"{context}: expected the players {', '.join(group)}, got {task_result['players']!r:.80}")
     for name in group:
-        result = check_fields(where, task_result["players"][name], fields)
+        result = check_fields(context, task_result["players"][name], fields)
         for match in result["matches"]:
-            opponent = check_fields(where, dict(zip_longest(hints, match)), hints)["opponent"]
+            opponent = check_fields(context, dict(zip_longest(hints, match)), hints)["opponent"]
             if opponent not in {RANDOM_NAME, *roster.players}:
-                raise CheckpointError(f"{where}: expected a player, got {opponent!r:.80}")
-        found[name] = {**result, "steps": task_result["steps"]}
-    return found
+                raise CheckpointError(f"{context}: expected a player, got {opponent!r:.80}")
+        results[name] = {**result, "steps": task_result["steps"]}
+    return results

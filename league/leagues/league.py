@@ -1,7 +1,7 @@
 """The loop of a league: players train against each other and their past, as a league builder decides.
 
 In every iteration each learning player trains for a number of environment steps against the opponents that the builder
-names. Opponents are resampled for every episode. A player trains in worlds of its own, and only the player whose match
+names. Opponents are resampled for every episode. A player trains in its own worlds, and only the player whose match
 it is learns from it; or it shares its worlds with players of the other roles, and all learn when they meet. Other
 learning opponents play with their weights from the start of the iteration. After the iteration the builder's
 transitions change the league. In `league.leagues.async_league` players do not wait for each other.
@@ -74,7 +74,7 @@ class LeagueConfig:
     """Largest number of environments that play payoff cells at once."""
     asynchronous: bool = False
     """Train every player, or group, again at once when its training ends, without waiting for the others.
-    An iteration then ends after as many trainings as there are groups, whichever they are.
+    An iteration then ends when the number of its trainings is the number of groups, whichever they are.
     The result depends on the order in which workers finish. See `league.leagues.async_league.AsyncLeague`."""
     seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the run."""
@@ -183,16 +183,16 @@ class League(Summarized):
             for group in groups:
                 self._submit(number, group, pools, draw_margin)
             self.coordinator.wait(LANE)
-            results = {who: each for group in groups for who, each in self._results(number, group).items()}
+            results = {name: result for group in groups for name, result in self._results(number, group).items()}
             self.state.add_steps(results)
             self.state.add_win_rates(results)
-            wanted = self._changes(number, results)
+            changes = self._changes(number, results)
             with self.store.step(f"{number}/change"):
                 for name in results:
                     self.state.publish_weights(name, self.state.trained_weights(name))
-                apply_transitions(self.state, number, wanted)
+                apply_transitions(self.state, number, changes)
                 self.state.keep_trainings(builder_validation.training_groups(self.builder, self.state))
-                texts = [change_text(change) for change in wanted]
+                texts = [change_text(change) for change in changes]
                 row = {**iteration_summary(self.state.roster, results, texts), **UNKNOWN, "draw_margin": draw_margin}
                 self.state.save()
                 self.store.put_iteration(number, {**row, "seconds": time.perf_counter() - start})
@@ -215,11 +215,11 @@ class League(Summarized):
 
     def _changes(self, number: int, results: Mapping[str, Mapping[str, Any]]) -> list[Change]:
         """Return the builder's transitions; after the last iteration all learning players are frozen, too."""
-        found = builder_validation.transitions(self.builder, self._league_result(number, number, results, [*results]))
-        frozen = {change.player for change in found if isinstance(change, Freeze)}
+        changes = builder_validation.transitions(self.builder, self._league_result(number, number, results, [*results]))
+        frozen = {change.player for change in changes if isinstance(change, Freeze)}
         if number == self.config.iterations:
-            found += [Freeze(name) for name in results if name not in frozen]
-        return found
+            changes += [Freeze(name) for name in results if name not in frozen]
+        return changes
 
     def _league_result(
         self, number: int, seed: str | int, results: Mapping[str, Mapping[str, Any]], trained: Sequence[str]
@@ -229,8 +229,8 @@ class League(Summarized):
         return LeagueResult(
             number,
             self.state.roster,
-            {name: each.steps for name, each in learning.items()},
-            {name: each.total_steps for name, each in learning.items()},
+            {name: player.steps for name, player in learning.items()},
+            {name: player.total_steps for name, player in learning.items()},
             {name: results[name]["return"] if name in results else math.nan for name in learning},
             np.random.default_rng(derive_named_seed(self.config.seed, seed, "builder")),
             trained,
@@ -249,17 +249,17 @@ class League(Summarized):
     ) -> RemoteTask:
         """Return the training of a group with a number, which continues the one with the number before."""
         task, state = training_task_name(number, group), f"{LEARNER_STATE}{group_key(group)}"
-        before = training_task_name(number - 1, group) if self.store.has_state(state) else None
+        previous = training_task_name(number - 1, group) if self.store.has_state(state) else None
         read = functools.partial(self.store.state, state, self.device)
         arguments = {
             "run": self.id,
             "group": group,
-            "before": before,
+            "before": previous,
             "task": task,
             "game": self.game,
             "draw": builder_validation.matchup_distribution(self.builder, self.state, group),
             "config": self.state.config(group[0]),
-            "state": LazyValue(read if before is not None else functools.partial(self._start_weights, group)),
+            "state": LazyValue(read if previous is not None else functools.partial(self._start_weights, group)),
             "draw_margin": draw_margin,
             "seed": derive_named_seed(self.config.seed, task),
             "steps": builder_validation.group_steps(self.builder, self.state, group, self.config.steps),
@@ -272,25 +272,28 @@ class League(Summarized):
         players = self.state.roster.players
         return {players[name].role: self.store.state(f"live.{name}", self.device) for name in group}
 
-    def _commit_training(self, number: int, group: TrainingGroup, found: Mapping[str, Any]) -> None:
+    def _commit_training(self, number: int, group: TrainingGroup, output: Mapping[str, Any]) -> None:
         """Commit the results of a group's training."""
         with self.store.step(training_task_name(number, group)) as result:
-            result |= self._put_training(group, found)
-        self._report(found["steps"], result["players"])
+            result |= self._put_training(group, output)
+        self._report(output["steps"], result["players"])
 
-    def _put_training(self, group: TrainingGroup, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _put_training(self, group: TrainingGroup, output: Mapping[str, Any]) -> dict[str, Any]:
         """Store the state of a group's training in the open step, and return the result of the step."""
-        self.store.put_state(f"{LEARNER_STATE}{group_key(group)}", found["state"])
+        self.store.put_state(f"{LEARNER_STATE}{group_key(group)}", output["state"])
         for name in group:
-            self.state.set_trained_weights(name, found["state"])
-        results = {name: training_result(self.state, name, group, found["tally"]) for name in group}
-        return {"steps": found["steps"], "players": results}
+            self.state.set_trained_weights(name, output["state"])
+        results = {name: training_result(self.state, name, group, output["tally"]) for name in group}
+        return {"steps": output["steps"], "players": results}
 
     def _report(self, steps: int, results: Mapping[str, Mapping[str, Any]]) -> None:
         """Count the environment steps of a training and report its results."""
         self.steps += steps
         if self.progress is not None:
-            texts = (f"{who}: return {each['return']:.3f}  score {each['score']:.2f}" for who, each in results.items())
+            texts = (
+                f"{name}: return {result['return']:.3f}  score {result['score']:.2f}"
+                for name, result in results.items()
+            )
             self.progress(self.steps, "  ".join(texts))
 
     def _results(self, number: int, group: TrainingGroup) -> dict[str, dict[str, Any]]:

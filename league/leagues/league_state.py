@@ -56,7 +56,7 @@ class LearningPlayer:
     restarts: int = 0
     """Number of restarts from other weights."""
     settings: dict[str, float] = field(default_factory=dict)
-    """Settings of the player's learner that differ from those of the run."""
+    """Settings of the player's learner that differ from the run's."""
 
 
 class LeagueState:
@@ -76,7 +76,7 @@ class LeagueState:
         Args:
             store: Store of the run.
             builder: Description of the league builder.
-            train: Training configuration of players without settings of their own.
+            train: Training configuration of players without their own settings.
             seed: Random seed of the run.
             decay: See `LeagueConfig.decay`.
             device: Device of the policies.
@@ -95,44 +95,44 @@ class LeagueState:
         self.trained: dict[str, dict[str, Any]] = {}  # weights of players that trained in this iteration
         # learning players with their weights from the start of the iteration, or, if asynchronous, the newest ones
         self.live: dict[str, Policy | TeamPolicy] = {}
-        where = f"{store.file}: kv"
+        context = f"{store.file}: kv"
         self.draw_margin: float = store.get("draw_margin", 0.0, float)  # first one, see `LeagueConfig.draw_margin`
         self.learning: dict[str, LearningPlayer] = {}
-        for name, each in store.get("learning", {}, dict[str, dict[str, Any]]).items():
-            own = LearningPlayer(
-                **check_fields(f"{where}: learning: {name!r:.80}", each, get_type_hints(LearningPlayer))
+        for name, entry in store.get("learning", {}, dict[str, dict[str, Any]]).items():
+            player = LearningPlayer(
+                **check_fields(f"{context}: learning: {name!r:.80}", entry, get_type_hints(LearningPlayer))
             )
-            if unknown := own.settings.keys() - {field.name for field in dataclasses.fields(train.learner)}:
+            if unknown := player.settings.keys() - {field.name for field in dataclasses.fields(train.learner)}:
                 raise CheckpointError(
-                    f"{where}: learning: {name!r:.80}: no setting of a learner is {min(unknown)!r:.80}"
+                    f"{context}: learning: {name!r:.80}: no setting of a learner is {min(unknown)!r:.80}"
                 )
-            self.learning[name] = own
+            self.learning[name] = player
         rates = store.get("win_rates", None, dict[str, Any])
-        rates = WinRates(decay) if rates is None else WinRates.from_json(rates, f"{where}: win_rates")
+        rates = WinRates(decay) if rates is None else WinRates.from_json(rates, f"{context}: win_rates")
         self.roster: Roster = Roster(self.game, rates)
         if (recorded := store.get("builder", builder)) != builder:
             raise CheckpointError(
                 f"{store.path}: expected the builder {recorded}, got {builder}; choose another folder"
             )
-        for each in read_players(store):
-            self.roster.add(each)
+        for entry in read_players(store):
+            self.roster.add(entry)
         self.roster.retired = set(store.get("retired", [], list[str]))
-        self._check_players(where)
+        self._check_players(context)
         for name in self.learning:
             weights = store.state(f"live.{name}", device)
             if weights is None:
                 raise CheckpointError(f"{store.path}: player {name}: expected its weights, got none (damaged)")
             self.live[name] = self._policy(weights)
 
-    def _check_players(self, where: str) -> None:
+    def _check_players(self, context: str) -> None:
         """Raise CheckpointError if a learning player has no weights, or a frozen one no policy."""
         players = self.roster.players.values()
         learning = {player.name for player in players if player.parent is None}
         if learning != self.learning.keys() or not learning >= self.roster.retired:
-            raise CheckpointError(f"{where}: learning, retired: expected learning players, {sorted(learning)!r:.80}")
-        known = {entry.name for pool in self.populations.values() for entry in pool.entries}
-        if lost := {player.name for player in players if player.parent is not None} - known:
-            raise CheckpointError(f"{where}: players: expected one of the policies, got {min(lost)!r:.80}")
+            raise CheckpointError(f"{context}: learning, retired: expected learning players, {sorted(learning)!r:.80}")
+        names = {entry.name for pool in self.populations.values() for entry in pool.entries}
+        if lost := {player.name for player in players if player.parent is not None} - names:
+            raise CheckpointError(f"{context}: players: expected one of the policies, got {min(lost)!r:.80}")
 
     def save(self) -> None:
         """Write the state, except weights and environments, which are written when they change."""
@@ -140,7 +140,7 @@ class LeagueState:
         self.store.put("players", [dataclasses.asdict(player) for player in self.roster.players.values()])
         self.store.put("retired", sorted(self.roster.retired))
         self.store.put("win_rates", self.roster.win_rates.to_json())
-        self.store.put("learning", {name: dataclasses.asdict(each) for name, each in self.learning.items()})
+        self.store.put("learning", {name: dataclasses.asdict(player) for name, player in self.learning.items()})
         self.store.put("draw_margin", self.draw_margin)
 
     # ---------------------------------------------------------------- players and policies
@@ -151,13 +151,13 @@ class LeagueState:
 
     def pools(self) -> dict[str, list[PolicyProtocol]]:
         """Return the policies by role; learning players have their weights from the start of the iteration."""
-        found: dict[str, list[PolicyProtocol]] = {}
+        pools: dict[str, list[PolicyProtocol]] = {}
         for role, population in self.populations.items():
-            place = {entry.name: entry.index for entry in population.entries}
-            found[role] = [
-                self.live[name] if name in self.live else population[place[name]] for name in self.members(role)
+            index = {entry.name: entry.index for entry in population.entries}
+            pools[role] = [
+                self.live[name] if name in self.live else population[index[name]] for name in self.members(role)
             ]
-        return found
+        return pools
 
     # ---------------------------------------------------------------- results of trainings
 
@@ -178,10 +178,10 @@ class LeagueState:
 
     def config(self, name: str) -> TrainConfig:
         """Return the training configuration of a player."""
-        own = self.learning[name]
-        learner = dataclasses.replace(self.train.learner, **own.settings)
+        player = self.learning[name]
+        learner = dataclasses.replace(self.train.learner, **player.settings)
         return dataclasses.replace(
-            self.train, seed=derive_named_seed(self.seed, "player", name, own.restarts), learner=learner
+            self.train, seed=derive_named_seed(self.seed, "player", name, player.restarts), learner=learner
         )
 
     def trained_weights(self, name: str) -> dict[str, Any]:
@@ -200,9 +200,9 @@ class LeagueState:
 
     def keep_trainings(self, groups: Sequence[TrainingGroup]) -> None:
         """Remove the stored trainings of all other groups."""
-        kept = {f"{LEARNER_STATE}{group_key(group)}" for group in groups}
+        names = {f"{LEARNER_STATE}{group_key(group)}" for group in groups}
         for state in self.store.state_names():
-            if state.startswith(LEARNER_STATE) and state not in kept:
+            if state.startswith(LEARNER_STATE) and state not in names:
                 self.store.drop_state(state)
 
     def _trainings(self, name: str) -> list[str]:
@@ -213,7 +213,7 @@ class LeagueState:
     def set_trained_weights(self, name: str, state: dict[str, Any]) -> None:
         """Set a player's weights after training; as an opponent it plays with them after `publish_weights`."""
         names = self.game.learners_of(self.roster.players[name].role)
-        states = [select_prefix(state, f"learner.{each}.") for each in names]
+        states = [select_prefix(state, f"learner.{learner}.") for learner in names]
         self.trained[name] = policy_weights(states[0] if len(names) == 1 else join_states(states), self.live[name])
 
     def publish_weights(self, name: str, weights: Mapping[str, Any]) -> None:
@@ -228,9 +228,9 @@ class LeagueState:
 def check_schedule(store: RunStore, expected: bool) -> None:
     """Raise CheckpointError unless a run has the schedule of an asynchronous league, or none if none is expected."""
     if (store.get(SCHEDULE) is not None) != expected:
-        wanted, got = ("a schedule", "none") if expected else ("none", "one")
+        demand, actual = ("a schedule", "none") if expected else ("none", "one")
         raise CheckpointError(
-            f"{store.file}: kv: {SCHEDULE}: expected {wanted} by the configuration, got {got} (damaged)"
+            f"{store.file}: kv: {SCHEDULE}: expected {demand} by the configuration, got {actual} (damaged)"
         )
 
 
@@ -242,8 +242,8 @@ def read_players(store: RunStore) -> list[Player]:
     """
     hints = get_type_hints(Player)
     return [
-        Player(**check_fields(f"{store.file}: kv: players", each, hints))
-        for each in store.get("players", [], list[dict[str, Any]])
+        Player(**check_fields(f"{store.file}: kv: players", entry, hints))
+        for entry in store.get("players", [], list[dict[str, Any]])
     ]
 
 

@@ -112,20 +112,20 @@ class WinRates:
         return {"decay": self.decay, "pairs": [[*pair, games, self.scores[pair]] for pair, games in self.games.items()]}
 
     @classmethod
-    def from_json(cls, data: Any, where: str) -> WinRates:
+    def from_json(cls, data: Any, context: str) -> WinRates:
         """Read the result of `to_json`.
 
         Raises:
             CheckpointError: A value is damaged.
         """
-        check_fields(where, data, {"decay": float, "pairs": list[list[str | float]]})
+        check_fields(context, data, {"decay": float, "pairs": list[list[str | float]]})
         hints = {"home": str, "away": str, "games": float, "score": float}
         if not 0 < data["decay"] <= 1:
-            raise CheckpointError(f"{where}: decay: expected a number in (0, 1], got {data['decay']}")
+            raise CheckpointError(f"{context}: decay: expected a number in (0, 1], got {data['decay']}")
         rates = cls(data["decay"])
         for pair in data["pairs"]:
-            home, away, games, score = check_fields(where, dict(zip_longest(hints, pair)), hints).values()
+            home, away, games, score = check_fields(context, dict(zip_longest(hints, pair)), hints).values()
             if not 0 <= score <= games < math.inf:
-                raise CheckpointError(f"{where}: pairs: expected 0 <= score <= games, got {score} and {games}")
+                raise CheckpointError(f"{context}: pairs: expected 0 <= score <= games, got {score} and {games}")
             rates.games[home, away], rates.scores[home, away] = games, score
         return rates

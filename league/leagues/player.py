@@ -36,7 +36,7 @@ class Match:
 
 
 def opponent_kind(players: Mapping[str, Player], name: str) -> str:
-    """Return the kind of an opponent: that of its player, such as "main" or "frozen main", or "random"."""
+    """Return the kind of an opponent, which is its player's, such as "main" or "frozen main", or "random"."""
     if name == RANDOM_NAME:
         return RANDOM_NAME
     player = players[name]

@@ -34,7 +34,8 @@ class PopulationBasedConfig:
     ready_steps: int = setting(50_000, ge=1)
     """Environment steps of a player between two selections."""
     bottom: float = setting(0.25, gt=0, le=1)
-    """Share of the players of a role that copy others: each of the weakest copies one of equally many strongest."""
+    """Share of the players of a role that copy others: each of the weakest copies a player of the same share of the
+    strongest."""
     perturb: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 1.2})
     """Factors of numeric learner settings: a copy multiplies or divides each setting by its factor, within its range.
     All learners have a learning rate; learners with an entropy bonus also take `{"entropy_coef": 1.2}`."""

@@ -48,7 +48,7 @@ class SelfPlayConfig:
     """Environment steps between two frozen copies."""
     shared_worlds: bool = True
     """Train the players of all roles in the same worlds: when they meet, all of them learn.
-    False: each trains in worlds of its own, and its opponents are those from the start of the iteration."""
+    False: each trains in its own worlds, and its opponents are the policies from the start of the iteration."""
     weighting: str = "squared"
     """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared"."""
 

@@ -75,7 +75,7 @@ def train_group(
             initial = {**initial}
             weights = None
             if before is None:
-                weights = {role: to_device(each, config.device) for role, each in initial.items()}
+                weights = {role: to_device(value, config.device) for role, value in initial.items()}
             shard = joined_shard(config, sharded)
             training = BestResponseTraining(game, draw, pools, config, weights, draw_margin, shard)
             if before is not None:

@@ -50,20 +50,22 @@ def shared_matchups(
         members: Names of all players by role, in the order of the opponent pools.
         seed: Random seed of the lineups of a player that has more than `MAX_LINEUPS`.
     """
-    wanted = {name: _lineups(game, role, name, matches[name], seed) for role, name in group.items()}
+    lineups_of = {name: _lineups(game, role, name, matches[name], seed) for role, name in group.items()}
     rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], float] = {}
-    for name, lineups in wanted.items():
-        for lineup, own in lineups.items():
-            shares = {each: wanted[each].get(lineup, 0.0) for each in dict.fromkeys(lineup) if each in wanted}
+    for name, lineups in lineups_of.items():
+        for lineup, own_share in lineups.items():
+            shares = {
+                player: lineups_of[player].get(lineup, 0.0) for player in dict.fromkeys(lineup) if player in lineups_of
+            }
             below = 0.0
-            for level in sorted({share for share in shares.values() if 0 < share <= own}):
-                learners = {each for each, share in shares.items() if share >= level}
+            for level in sorted({share for share in shares.values() if 0 < share <= own_share}):
+                learners = {player for player, share in shares.items() if share >= level}
                 if name == min(learners):  # once per set of learners
                     row = [
-                        LEARNER if who in wanted else members[seat.role].index(who)
-                        for who, seat in zip(lineup, game.seats, strict=True)
+                        LEARNER if member in lineups_of else members[seat.role].index(member)
+                        for member, seat in zip(lineup, game.seats, strict=True)
                     ]
-                    key = tuple(row), tuple(who in learners for who in lineup)
+                    key = tuple(row), tuple(member in learners for member in lineup)
                     rows[key] = rows.get(key, 0.0) + level - below
                 below = level
     return MatchupDistribution(
@@ -85,14 +87,18 @@ def _lineups(
         shares[facing] = {}
         for match in matches[facing]:
             shares[facing][match.opponent] = shares[facing].get(match.opponent, 0.0) + match.probability
-    found: dict[tuple[str, ...], float] = {}
+    probabilities: dict[tuple[str, ...], float] = {}
     for opponents, probability in _opponents(roles, shares, np.random.default_rng([seed, *name.encode()])):
-        by_role = {each: [who for who, of in zip(opponents, roles, strict=True) if of == each] for each in shares}
-        for own in seats:
-            left = {each: iter(who) for each, who in by_role.items()}
-            lineup = tuple(name if place == own else next(left[seat.role]) for place, seat in enumerate(game.seats))
-            found[lineup] = found.get(lineup, 0.0) + probability / len(seats)
-    return found
+        by_role = {
+            facing: [name for name, of in zip(opponents, roles, strict=True) if of == facing] for facing in shares
+        }
+        for learner_seat in seats:
+            left = {facing: iter(names) for facing, names in by_role.items()}
+            lineup = tuple(
+                name if index == learner_seat else next(left[seat.role]) for index, seat in enumerate(game.seats)
+            )
+            probabilities[lineup] = probabilities.get(lineup, 0.0) + probability / len(seats)
+    return probabilities
 
 
 def _opponents(
@@ -105,13 +111,13 @@ def _opponents(
     """
     if len(roles) == 1 or math.prod(len(shares[role]) for role in roles) <= MAX_LINEUPS:
         for chosen in itertools.product(*(shares[role].items() for role in roles)):
-            yield tuple(who for who, _ in chosen), math.prod(share for _, share in chosen)
+            yield tuple(opponent for opponent, _ in chosen), math.prod(share for _, share in chosen)
         return
     columns = []
     for role in roles:
         ends = np.cumsum(list(shares[role].values()))
         places = np.searchsorted(ends, ends[-1] * (np.arange(MAX_LINEUPS) + rng.random()) / MAX_LINEUPS, side="right")
         names = list(shares[role])
-        columns.append([names[place] for place in rng.permutation(places.clip(max=len(names) - 1))])
+        columns.append([names[i] for i in rng.permutation(places.clip(max=len(names) - 1))])
     for opponents in zip(*columns, strict=True):
         yield opponents, 1 / MAX_LINEUPS

@@ -22,7 +22,7 @@ class BestResponseTask:
     """Iteration that computes it."""
     role: str
     """Role whose population it joins."""
-    place: int
+    number: int
     """Number among the responses of the role in this iteration."""
     opponents: MetaStrategy
     """Meta-strategy to respond to. The marginal of the learning seat is ignored."""
@@ -43,7 +43,7 @@ class BestResponseTask:
     @property
     def name(self) -> str:
         """Name of its step in the store."""
-        return f"{self.iteration}/respond/{self.role}/{self.place}"
+        return f"{self.iteration}/respond/{self.role}/{self.number}"
 
     def matchups(self, game: Game) -> MatchupDistribution:
         """Return the distribution of its training episodes over matchups."""

@@ -13,7 +13,7 @@ from trainers.base.seeding import SEEDS
 __all__ = ["DEFAULTS", "VARIANT_NAMES", "PSROConfig"]
 
 DEFAULTS: dict[str, dict[str, Any]] = {"prd": {"iterations": 50_000, "gamma": 1e-10}}
-"""Default settings of meta-solvers by name: those of OpenSpiel 2.0.2's psro_v2_example.py."""
+"""Default settings of meta-solvers by name, from OpenSpiel 2.0.2's psro_v2_example.py."""
 VARIANT_NAMES = ("standard", "rectified", "pipeline", "anytime", "self_play", "xdo")
 """Names of the variants."""
 
@@ -29,7 +29,7 @@ class PSROConfig:
     With cce, best responses are to the joint distribution of the other seats. With ce there is one best response per
     recommended policy, to the joint distribution conditional on it, as in JPSRO(CE) (Marris et al. 2021)."""
     meta_solver_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the meta-solver, see its function. Without any, prd takes those of OpenSpiel's PSRO."""
+    """Arguments of the meta-solver, see its function. Without any, prd takes OpenSpiel's PSRO arguments."""
     max_recommendations: int | None = setting(3, ge=1, requires={"meta_solver": "ce"})
     """Meta-solver ce: largest number of best responses per role and iteration; None: no limit.
     Exact responses are to the recommendations with the largest gains, learned ones to the most probable."""
@@ -64,7 +64,7 @@ class PSROConfig:
     response_init: str = setting("scratch", choices=("scratch", "warm_start", "resume"))
     """Initial weights of a learned response: "scratch", "warm_start" or "resume".
     "scratch" initializes them at random.
-    "warm_start" copies those of the latest policy of the role, critics included; it learns sooner but explores less.
+    "warm_start" copies the weights of the role's latest policy, critics included; it learns sooner but explores less.
     "resume" continues the learner of that policy, with its optimizer; schedules extend over all `iterations`.
     The variants "anytime" and "self_play" treat "resume" as "warm_start"; "pipeline" always continues its learners."""
     joint_steps: int = setting(0, ge=0)

@@ -48,18 +48,18 @@ def psro_summary(context: PSROContext, meta_game: Tensor, strategy: MetaStrategy
     recommends = context.config.meta_solver == "ce"
     if recommends:
         row |= {"ce_gap": None, "ce_gap_lower_bound": _lower_bound(meta_game, strategy, recommends)}
-        known = None if previous is None else _lower_bound(meta_game, previous, recommends)
-        row["previous_ce_gap_lower_bound"] = known
+        bound = None if previous is None else _lower_bound(meta_game, previous, recommends)
+        row["previous_ce_gap_lower_bound"] = bound
     if context.tabular is None:
         earlier = {number: strategy_from_summary(old) for number, old in context.store.iterations().items()}
         earlier[context.iteration] = strategy
-        bounds = {number: _lower_bound(meta_game, each, recommends) for number, each in earlier.items()}
+        bounds = {number: _lower_bound(meta_game, marginals, recommends) for number, marginals in earlier.items()}
         row["best_iteration"] = min(bounds, key=lambda number: (bounds[number], -number))
     return row
 
 
 def _lower_bound(meta_game: Tensor, strategy: MetaStrategy, recommends: bool) -> float:
-    """Return the lower bound of the CE gap if the meta-strategy recommends policies, else that of NashConv."""
+    """Return the lower bound of the CE gap if the meta-strategy recommends policies, else of NashConv."""
     if recommends and strategy.joint is not None:
         return ce_gap_lower_bound(meta_game, strategy.joint)
     return nash_conv_lower_bound(meta_game, strategy)

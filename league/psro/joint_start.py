@@ -75,16 +75,16 @@ def joint_start_task(context: PSROContext) -> RemoteTask:
     return RemoteTask(STEP, train_jointly, {}, arguments, True, config.device, shards, report)
 
 
-def joint_start_update(context: PSROContext, found: JointTraining) -> StoreUpdate:
+def joint_start_update(context: PSROContext, training: JointTraining) -> StoreUpdate:
     """Return the update that adds the snapshots, and the learners from which responses continue."""
     policies, states = list[NewPolicy](), dict[str, State]()
-    for role, snapshots in found.snapshots.items():
+    for role, snapshots in training.snapshots.items():
         first = len(context.populations[role])
-        for place, policy in enumerate(snapshots):
-            policies.append(NewPolicy(role, policy, first + place - 1 if place else None))
+        for index, policy in enumerate(snapshots):
+            policies.append(NewPolicy(role, policy, first + index - 1 if index else None))
         if context.config.response_init != "scratch":
-            states[learner_state(role, first + len(snapshots) - 1)] = found.states[role]
-    result = {"steps": found.steps, "seconds": found.seconds}
+            states[learner_state(role, first + len(snapshots) - 1)] = training.states[role]
+    result = {"steps": training.steps, "seconds": training.seconds}
     return StoreUpdate(STEP, policies, states, result=result, plan_payoffs=True)
 
 
@@ -115,15 +115,15 @@ def train_jointly(
     config.prepare()
     snapshots: dict[str, list[Policy | TeamPolicy]] = {role: [] for role in game.roles}
     with config.in_force():
-        both, shard = MatchupDistribution.self_play(game), joined_shard(config, sharded)
-        training = BestResponseTraining(game, both, policies, config, shard=shard)
+        draw, shard = MatchupDistribution.self_play(game), joined_shard(config, sharded)
+        training = BestResponseTraining(game, draw, policies, config, shard=shard)
         for number in range(1, num_snapshots + 1):
             while training.steps * num_snapshots < steps * number:
                 row = training.iterate()
                 if progress is not None:
                     progress(training.steps, progress_text("joint training", row))
-            for role, own in snapshots.items():
-                own.append(training.learner(role).policy())
+            for role, policies_of_role in snapshots.items():
+                policies_of_role.append(training.learner(role).policy())
         states = {role: training.learner_state(role) for role in game.roles}
     return JointTraining(snapshots, states, training.steps, time.perf_counter() - began)
 

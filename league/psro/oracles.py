@@ -43,7 +43,7 @@ class LearnedOracle:
         assert context.train is not None
         config, draw = context.config, task.matchups(context.game)
         indices, narrowed = narrow(context.game, draw.matchups)
-        policies = {role: [context.populations[role][index] for index in own] for role, own in indices.items()}
+        policies = {role: [context.populations[role][index] for index in members] for role, members in indices.items()}
         arguments = {
             "game": context.game,
             "role": task.role,
@@ -66,8 +66,8 @@ class LearnedOracle:
             return None
         population, index = context.populations[task.role], task.parent
         if index is None:  # without the responses of this iteration
-            earlier = [each for each in population.entries if each.iteration < task.iteration]
-            index = max((each.index for each in earlier if each.kind in ("policy", "team")), default=0)
+            earlier = [entry for entry in population.entries if entry.iteration < task.iteration]
+            index = max((entry.index for entry in earlier if entry.kind in ("policy", "team")), default=0)
         stored = context.store.has_state(learner_state(task.role, index))
         return index if stored or has_networks(population[index]) else None
 

@@ -189,7 +189,7 @@ class PSRO(Summarized):
         """Add snapshots of learners that train in the same worlds to every population."""
         self.coordinator.submit(
             joint_start_task(context),
-            lambda found: self._commit(context, joint_start_update(context, found)),
+            lambda training: self._commit(context, joint_start_update(context, training)),
             then=functools.partial(self._plan_payoffs, STEP),
         )
         self.coordinator.wait(LANE)

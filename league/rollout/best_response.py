@@ -79,7 +79,7 @@ class BestResponseTraining:
             start: Initial weights of the learner by role, before those of `config.init_from`. Its optimizer and its
                 replay buffer start empty.
             draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
-            shard: Share of this process in the worlds, if several train together; the result is that of one process,
+            shard: Share of this process in the worlds, if several train together; the result equals a single process's,
                 except for the rounding of sums.
 
         Raises:
@@ -110,8 +110,8 @@ class BestResponseTraining:
     def learner(self, role: str) -> Learner | TeamLearner:
         """Return the learner of a role; raise ConfigError if it has none."""
         if role not in self.opponents.roles:
-            known = ", ".join(self.opponents.roles)
-            raise ConfigError(f"{self.game.env_id}: expected a role with a learner ({known}), got {role!r}")
+            roles = ", ".join(self.opponents.roles)
+            raise ConfigError(f"{self.game.env_id}: expected a role with a learner ({roles}), got {role!r}")
         names = self.game.learners_of(role)
         learners = [self.learners.assignments[name].learner for name in names]
         if len(learners) == 1:
@@ -146,39 +146,39 @@ class BestResponseTraining:
     def state_dict(self) -> State:
         """Return the training state, without the opponents' policies and without the tally.
 
-        It is that of all worlds. If several processes train together, all call this, and only rank 0 gets it.
+        It covers all worlds. If several processes train together, all call this, and only rank 0 gets it.
         """
-        own: State = {**self.collector.state_dict(), **self.learners.state_dict()}
-        state = gather_training(self.shard, own, self.core, self.learners.env_axes)
+        share: State = {**self.collector.state_dict(), **self.learners.state_dict()}
+        state = gather_training(self.shard, share, self.core, self.learners.env_axes)
         return {**state, "training.iteration": self.iteration, "training.steps": self.steps}
 
     def learner_state(self, role: str) -> State:
         """Return the state of a role's learner, with the worlds of all ranks on rank 0; see `state_dict`."""
-        found = []
+        states = []
         for name in self.game.learners_of(role):
             prefix = f"learner.{name}."
             state = self.learners.assignments[name].learner.state_dict()
-            own: State = {f"{prefix}{key}": value for key, value in state.items()}
-            found.append(select_prefix(gather_state(self.shard, own, self.core, self.learners.env_axes), prefix))
-        return found[0] if len(found) == 1 else join_states(found)
+            share: State = {f"{prefix}{key}": value for key, value in state.items()}
+            states.append(select_prefix(gather_state(self.shard, share, self.core, self.learners.env_axes), prefix))
+        return states[0] if len(states) == 1 else join_states(states)
 
     def load_learner_state(self, role: str, state: State) -> None:
         """Restore the complete state of a role's learner; raise CheckpointError if it does not fit."""
         names = self.game.learners_of(role)
         for number, name in enumerate(names):
             prefix, part = f"learner.{name}.", state if len(names) == 1 else part_state(state, number)
-            whole: State = {f"{prefix}{key}": value for key, value in part.items()}
-            own = select_state(self.shard, whole, self.core, self.learners.env_axes)
-            self.learners.assignments[name].learner.load_state_dict(select_prefix(own, prefix))
+            learner_state: State = {f"{prefix}{key}": value for key, value in part.items()}
+            share = select_state(self.shard, learner_state, self.core, self.learners.env_axes)
+            self.learners.assignments[name].learner.load_state_dict(select_prefix(share, prefix))
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict`, with equal opponents; raise CheckpointError if it does not fit."""
         counters = select_prefix(state, "training.")
         if not all(isinstance(counters.get(name), int) for name in ("iteration", "steps")):
             raise CheckpointError(f"training: expected iteration and steps as integers, got {counters!r:.80}")
-        own = select_training(self.shard, state, self.core, self.learners.env_axes)
-        self.collector.load_state_dict(own)
-        self.learners.load_state_dict(own)
+        share = select_training(self.shard, state, self.core, self.learners.env_axes)
+        self.collector.load_state_dict(share)
+        self.learners.load_state_dict(share)
         self.iteration: int = counters["iteration"]
         self.steps: int = counters["steps"]
 
@@ -263,8 +263,8 @@ def train_best_response(
         training = BestResponseTraining(game, draw, policies, config, weights, shard=shard)
         learner = training.learner(role)
         if training.opponents.roles != (role,):
-            others = ", ".join(each for each in training.opponents.roles if each != role)
-            raise ConfigError(f"role {role}: expected the only learner of the matchups, got learners of {others}, too")
+            surplus = ", ".join(name for name in training.opponents.roles if name != role)
+            raise ConfigError(f"role {role}: expected the only learner of the matchups, got learners of {surplus}, too")
         if resumed is not None:
             training.load_learner_state(role, to_device(resumed, config.device))
         while training.steps < (config.total_steps if steps is None else steps):
@@ -284,22 +284,22 @@ def train_best_response(
 
 def progress_text(role: str, row: Mapping[str, float]) -> str:
     """Return the metrics of an iteration for a progress bar; "-" for means over episodes if none has ended."""
-    shown = (
+    columns = (
         f"{name} {row[name]:.{digits}f}" if math.isfinite(row[name]) else f"{name} -"
         for name, digits in (("return", 3), ("score", 2))
     )
-    return f"{role}: {'  '.join(shown)}"
+    return f"{role}: {'  '.join(columns)}"
 
 
 _OWN = ("policies", "patience", "until_return", "eval_opponents", "num_actors")
-"""Settings that a league determines, besides those of two-level trainings."""
+"""Settings that a league determines, in addition to those of two-level trainings."""
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:
     """Return the training settings of a game, with one policy per role, or per part of its seats.
 
     Raises:
-        ConfigError: The settings are those of another environment, or set a field that the league determines.
+        ConfigError: The settings belong to another environment, or set a field that the league determines.
     """
     if config.env_id != game.env_id or (config.env and config.env != dict(game.env)):
         raise ConfigError(

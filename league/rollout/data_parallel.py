@@ -3,7 +3,7 @@
 A world has the same matchups, opponents and noise on any rank, and every rank returns the tally of all worlds. Kernels
 number worlds over all ranks, so that their rollouts exchange nothing. Opponents that act between steps have one random
 stream for all worlds. Every rank computes their actions in all worlds, from the observations of all ranks, and keeps
-those of its own.
+the actions of its own worlds.
 """
 
 from __future__ import annotations
@@ -81,31 +81,31 @@ class ShardedOpponentSampler(OpponentSampler):
         worlds.elapsed_steps, obs, assigned = map(worlds.gather, (core.elapsed_steps, core.obs, self.assigned))
         names = [name for name in ("alive", "action_mask", "to_move") if name in info]
         whole_info = {name: worlds.gather(info[name]) for name in names}
-        whole = into.new_zeros((worlds.num_envs, *into.shape[1:]))
-        whole[worlds.own] = into
+        actions = into.new_zeros((worlds.num_envs, *into.shape[1:]))
+        actions[worlds.rows] = into
         for seat, policies in self.seat_policies.items():
             policies.assign(assigned[:, seat])
-            policies.act(obs, whole_info, into=whole)
-        into.copy_(whole[worlds.own])
+            policies.act(obs, whole_info, into=actions)
+        into.copy_(actions[worlds.rows])
 
     def _any_restarted(self, restarted: Tensor) -> bool:
         return bool(self.shard.all_reduce_max(int(restarted.any())))
 
     def _uniform(self) -> Tensor:
-        return super()._uniform()[self.all_worlds.own]
+        return super()._uniform()[self.all_worlds.rows]
 
     def _total(self, sums: Tensor) -> Tensor:
         return self.shard.sum(sums)
 
 
 class _AllWorlds:
-    """The worlds of all ranks, as far as policies of a seat need them; other attributes are those of the core."""
+    """The worlds of all ranks, as far as policies of a seat need them; other attributes come from the core."""
 
     def __init__(self, core: Core, shard: Shard) -> None:
         self._core = core
         self._shard = shard
         self.num_envs: int = shard.num_envs_total
-        self.own = slice(shard.offset, shard.offset + shard.num_envs)
+        self.rows = slice(shard.offset, shard.offset + shard.num_envs)
         self.elapsed_steps: Tensor = torch.zeros(self.num_envs, dtype=torch.int32, device=core.device)
 
     def __getattr__(self, name: str) -> Any:
@@ -113,9 +113,9 @@ class _AllWorlds:
 
     def gather(self, values: Tensor) -> Tensor:
         """Return the values (E, ...) of the worlds of all ranks, bit for bit: the sum of bytes that one rank has."""
-        whole = values.new_zeros((self.num_envs, *values.shape[1:]))
-        whole[self.own] = values
-        return self._shard.sum(whole.view(-1).view(torch.uint8)).view(values.dtype).view(whole.shape)
+        result = values.new_zeros((self.num_envs, *values.shape[1:]))
+        result[self.rows] = values
+        return self._shard.sum(result.view(-1).view(torch.uint8)).view(values.dtype).view(result.shape)
 
 
 def gather_training(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> State:
@@ -129,9 +129,9 @@ def gather_training(shard: Shard, state: State, core: Core, axes: Mapping[str, i
     """
     if shard.ranks == 1:
         return state
-    kept = state[KEPT]
-    assert isinstance(kept, Tensor)
-    return gather_state(shard, {**state, KEPT: shard.sum(kept)}, core, {**axes, **AXES})
+    sums = state[KEPT]
+    assert isinstance(sums, Tensor)
+    return gather_state(shard, {**state, KEPT: shard.sum(sums)}, core, {**axes, **AXES})
 
 
 def select_training(shard: Shard, state: State, core: Core, axes: Mapping[str, int]) -> State:
@@ -140,8 +140,8 @@ def select_training(shard: Shard, state: State, core: Core, axes: Mapping[str, i
     Raises:
         CheckpointError: The state has another number of worlds.
     """
-    own = select_state(shard, state, core, {**axes, **AXES})
-    kept = own.get(KEPT)
-    if shard.is_rank0 or not isinstance(kept, Tensor):
-        return own
-    return {**own, KEPT: torch.zeros_like(kept)}  # rank 0 has the sums so far
+    share = select_state(shard, state, core, {**axes, **AXES})
+    sums = share.get(KEPT)
+    if shard.is_rank0 or not isinstance(sums, Tensor):
+        return share
+    return {**share, KEPT: torch.zeros_like(sums)}  # rank 0 has the sums so far

@@ -77,7 +77,7 @@ class DeferredSeatPolicies:
             self._built.seed(seed)
             return
         self._seed = seed
-        self._state = {name: each for name, each in self._state.items() if not name.startswith("stream.")}
+        self._state = {name: value for name, value in self._state.items() if not name.startswith("stream.")}
 
     def state_dict(self) -> State:
         """Return random streams and hidden states, or before `build` the seed and what it will restore."""
@@ -86,22 +86,22 @@ class DeferredSeatPolicies:
         return {**self._state, "seed": self._seed}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore a `state_dict` of equally many policies, or fewer; raise CheckpointError if it does not fit."""
+        """Restore a `state_dict` with at most this number of policies; raise CheckpointError if it does not fit."""
         if (seed := state.get("seed")) is not None:
             if type(seed) is not int or not 0 <= seed < SEEDS:
                 raise CheckpointError(f"seat {self.seat.name}: seed: expected an int from 0, got {seed!r:.80}")
             self.seed(seed)
-        kept = {name: each for name, each in state.items() if name != "seed"}
+        entries = {name: value for name, value in state.items() if name != "seed"}
         if self._built is None:
-            self._state = kept
+            self._state = entries
         else:
-            _copy_state(self._built, kept)
+            _copy_state(self._built, entries)
 
 
 def _copy_state(policies: SeatPolicies, state: Mapping[str, object]) -> None:
-    """Copy the random streams and hidden states of one with equally many policies, or fewer."""
-    own = policies.state_dict()
+    """Copy the random streams and hidden states from the state of at most this number of policies."""
+    target = policies.state_dict()
     for name, value in state.items():
-        if name in own and isinstance(value, Tensor) and value.shape == own[name].shape:
-            own[name] = value
-    policies.load_state_dict({**own})
+        if name in target and isinstance(value, Tensor) and value.shape == target[name].shape:
+            target[name] = value
+    policies.load_state_dict({**target})

@@ -38,13 +38,13 @@ class EpisodeTally:
     def sum(cls, tallies: Sequence[EpisodeTally]) -> EpisodeTally:
         """Return the sum of one or more tallies."""
         keys = torch.cat([torch.cat([tally.matchups, tally.learns.long()], 1) for tally in tallies])
-        rows, place = torch.unique(keys, dim=0, return_inverse=True)
+        rows, index = torch.unique(keys, dim=0, return_inverse=True)
         matchups, learns = rows.chunk(2, 1)
-        found = []
+        sums = []
         for name in ("begun", "count", "total", "square", "score", "pairs"):
             values = torch.cat([getattr(tally, name) for tally in tallies])
-            found.append(values.new_zeros((len(rows), *values.shape[1:])).index_add_(0, place, values))
-        return cls(matchups, learns.bool(), *found)
+            sums.append(values.new_zeros((len(rows), *values.shape[1:])).index_add_(0, index, values))
+        return cls(matchups, learns.bool(), *sums)
 
     def mean_return(self, seats: Sequence[int] | None = None) -> float:
         """Return the mean return of the learning seats, of all or of some; NaN without finished episodes."""
@@ -54,14 +54,14 @@ class EpisodeTally:
         """Return the mean score of the learning seats; 1 if they win every episode."""
         return self._of_learners(self.score, seats)
 
-    def score_against(self, own: int, other: int) -> Tensor:
+    def score_against(self, seat: int, other: int) -> Tensor:
         """Return the sums of the scores of one seat against another (K,): a win is 1, a draw 1/2 and a loss 0."""
         seats = self.learns.shape[1]
         if seats == 2:
-            return self.score[:, own]
-        low, high = min(own, other), max(own, other)
+            return self.score[:, seat]
+        low, high = min(seat, other), max(seat, other)
         wins = self.pairs[:, low * (2 * seats - low - 1) // 2 + high - low - 1]
-        return wins if own < other else self.count - wins
+        return wins if seat < other else self.count - wins
 
     def _of_learners(self, sums: Tensor, seats: Sequence[int] | None) -> float:
         chosen = list(range(self.learns.shape[1]) if seats is None else seats)

@@ -45,26 +45,26 @@ class Worlds:
     """Buffers to add up the returns."""
     plan: PolicyRollout | None = None
     """Launches of the last policies in kernels."""
-    known: dict[int, weakref.WeakSet[Policy]] = field(default_factory=dict)
+    checked: dict[int, weakref.WeakSet[Policy]] = field(default_factory=dict)
     """Networks that fit a seat, by the number of the seat."""
 
-    def check(self, policy: PolicyProtocol, index: int, seat: Seat, place: int) -> None:
-        """Raise ConfigError if a policy does not fit the seat with the number `place`."""
-        known = self.known.get(place)
-        if known is None:
-            known = self.known[place] = weakref.WeakSet()
-        if not isinstance(policy, Policy) or policy in known:
+    def check(self, policy: PolicyProtocol, index: int, seat: Seat, number: int) -> None:
+        """Raise ConfigError if a policy does not fit the seat with this number."""
+        checked = self.checked.get(number)
+        if checked is None:
+            checked = self.checked[number] = weakref.WeakSet()
+        if not isinstance(policy, Policy) or policy in checked:
             return
         agents = make_mixed_group(self.core, seat.members)
-        check_seat_policy(policy, index, self.core, seat, agents, len(self.rows[place]))
-        known.add(policy)
+        check_seat_policy(policy, index, self.core, seat, agents, len(self.rows[number]))
+        checked.add(policy)
 
 
 def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str = "kernel") -> bool:
     """Return whether a policy acts inside kernels on a device: dense networks, random policies, teams and mixtures."""
     if isinstance(policy, Policy):
         return acts_in_kernels(policy, device, engine)
-    kind = next((each for each in (MixturePolicy, TeamPolicy, RandomPolicy) if isinstance(policy, each)), None)
+    kind = next((cls for cls in (MixturePolicy, TeamPolicy, RandomPolicy) if isinstance(policy, cls)), None)
     if kind is None or override_of(policy, kind, ("act",)):
         return False
     if isinstance(policy, MixturePolicy | TeamPolicy):
@@ -76,8 +76,8 @@ def plays_in_kernels(policy: PolicyProtocol, device: torch.device, engine: str =
 def num_parameters(policy: PolicyProtocol) -> int:
     """Return the number of weights of a network, 0 for a random policy, and the largest number of several policies."""
     if not isinstance(policy, Policy):
-        several = isinstance(policy, MixturePolicy | TeamPolicy)
-        return max(map(num_parameters, policy.members)) if several else 0
+        has_members = isinstance(policy, MixturePolicy | TeamPolicy)
+        return max(map(num_parameters, policy.members)) if has_members else 0
     widths = [policy.obs_width, *policy.spec["hidden_sizes"], policy.head.num_params]
     return sum(map(operator.mul, widths, widths[1:]))
 
@@ -115,27 +115,27 @@ class KernelMatchups:
         largest = max(map(len, worlds.rows))  # number of agents of a seat
         rows: list[list[int]] = []
 
-        def place(policy: PolicyProtocol) -> int:
+        def add_row(policy: PolicyProtocol) -> int:
             """Return the row of a policy among `_of_agents`."""
-            own = [network(policy)] * largest
+            row = [network(policy)] * largest
             if isinstance(policy, TeamPolicy):
                 for member, agents in zip(policy.members, policy.places, strict=True):
                     for agent in agents:
-                        own[agent] = network(member)
-            rows.append(own)
+                        row[agent] = network(member)
+            rows.append(row)
             return len(rows) - 1
 
         self._members: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}  # of mixtures
         self._places: dict[str, np.ndarray] = {}  # rows of `_of_agents`, by index
-        for role, own in policies.items():
-            self._members[role], indices = {}, [NO_POLICY] * (max(own) + 1)
-            for index, policy in own.items():
+        for role, pool in policies.items():
+            self._members[role], indices = {}, [NO_POLICY] * (max(pool) + 1)
+            for index, policy in pool.items():
                 if isinstance(policy, MixturePolicy):
                     weights = policy.weights.cpu().double().numpy()
-                    members = np.array([place(each) for each in policy.members])
+                    members = np.array([add_row(member) for member in policy.members])
                     self._members[role][index] = (members, weights / weights.sum())
                 else:
-                    indices[index] = place(policy)
+                    indices[index] = add_row(policy)
             self._places[role] = np.array(indices)
         self._of_agents = np.array(rows)  # network of each agent of a seat, by policy
         self.policies: list[KernelPolicy] = kernel_policies(networks, self.core.device)
@@ -173,17 +173,17 @@ class KernelMatchups:
         rows, counts = lineups.policies, lineups.count
         if any(self._members.values()):
             self._draws = self._draws or np.random.default_rng(self._seed)
-        for seat, each in enumerate(self.game.seats):
-            who, rows = rows[:, seat], rows.copy()
-            rows[:, seat] = self._places[each.role][who]
-            for index, (own, weights) in self._members[each.role].items():
+        for column, seat in enumerate(self.game.seats):
+            policies, rows = rows[:, column], rows.copy()
+            rows[:, column] = self._places[seat.role][policies]
+            for index, (members, weights) in self._members[seat.role].items():
                 assert self._draws is not None
-                mixed = who == index
+                mixed = policies == index
                 sizes = self._draws.multinomial(counts[mixed], weights)  # (mixed lineups, members)
-                of = np.arange(len(who)).repeat(np.where(mixed, len(own), 1))
-                rows, who, counts = rows[of], who[of], counts[of]
-                rows[who == index, seat] = np.tile(own, len(sizes))
-                counts[who == index] = sizes.flatten()
-                known = counts > 0
-                rows, who, counts = rows[known], who[known], counts[known]
+                of = np.arange(len(policies)).repeat(np.where(mixed, len(members), 1))
+                rows, policies, counts = rows[of], policies[of], counts[of]
+                rows[policies == index, column] = np.tile(members, len(sizes))
+                counts[policies == index] = sizes.flatten()
+                nonempty = counts > 0
+                rows, policies, counts = rows[nonempty], policies[nonempty], counts[nonempty]
         return rows, counts

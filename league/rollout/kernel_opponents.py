@@ -50,21 +50,21 @@ def opponent_table(
     networks: list[Policy] = []
     places: dict[int, int] = {}  # by id of a network
     index = torch.full((len(rows), core.num_agents), NO_POLICY)
-    for seat, each in enumerate(game.seats):
-        agents, parts, names = agent_rows_of(core, each.members), game.parts[seat], game.learners_of(each.role)
+    for column, seat in enumerate(game.seats):
+        agents, parts, names = agent_rows_of(core, seat.members), game.parts[column], game.learners_of(seat.role)
         for number, (part, name) in enumerate(zip(parts, names, strict=True)):
             place_of = {LEARNER: learners.index(name) if name in learners else NO_POLICY}
-            for who in rows[:, seat].unique().tolist():
-                if who == LEARNER:
+            for opponent in rows[:, column].unique().tolist():
+                if opponent == LEARNER:
                     continue
-                policy = part_policy(pools[each.role][who], parts, number)
+                policy = part_policy(pools[seat.role][opponent], parts, number)
                 if policy is None or isinstance(policy, MixturePolicy) or not plays_in_kernels(policy, core.device):
                     return None
                 if isinstance(policy, Policy) and id(policy) not in places:
                     places[id(policy)] = len(learners) + len(networks)
                     networks.append(policy)
-                place_of[who] = places.get(id(policy), NO_POLICY)
-            found = torch.tensor([place_of[who] for who in rows[:, seat].tolist()])
-            index[:, [agents[place] for place in part.places]] = found.unsqueeze(1)
+                place_of[opponent] = places.get(id(policy), NO_POLICY)
+            slots = torch.tensor([place_of[opponent] for opponent in rows[:, column].tolist()])
+            index[:, [agents[i] for i in part.places]] = slots.unsqueeze(1)
     policies = kernel_policies(networks, core.device, seed % SEEDS)
     return OpponentTable(policies, index, drawn, draw)

@@ -47,17 +47,17 @@ class Lineups:
         number = np.tile(np.arange(len(orders)), len(matchups))
         matchup = np.arange(len(matchups)).repeat(len(orders))
         count = (episodes[matchup] + len(orders) - 1 - number) // len(orders)  # the first orders take the remainder
-        known = count > 0
-        matchup, order = matchup[known], orders[number[known]]
-        return cls(matchup, order, np.take_along_axis(matchups[matchup], order, 1), count[known])
+        nonempty = count > 0
+        matchup, order = matchup[nonempty], orders[number[nonempty]]
+        return cls(matchup, order, np.take_along_axis(matchups[matchup], order, 1), count[nonempty])
 
     def part(self, first: int, end: int) -> Lineups:
         """Return the lineups of the episodes from `first` to `end`."""
         ends = self.count.cumsum()
         count = np.minimum(ends, end) - np.maximum(ends - self.count, first)
-        known = count > 0
-        order = None if self.order is None else self.order[known]
-        return Lineups(self.matchup[known], order, self.policies[known], count[known])
+        nonempty = count > 0
+        order = None if self.order is None else self.order[nonempty]
+        return Lineups(self.matchup[nonempty], order, self.policies[nonempty], count[nonempty])
 
     @cached_property
     def of_worlds(self) -> np.ndarray:

@@ -36,8 +36,8 @@ class MatchupDistribution:
         if matchups.dim() != 2 or not len(matchups) or bool((matchups < LEARNER).any()):
             raise ConfigError(f"matchups: expected (K, S) indices or {LEARNER} for the learner, got {matchups!r:.200}")
         count = len(matchups)
-        given = torch.ones(count) if self.probability is None else torch.as_tensor(self.probability)
-        probability = given.detach().to("cpu", torch.float64, copy=True)
+        weight = torch.ones(count) if self.probability is None else torch.as_tensor(self.probability)
+        probability = weight.detach().to("cpu", torch.float64, copy=True)
         if probability.shape != (count,) or not bool((probability.isfinite() & (probability >= 0)).all()):
             raise ConfigError(f"probability: expected {count} finite numbers >= 0, got {probability!r:.200}")
         if not float(probability.sum()) > 0:
@@ -97,10 +97,10 @@ class MatchupDistribution:
                         weight = weight.unsqueeze(-1) * torch.as_tensor(marginal).double().cpu()
             if not bool(weight.isfinite().all()) or float(weight.min()) < -1e-6 or not float(weight.sum()) > NEGLIGIBLE:
                 raise ConfigError("best response: expected probabilities of opponents >= 0, some above 0, got others")
-            others = (weight > NEGLIGIBLE).nonzero()
-            learner = torch.full((len(others), 1), LEARNER)
-            matchups = torch.cat([others[:, :seat], learner, others[:, seat:]], 1)
-            parts.append((1.0, cls(matchups, weight[tuple(others.T)])))
+            opponents = (weight > NEGLIGIBLE).nonzero()
+            learner = torch.full((len(opponents), 1), LEARNER)
+            matchups = torch.cat([opponents[:, :seat], learner, opponents[:, seat:]], 1)
+            parts.append((1.0, cls(matchups, weight[tuple(opponents.T)])))
         return cls.mix(parts)
 
     @classmethod
@@ -129,7 +129,7 @@ def check_draw(
     game: Game,
     draw: MatchupDistribution,
     pools: Mapping[str, Sequence[object]],
-    before: Mapping[str, Sequence[object]],
+    previous: Mapping[str, Sequence[object]],
     roles: Collection[str],
 ) -> None:
     """Check that a distribution fits a game and the pools of policies.
@@ -138,7 +138,7 @@ def check_draw(
         game: Game with the seats.
         draw: Distribution over matchups.
         pools: Policies by role.
-        before: Policies by role that the pools replace.
+        previous: Policies by role that the pools replace.
         roles: Roles with a learner.
 
     Raises:
@@ -148,7 +148,7 @@ def check_draw(
     if draw.matchups.shape[1] != len(seats):
         raise ConfigError(f"{game.env_id}: expected matchups of {len(seats)} seats, got {draw.matchups.shape[1]}")
     for index, seat in enumerate(seats):
-        drawn, size, least = draw.matchups[:, index], len(pools[seat.role]), len(before[seat.role])
+        drawn, size, least = draw.matchups[:, index], len(pools[seat.role]), len(previous[seat.role])
         if seat.role not in roles and bool((drawn == LEARNER).any()):
             raise ConfigError(
                 f"role {seat.role}: expected policies only, as it has no learner, got {LEARNER} in a matchup"
@@ -163,22 +163,22 @@ def check_draw(
 
 def narrow(game: Game, matchups: Tensor) -> tuple[dict[str, list[int]], Tensor]:
     """Return by role the indices in matchups (K, S), ascending, and the matchups as positions in these lists."""
-    narrowed, kept = matchups.clone(), dict[str, list[int]]()
+    narrowed, indices = matchups.clone(), dict[str, list[int]]()
     for role in game.roles:
         seats = list(game.seats_of(role))
-        own = matchups[:, seats]
-        who = own[own != LEARNER].unique()
-        narrowed[:, seats] = torch.where(own == LEARNER, LEARNER, torch.searchsorted(who, own))
-        kept[role] = who.tolist()
-    return kept, narrowed
+        columns = matchups[:, seats]
+        policies = columns[columns != LEARNER].unique()
+        narrowed[:, seats] = torch.where(columns == LEARNER, LEARNER, torch.searchsorted(policies, columns))
+        indices[role] = policies.tolist()
+    return indices, narrowed
 
 
-def widen(game: Game, kept: Mapping[str, Sequence[int]], narrowed: Tensor) -> Tensor:
+def widen(game: Game, indices: Mapping[str, Sequence[int]], narrowed: Tensor) -> Tensor:
     """Return matchups (K, S) from the result of `narrow`."""
     matchups = narrowed.clone()
     for index, seat in enumerate(game.seats):
-        who, own = torch.tensor([LEARNER, *kept[seat.role]]), narrowed[:, index]
-        matchups[:, index] = who[own + 1]
+        policies, column = torch.tensor([LEARNER, *indices[seat.role]]), narrowed[:, index]
+        matchups[:, index] = policies[column + 1]
     return matchups
 
 

@@ -48,10 +48,10 @@ class MatchupAdder:
         count = len(lineups.count)
         self._matchup[:count], self._count[:count], self._earned[: len(earned)] = lineups.matchup, lineups.count, earned
         self._count[count], self._draw_margin[0] = 0, draw_margin
-        found = self._sums[:matchups]
-        found.fill(0.0)
+        rows = self._sums[:matchups]
+        rows.fill(0.0)
         self._launch.launch()
-        sums += found.reshape(matchups, 3, seats).swapaxes(0, 1)
+        sums += rows.reshape(matchups, 3, seats).swapaxes(0, 1)
 
     def _record(self) -> None:
         arrays = (self._draw_margin, self._matchup, self._count, self._earned, self._sums)

@@ -101,23 +101,23 @@ def simulate_matchups(
     """
     if engine not in ENGINES:
         raise ConfigError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
-    who, count = _check(game, matchups, episodes)
-    loaded = _loaded(game, policies, who)
-    sums, games = np.zeros((3, *who.shape)), int(count.sum())
-    inside = _in_kernels(game, who, count, games, loaded, engine, torch.device(device))
+    indices, count = _check(game, matchups, episodes)
+    loaded = _loaded(game, policies, indices)
+    sums, games = np.zeros((3, *indices.shape)), int(count.sum())
+    inside = _in_kernels(game, indices, count, games, loaded, engine, torch.device(device))
     of_kernels = games if inside is count else int(inside.sum())
     for kind, total in ((SeatMatchups, games - of_kernels), (KernelMatchups, of_kernels)):
         if not total:
             continue
-        own = inside if kind is KernelMatchups else count - inside
-        lineups = Lineups.of(game, who, own)
+        share = inside if kind is KernelMatchups else count - inside
+        lineups = Lineups.of(game, indices, share)
         passes = -(-total // max_envs)
         size = -(-total // passes)  # of a pass
         size = min(-(-size // STEP) * STEP, max_envs)
         # matchups in kernels and others have different random streams
         entropy = np.random.SeedSequence(seed, spawn_key=() if kind is SeatMatchups else (1,))
         seeds = entropy.generate_state(passes + len(game.seats), np.uint64).tolist()
-        playing = loaded if total == games else _loaded(game, policies, who[own > 0])
+        playing = loaded if total == games else _loaded(game, policies, indices[share > 0])
         with torch_threads(torch.get_num_threads() if kind is SeatMatchups else 1):
             worlds = _worlds(game, size, device)
             simulator = kind(game, worlds, playing, seeds[passes:], budget)
@@ -148,25 +148,25 @@ def _worlds(game: Game, size: int, device: str) -> Worlds:
 
 
 def _loaded(
-    game: Game, populations: Mapping[str, Sequence[PolicyProtocol]], who: np.ndarray
+    game: Game, populations: Mapping[str, Sequence[PolicyProtocol]], indices: np.ndarray
 ) -> dict[str, dict[int, PolicyProtocol]]:
     """Return the policies in matchups (K, S) by role and index, ascending; raise ConfigError if one does not exist."""
     used: dict[str, set[int]] = {}
-    for seat, column in zip(game.seats, who.T.tolist(), strict=True):
-        own, size = set(column), len(populations.get(seat.role, ()))
-        if own and not 0 <= min(own) <= max(own) < size:
+    for seat, column in zip(game.seats, indices.T.tolist(), strict=True):
+        numbers, size = set(column), len(populations.get(seat.role, ()))
+        if numbers and not 0 <= min(numbers) <= max(numbers) < size:
             wrong = next(row for row, index in enumerate(column) if not 0 <= index < size)
             raise ConfigError(
-                f"{game.env_id}: matchup {tuple(who[wrong].tolist())}: {seat.name}: expected a policy of 0 to "
+                f"{game.env_id}: matchup {tuple(indices[wrong].tolist())}: {seat.name}: expected a policy of 0 to "
                 f"{size - 1} in the population {seat.role!r}"
             )
-        used[seat.role] = used.get(seat.role, own) | own
-    return {role: {index: populations[role][index] for index in sorted(own)} for role, own in used.items()}
+        used[seat.role] = used.get(seat.role, numbers) | numbers
+    return {role: {index: populations[role][index] for index in sorted(numbers)} for role, numbers in used.items()}
 
 
 def _in_kernels(
     game: Game,
-    who: np.ndarray,
+    indices: np.ndarray,
     count: np.ndarray,
     games: int,
     policies: Mapping[str, Mapping[int, PolicyProtocol]],
@@ -176,22 +176,22 @@ def _in_kernels(
     """Return the numbers of episodes (K,) that are played inside the kernels; `count` itself, if all are."""
     if engine == "torch":
         return np.zeros_like(count)
-    others: dict[str, list[int]] = {role: [] for role in policies}
+    excluded: dict[str, list[int]] = {role: [] for role in policies}
     largest = 0  # of the networks
-    for role, own in policies.items():
-        for index, policy in own.items():
+    for role, pool in policies.items():
+        for index, policy in pool.items():
             if plays_in_kernels(policy, device, engine):
                 largest = max(largest, num_parameters(policy))
             else:
-                others[role].append(index)
+                excluded[role].append(index)
     steps = 2 * largest * games * len(game.seats)
     if not steps or (engine == "auto" and steps < MIN_MATCHUP_OPERATIONS):
         return np.zeros_like(count)
-    found = count
-    for place, seat in enumerate(game.seats):
-        if others[seat.role]:
-            found = np.where(np.isin(who[:, place], others[seat.role]), 0, found)
-    return found
+    result = count
+    for column, seat in enumerate(game.seats):
+        if excluded[seat.role]:
+            result = np.where(np.isin(indices[:, column], excluded[seat.role]), 0, result)
+    return result
 
 
 class SeatMatchups:
@@ -241,20 +241,20 @@ class SeatMatchups:
         """
         core, assigned = self.core, torch.from_numpy(lineups.policies[lineups.of_worlds])
         count = len(assigned)
-        for place, (seat, places) in enumerate(zip(self._seats, self._places, strict=True)):
-            who = torch.full((core.num_envs,), NO_POLICY)  # surplus worlds stay empty
-            who[:count] = places[assigned[:, place]]
-            seat.assign(who)
+        for column, (seat, places) in enumerate(zip(self._seats, self._places, strict=True)):
+            slots = torch.full((core.num_envs,), NO_POLICY)  # surplus worlds stay empty
+            slots[:count] = places[assigned[:, column]]
+            seat.assign(slots)
         obs, info = core.reset(seed=seed)
         action = torch.zeros_like(core.action_buffer)
-        every = 1 if core.device.type == "cpu" else 16  # steps between two synchronizations with the device
+        interval = 1 if core.device.type == "cpu" else 16  # steps between two synchronizations with the device
         for step in range(1, max_steps + 1):
             if count < core.num_envs:
                 action = core.sample_actions()  # of worlds without policies
             for seat in self._seats:
                 seat.act(obs, info, greedy, into=action)
             obs, _, _, _, info = core.step(action)
-            if step % every == 0 and not bool(info["alive"][:count].any()):
+            if step % interval == 0 and not bool(info["alive"][:count].any()):
                 break
         else:
             if unfinished := int(info["alive"][:count].any(1).sum()):
@@ -307,13 +307,13 @@ def _check(
     episodes: int | Tensor | np.ndarray | Sequence[int],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the matchups (K, S) and their numbers of episodes (K,), int64."""
-    given = matchups.cpu() if isinstance(matchups, Tensor) else matchups
-    who = np.asarray(given, np.int64).reshape(-1, len(game.seats))
+    array = matchups.cpu() if isinstance(matchups, Tensor) else matchups
+    indices = np.asarray(array, np.int64).reshape(-1, len(game.seats))
     if type(episodes) is int and episodes >= 0:
-        return who, np.full(len(who), episodes)
+        return indices, np.full(len(indices), episodes)
     count = np.asarray(episodes.cpu() if isinstance(episodes, Tensor) else episodes)
-    if count.dtype.kind not in "iu" or count.shape not in ((), (len(who),)) or (count < 0).any():
+    if count.dtype.kind not in "iu" or count.shape not in ((), (len(indices),)) or (count < 0).any():
         raise ConfigError(
             f"{game.env_id}: episodes: expected an int >= 0 or one for each matchup, got {episodes!r:.100}"
         )
-    return who, np.zeros(len(who), np.int64) + count.astype(np.int64)
+    return indices, np.zeros(len(indices), np.int64) + count.astype(np.int64)

@@ -30,7 +30,7 @@ __all__ = ["OpponentSampler"]
 MAX_UNUSED_ROWS = 4096
 """Number of matchups in the tables that the distribution no longer has, from which unused ones are removed."""
 DRAW_STREAM = 1007
-"""Index of the random stream of matchups in kernels, see `derive_seed`; those of seats have the first indices."""
+"""Index of the random stream of matchups in kernels, see `derive_seed`; the streams of seats have the first indices."""
 
 
 class OpponentSampler:
@@ -124,8 +124,8 @@ class OpponentSampler:
     def generators(self) -> list[torch.Generator]:
         """Random streams of matchups, and of the actions of policies that act between steps."""
         built = [policies.built for policies in self._seats.values() if policies.built is not None]
-        drawn = [each for policies in built for each in policies.generators]
-        return list({id(each): each for each in (self.generator, *drawn)}.values())
+        drawn = [generator for policies in built for generator in policies.generators]
+        return list({id(generator): generator for generator in (self.generator, *drawn)}.values())
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
         """Write the actions of all agents without a learner into the actions of all agents (E, A[, K])."""
@@ -146,12 +146,12 @@ class OpponentSampler:
         self.sums[:, 1:].index_add_(0, self.drawn, self._sums_of(ended, earned))
         self._sample(restarted)
 
-    def _sample(self, where: Tensor) -> None:
+    def _sample(self, restarted: Tensor) -> None:
         """Sample a matchup for the worlds (E,) bool."""
         # the first row whose cumulative probability is greater
         rows = torch.searchsorted(self.cumulative, self._uniform(), right=True)
-        self.drawn.copy_(torch.where(where, rows, self.drawn))
-        self.sums[:, 0].index_add_(0, self.drawn, where.double())
+        self.drawn.copy_(torch.where(restarted, rows, self.drawn))
+        self.sums[:, 0].index_add_(0, self.drawn, restarted.double())
         self._update_assigned()
 
     def _any_restarted(self, restarted: Tensor) -> bool:
@@ -177,8 +177,8 @@ class OpponentSampler:
         played = trace.matchup.long()
         self.sums[:, 1:].index_add_(0, played.flatten(), self._sums_of(ended, earned).flatten(0, 1))
         self.drawn.copy_(matchup)
-        begun = torch.cat([played[1:], self.drawn.unsqueeze(0)])
-        self.sums[:, 0].index_add_(0, begun.flatten(), trace.restarted.flatten().double())
+        started = torch.cat([played[1:], self.drawn.unsqueeze(0)])
+        self.sums[:, 0].index_add_(0, started.flatten(), trace.restarted.flatten().double())
         self._update_assigned()
         return self.learning[played]
 
@@ -217,15 +217,15 @@ class OpponentSampler:
         rows = torch.tensor([self.rows[key] for key in keys])
         weight = torch.zeros(len(self.cumulative), dtype=torch.float64).index_add_(0, rows, filled(draw.probability))
         self.cumulative.copy_(weight.cumsum(0) / weight.cumsum(0)[-1])
-        for seat, each in enumerate(self.game.seats):
-            self._update_seat(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
+        for index, seat in enumerate(self.game.seats):
+            self._update_seat(index, pools[seat.role], bool((draw.matchups[:, index] != LEARNER).any()))
         self.pools: dict[str, list[PolicyProtocol]] = pools
         self.kernel_version += 1
         if draw_margin is not None:
             self.draw_margin.fill_(draw_margin)
 
     def reseed(self, seed: int) -> None:
-        """Seed the random streams of the policies' actions, not that of the matchups."""
+        """Seed the random streams of the policies' actions, not the stream of the matchups."""
         for seat, policies in self._seats.items():
             policies.seed(derive_seed(seed, 1 + seat))
         self._action_seed = seed
@@ -241,11 +241,11 @@ class OpponentSampler:
         """Return and clear the sums since the last call; this is a host synchronization."""
         sums = self._total(self.sums[: len(self.rows)]).to("cpu", copy=True)
         self.sums.zero_()
-        seen = sums[:, :2].any(1)
+        active = sums[:, :2].any(1)
         matchups, learns = self._table
-        (begun, count), seats = sums[seen, :2].long().T, len(self.game.seats)
-        by_seat = sums[seen, 2:].split([seats, seats, seats, sums.shape[1] - 2 - 3 * seats], 1)
-        return EpisodeTally(matchups[seen], learns[seen], begun, count, *by_seat)
+        (started, count), seats = sums[active, :2].long().T, len(self.game.seats)
+        by_seat = sums[active, 2:].split([seats, seats, seats, sums.shape[1] - 2 - 3 * seats], 1)
+        return EpisodeTally(matchups[active], learns[active], started, count, *by_seat)
 
     def _total(self, sums: Tensor) -> Tensor:
         """Return the sums of all processes that train together."""
@@ -261,48 +261,48 @@ class OpponentSampler:
         state |= {"cumulative": self.cumulative[:count].clone(), "kept": self.sums[:count].clone()}
         state["generator"] = self.generator.get_state()
         for seat, policies in self._seats.items():
-            state |= {f"ensemble.{seat}.{name}": each for name, each in policies.state_dict().items()}
+            state |= {f"ensemble.{seat}.{name}": value for name, value in policies.state_dict().items()}
         return state
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict`, with equal or larger pools; raise CheckpointError if it does not fit."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name in ("matchups", "learns", "drawn", "cumulative", "kept", "generator"):
             value = state.get(name)
             if not isinstance(value, Tensor):
                 raise CheckpointError(f"opponents {name}: expected a tensor, got {value!r:.80}")
-            found[name] = value
-        if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.assigned.shape[1:]:
+            tensors[name] = value
+        if tensors["drawn"].shape != self.drawn.shape or tensors["matchups"].shape[1:] != self.assigned.shape[1:]:
             worlds, seats = self.assigned.shape
             raise CheckpointError(f"opponents: expected {worlds} worlds of {seats} seats, got another number")
-        for each, most in zip(self.game.seats, found["matchups"].amax(0).tolist(), strict=True):
-            if most >= (size := len(self.pools[each.role])):
+        for seat, highest in zip(self.game.seats, tensors["matchups"].amax(0).tolist(), strict=True):
+            if highest >= (size := len(self.pools[seat.role])):
                 raise CheckpointError(
-                    f"opponents: seat {each.name}: expected more than {most} policies, got a pool of {size}"
+                    f"opponents: seat {seat.name}: expected more than {highest} policies, got a pool of {size}"
                 )
-        count, drawn = len(found["matchups"]), found["drawn"]
+        count, drawn = len(tensors["matchups"]), tensors["drawn"]
         seats = len(self.game.seats)
-        if found["kept"].shape == (count, 2 + 3 * seats):  # recorded before pairs of seats were counted
-            found["kept"] = pad(found["kept"], (0, self.sums.shape[1] - 2 - 3 * seats))
+        if tensors["kept"].shape == (count, 2 + 3 * seats):  # recorded before pairs of seats were counted
+            tensors["kept"] = pad(tensors["kept"], (0, self.sums.shape[1] - 2 - 3 * seats))
         shapes = {"matchups": (count, seats), "learns": (count, seats)}
         shapes |= {"cumulative": (count,), "kept": (count, *self.sums.shape[1:])}
         for name, shape in shapes.items():
-            if found[name].shape != shape:
-                raise CheckpointError(f"opponents {name}: expected shape {shape}, got {tuple(found[name].shape)}")
-        if found["matchups"].min() < LEARNER or drawn.min() < 0 or drawn.max() >= count:
+            if tensors[name].shape != shape:
+                raise CheckpointError(f"opponents {name}: expected shape {shape}, got {tuple(tensors[name].shape)}")
+        if tensors["matchups"].min() < LEARNER or drawn.min() < 0 or drawn.max() >= count:
             raise CheckpointError(f"opponents: expected matchups >= {LEARNER}, drawn in [0, {count}), got others")
-        restore_generator("opponents generator", self.generator, found["generator"])
-        self.rows = {key: row for row, key in enumerate(_keys(found["matchups"], found["learns"]))}
+        restore_generator("opponents generator", self.generator, tensors["generator"])
+        self.rows = {key: row for row, key in enumerate(_keys(tensors["matchups"], tensors["learns"]))}
         self._update_tables()
-        self.cumulative.fill_(1.0)[: len(self.rows)].copy_(found["cumulative"])
-        self.sums.zero_()[: len(self.rows)].copy_(found["kept"])
-        self.drawn.copy_(found["drawn"])
-        for seat, each in enumerate(self.game.seats):
-            self._update_seat(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
+        self.cumulative.fill_(1.0)[: len(self.rows)].copy_(tensors["cumulative"])
+        self.sums.zero_()[: len(self.rows)].copy_(tensors["kept"])
+        self.drawn.copy_(tensors["drawn"])
+        for index, seat in enumerate(self.game.seats):
+            self._update_seat(index, self.pools[seat.role], bool((tensors["matchups"][:, index] != LEARNER).any()))
         self._update_assigned()
         self.kernel_version += 1
-        for seat, policies in self._seats.items():
-            policies.load_state_dict(select_prefix(state, f"ensemble.{seat}."))
+        for index, policies in self._seats.items():
+            policies.load_state_dict(select_prefix(state, f"ensemble.{index}."))
 
     def _remove_unused_rows(self, keys: Iterable[tuple[tuple[int, ...], tuple[bool, ...]]]) -> None:
         """Remove rows that are not among the keys, that no world plays, and that have no sums.
@@ -312,38 +312,38 @@ class OpponentSampler:
         used = torch.zeros_like(self.cumulative).index_fill_(0, self.drawn, 1.0)
         used += self.sums[:, :2].any(1)
         unused = set(self._total(used).eq(0).nonzero().flatten().tolist()) - {self.rows.get(key) for key in keys}
-        kept = torch.tensor([row for row in self.rows.values() if row not in unused], device=self.core.device)
+        rows = torch.tensor([row for row in self.rows.values() if row not in unused], device=self.core.device)
         self.rows = {key: row for row, key in enumerate(key for key, row in self.rows.items() if row not in unused)}
-        self.drawn.copy_(torch.searchsorted(kept, self.drawn))
-        sums = self.sums[kept]
-        self.sums.zero_()[: len(kept)].copy_(sums)
+        self.drawn.copy_(torch.searchsorted(rows, self.drawn))
+        sums = self.sums[rows]
+        self.sums.zero_()[: len(rows)].copy_(sums)
         self.matchups.fill_(LEARNER)  # so that kernels do not keep the policies of removed rows
 
     def _update_tables(self) -> None:
         """Update the tables on the device from `rows`; enlarge them if necessary."""
         device, seats, capacity = self.core.device, len(self.game.seats), len(self.cumulative)
         if len(self.rows) > capacity:
-            capacity, before = max(64, 1 << (len(self.rows) - 1).bit_length()), self.sums
+            capacity, earlier = max(64, 1 << (len(self.rows) - 1).bit_length()), self.sums
             self.matchups: Tensor = torch.full((capacity, seats), LEARNER, device=device)
             self.learning: Tensor = torch.zeros((capacity, len(self.side)), dtype=torch.bool, device=device)
             self.cumulative: Tensor = torch.ones(capacity, dtype=torch.float64, device=device)
-            self.sums: Tensor = torch.zeros((capacity, before.shape[1]), dtype=torch.float64, device=device)
-            self.sums[: len(before)].copy_(before)
+            self.sums: Tensor = torch.zeros((capacity, earlier.shape[1]), dtype=torch.float64, device=device)
+            self.sums[: len(earlier)].copy_(earlier)
             self.draw: MatchupDraw = MatchupDraw(self.cumulative, self._draw_seed)
             self.version += 1
-        matchups, learns = (torch.tensor(each) for each in zip(*self.rows, strict=True))
+        matchups, learns = (torch.tensor(column) for column in zip(*self.rows, strict=True))
         self._table: tuple[Tensor, Tensor] = matchups, learns  # of all rows, (R, S)
         self.matchups[: len(matchups)].copy_(matchups)
         self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 
-    def _update_seat(self, seat: int, pool: Sequence[PolicyProtocol], needed: bool) -> None:
+    def _update_seat(self, index: int, pool: Sequence[PolicyProtocol], needed: bool) -> None:
         """Set the pool of a seat, if a matchup needs one or it has one."""
-        if seat in self._seats:
-            self._seats[seat].replace(pool)
+        if index in self._seats:
+            self._seats[index].replace(pool)
         elif needed:
-            there, seed = self.game.seats[seat], derive_seed(self.seed, 1 + seat)
-            self._seats[seat] = DeferredSeatPolicies(pool, self.acting_core, there, seed)
+            seat, seed = self.game.seats[index], derive_seed(self.seed, 1 + index)
+            self._seats[index] = DeferredSeatPolicies(pool, self.acting_core, seat, seed)
 
 
 def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:
-    return [(tuple(who), tuple(flags)) for who, flags in zip(matchups.tolist(), learns.tolist(), strict=True)]
+    return [(tuple(matchup), tuple(flags)) for matchup, flags in zip(matchups.tolist(), learns.tolist(), strict=True)]

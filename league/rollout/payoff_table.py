@@ -28,16 +28,17 @@ def num_cells(game: Game, sizes: Mapping[str, int]) -> int:
 def kept_policies(game: Game, sizes: Mapping[str, int], max_cells: int | None) -> dict[str, list[int]] | None:
     """Return the indices of the policies of a limited payoff table by role, ascending; None: all policies.
 
-    With more than two seats the number of cells grows faster than that of policies squared. Of a table with more than
-    `max_cells` cells, each role keeps equally many policies at equal distances, the first and the last included.
+    With more than two seats the number of cells grows faster than the squared number of policies. If a table had more
+    than `max_cells` cells, each role keeps the same number of policies at equal distances, including the first and the
+    last.
     """
     if max_cells is None or len(game.seats) <= 2 or num_cells(game, sizes) <= max_cells:
         return None
-    most = max(sizes.values())
-    while most > 2 and num_cells(game, {role: min(size, most) for role, size in sizes.items()}) > max_cells:
-        most -= 1
-    kept = {role: np.linspace(0, size - 1, min(size, most)).round().astype(int) for role, size in sizes.items()}
-    return {role: indices.tolist() for role, indices in kept.items()}
+    limit = max(sizes.values())
+    while limit > 2 and num_cells(game, {role: min(size, limit) for role, size in sizes.items()}) > max_cells:
+        limit -= 1
+    selected = {role: np.linspace(0, size - 1, min(size, limit)).round().astype(int) for role, size in sizes.items()}
+    return {role: indices.tolist() for role, indices in selected.items()}
 
 
 class PayoffTable:
@@ -83,22 +84,22 @@ class PayoffTable:
         Raises:
             GpuEnvsError: A payoff is not finite, or an index is negative; nothing has changed.
         """
-        who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, self.seats)
+        indices = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, self.seats)
         sums = torch.stack([results.total, results.square, results.score])  # (3, K, S)
-        bad = (~sums.isfinite()).any(2).any(0) | (who < 0).any(1)
+        bad = (~sums.isfinite()).any(2).any(0) | (indices < 0).any(1)
         if bad.any():
             at = int(bad.int().argmax())
             raise GpuEnvsError(
-                f"{self.game.env_id}: matchup {tuple(who[at].tolist())}: expected policies >= 0 and finite payoffs, "
-                f"got a total of {results.total[at].tolist()} in {int(results.count[at])} episodes"
+                f"{self.game.env_id}: matchup {tuple(indices[at].tolist())}: expected policies >= 0 and finite "
+                f"payoffs, got a total of {results.total[at].tolist()} in {int(results.count[at])} episodes"
             )
-        for place, seat in enumerate(self.game.seats):
-            self.grow({seat.role: int(who[:, place].max()) + 1 if len(who) else 0})
+        for axis, seat in enumerate(self.game.seats):
+            self.grow({seat.role: int(indices[:, axis].max()) + 1 if len(indices) else 0})
         if self.game.shared:
-            who, order = who.sort(dim=1, stable=True)
+            indices, order = indices.sort(dim=1, stable=True)
             sums = sums.gather(2, order.expand(3, -1, -1))
         columns = torch.cat([results.count[:, None].double(), sums.permute(1, 0, 2).flatten(1)], 1)
-        flat = torch.as_tensor(np.ravel_multi_index(who.T.numpy(), self.shape)) if len(who) else who[:, 0]
+        flat = torch.as_tensor(np.ravel_multi_index(indices.T.numpy(), self.shape)) if len(indices) else indices[:, 0]
         self._sums.flatten(1).index_add_(1, flat, columns.T)
 
     # ---------------------------------------------------------------- estimates
@@ -113,7 +114,7 @@ class PayoffTable:
         """Mean returns (S, N_1, ..., N_S) float64; NaN in cells without episodes."""
         mean = self._shared_out(self._part(0) / self._sums[0])
         if self.game.zero_sum:
-            mean = (mean - mean.mean(0)).masked_fill(self._known(), 0.0)
+            mean = (mean - mean.mean(0)).masked_fill(self._exact_cells(), 0.0)
         return mean
 
     @property
@@ -127,7 +128,7 @@ class PayoffTable:
         variance = self._shared_out(variance.masked_fill(count < 2, math.nan))
         if self.game.zero_sum:
             variance = variance.mean(0).expand_as(variance) if self.seats == 2 else variance
-            variance = variance.masked_fill(self._known(), 0.0)
+            variance = variance.masked_fill(self._exact_cells(), 0.0)
         return variance
 
     @property
@@ -139,13 +140,13 @@ class PayoffTable:
         count = self.count.double()
         quantile = torch.from_numpy(np.asarray(stdtrit((count - 1).clamp(min=1).numpy(), 0.975)))
         half = quantile * (self.variance / count).sqrt()
-        return half.masked_fill(count < 2, math.inf).masked_fill(self._known(), 0.0)
+        return half.masked_fill(count < 2, math.inf).masked_fill(self._exact_cells(), 0.0)
 
     @property
     def score(self) -> Tensor:
         """Mean scores (S, N_1, ..., N_S); with two seats the win rate, where a draw counts half."""
         score = self._shared_out(self._part(2) / self._sums[0])
-        return score.masked_fill(self._known(), 0.5)
+        return score.masked_fill(self._exact_cells(), 0.5)
 
     def win_rate(self) -> Tensor:
         """Return the scores of the first seat (N_1, ..., N_S)."""
@@ -176,51 +177,53 @@ class PayoffTable:
                 f"{self.game.env_id}: expected episodes >= 1 and ci_half_width > 0 or None, "
                 f"got {episodes}, {ci_half_width}"
             )
-        due = (episodes - self.count).clamp(min=0)
+        shortfall = (episodes - self.count).clamp(min=0)
         if ci_half_width is not None:
-            wide = (self.half_width > ci_half_width).any(0) & (due == 0)
+            wide = (self.half_width > ci_half_width).any(0) & (shortfall == 0)
             count = self.count.clamp(min=1)
-            wanted = (self.variance.amax(0) * (1.96 / ci_half_width) ** 2).ceil() - count
-            wanted = wanted.nan_to_num(1.0).minimum(3.0 * count).clamp(min=1.0).long()
-            due = torch.where(wide, wanted, due)
-        due = due.masked_fill(self._known(), 0)
-        who = due.nonzero()
+            extra = (self.variance.amax(0) * (1.96 / ci_half_width) ** 2).ceil() - count
+            extra = extra.nan_to_num(1.0).minimum(3.0 * count).clamp(min=1.0).long()
+            shortfall = torch.where(wide, extra, shortfall)
+        shortfall = shortfall.masked_fill(self._exact_cells(), 0)
+        cells = shortfall.nonzero()
         if self.game.shared:
-            who = who[(who.diff(dim=1) >= 0).all(1)]
-        return who, due[tuple(who.T)]
+            cells = cells[(cells.diff(dim=1) >= 0).all(1)]
+        return cells, shortfall[tuple(cells.T)]
 
     # ---------------------------------------------------------------- symmetries
 
-    def _part(self, which: int) -> Tensor:
+    def _part(self, kind: int) -> Tensor:
         """Return the sums of returns (0), squared returns (1) or scores (2) (S, N_1, ..., N_S), as stored."""
-        return self._sums[1 + which * self.seats : 1 + (which + 1) * self.seats]
+        return self._sums[1 + kind * self.seats : 1 + (kind + 1) * self.seats]
 
-    def _everywhere(self, kept: Tensor) -> Tensor:
+    def _everywhere(self, values: Tensor) -> Tensor:
         """Return values (S, N_1, ..., N_S) of matchups in any order, from those with ascending policies."""
         if not self.game.shared:
-            return kept
-        found = torch.empty_like(kept)
-        who = torch.ones(self.shape).nonzero()  # (all, S)
-        ascending, order = who.sort(dim=1, stable=True)
-        found[:, *who.T] = torch.empty_like(who.T, dtype=kept.dtype).scatter_(0, order.T, kept[:, *ascending.T])
-        return found
+            return values
+        result = torch.empty_like(values)
+        cells = torch.ones(self.shape).nonzero()  # (all, S)
+        ascending, order = cells.sort(dim=1, stable=True)
+        result[:, *cells.T] = torch.empty_like(cells.T, dtype=values.dtype).scatter_(
+            0, order.T, values[:, *ascending.T]
+        )
+        return result
 
-    def _shared_out(self, kept: Tensor) -> Tensor:
+    def _shared_out(self, values: Tensor) -> Tensor:
         """Return `_everywhere`, with the average over the seats of equal policies."""
-        found = self._everywhere(kept)
+        estimates = self._everywhere(values)
         if not self.game.shared:
-            return found
-        total, times = torch.zeros_like(found), torch.zeros_like(found)
+            return estimates
+        total, times = torch.zeros_like(estimates), torch.zeros_like(estimates)
         places = [torch.arange(size).view(-1, *[1] * (self.seats - 1 - seat)) for seat, size in enumerate(self.shape)]
-        for one, other in itertools.product(range(self.seats), repeat=2):
-            same = places[one] == places[other]
-            total[one] += torch.where(same, found[other], 0.0)
-            times[one] += same
+        for first, second in itertools.product(range(self.seats), repeat=2):
+            same = places[first] == places[second]
+            total[first] += torch.where(same, estimates[second], 0.0)
+            times[first] += same
         return total / times
 
-    def _known(self) -> Tensor:
+    def _exact_cells(self) -> Tensor:
         """Return the matchups that need no episodes, (N_1, ..., N_S) or a scalar."""
         if not (self.game.shared and self.game.zero_sum):
             return torch.zeros((), dtype=torch.bool)
-        who = torch.ones(self.shape).nonzero()
-        return (who == who[:, :1]).all(1).view(self.shape)
+        cells = torch.ones(self.shape).nonzero()
+        return (cells == cells[:, :1]).all(1).view(self.shape)

@@ -40,12 +40,12 @@ class SeatStep:
     observing: Tensor | None = None
     """(E,) whether an agent of the seat advances it; on a CPU only."""
 
-    def remembered(self, before: Tensor, after: Tensor, worlds: Tensor | None = None) -> Tensor:
+    def remembered(self, previous: Tensor, current: Tensor, worlds: Tensor | None = None) -> Tensor:
         """Return the hidden states (R, n, H) after the step, of some worlds (R,) or all."""
         if self.advances is None:
-            return after
+            return current
         advances = self.advances if worlds is None else self.advances[worlds]
-        return torch.where(advances.unsqueeze(-1), after, before)
+        return torch.where(advances.unsqueeze(-1), current, previous)
 
     def put(self, worlds: Tensor, action: Tensor) -> None:
         """Write the actions (R, n[, k]) of some worlds (R,)."""
@@ -63,7 +63,7 @@ class SeatStep:
 
 
 class SinglePolicy:
-    """A policy that acts in a call of its own."""
+    """A policy that acts in a separate call."""
 
     size = 1
     """Number of policies."""
@@ -115,10 +115,10 @@ class SinglePolicy:
 
     def _act_everywhere(self, step: SeatStep) -> Tensor:
         """Return the actions (E, n[, k]) of all worlds."""
-        before = None if self.hidden_state is None else self.hidden_state.clone()
+        previous = None if self.hidden_state is None else self.hidden_state.clone()
         action = self.policy.act(*fit_inputs(self.policy, step.obs, step.mask), step.greedy, self.hidden_state)
-        if self.hidden_state is not None and before is not None:
-            self.hidden_state.copy_(step.remembered(before, self.hidden_state))
+        if self.hidden_state is not None and previous is not None:
+            self.hidden_state.copy_(step.remembered(previous, self.hidden_state))
         return action
 
 
@@ -128,7 +128,7 @@ class _Blocks:
 
     worlds: Tensor
     """(R,) worlds in the order of their policies."""
-    place: Tensor
+    rows: Tensor
     """(R,) row of each world among the rows of all blocks."""
     height: int
     """Number of rows per block."""
@@ -138,7 +138,7 @@ class _Blocks:
     def __post_init__(self) -> None:
         """Compute the world of each row of the blocks (blocks * height,); unused rows repeat a world."""
         rows = self.worlds[:1].expand(self.policies.size * self.height + 1).clone()  # the last row is a dump
-        self.sources = rows.index_copy_(0, self.place, self.worlds)[:-1]
+        self.sources = rows.index_copy_(0, self.rows, self.worlds)[:-1]
 
 
 class SameShapePolicies:
@@ -185,11 +185,11 @@ class SameShapePolicies:
         counts = torch.zeros(self.size + 1, dtype=torch.int64, device=slot.device)
         counts.index_add_(0, local, torch.ones_like(local))
         blocks = (counts[:-1] + height - 1) // height
-        most = len(slot) // height + self.size
-        owner = torch.searchsorted(blocks.cumsum(0), torch.arange(most, device=slot.device), right=True)
-        place = _block_rows(local, counts, torch.cat([blocks, blocks.new_zeros(1)]), height)
-        place = torch.where(local < self.size, place, most * height)  # worlds of other policies go to the dump
-        self.ready = _Blocks(worlds, place, height, self.weights.gather(owner.clamp(max=self.size - 1)))
+        bound = len(slot) // height + self.size
+        owner = torch.searchsorted(blocks.cumsum(0), torch.arange(bound, device=slot.device), right=True)
+        rows = _block_rows(local, counts, torch.cat([blocks, blocks.new_zeros(1)]), height)
+        rows = torch.where(local < self.size, rows, bound * height)  # worlds of other policies go to the dump
+        self.ready = _Blocks(worlds, rows, height, self.weights.gather(owner.clamp(max=self.size - 1)))
 
     def act(self, step: SeatStep) -> None:
         """Write the actions of its worlds."""
@@ -199,8 +199,8 @@ class SameShapePolicies:
         worlds, local = self.worlds, self.local
         active = step.on_move if self.hidden_state is None else step.observing
         if active is not None:
-            kept = active.index_select(0, worlds).nonzero()[:, 0]
-            worlds, local = worlds.index_select(0, kept), local.index_select(0, kept)
+            indices = active.index_select(0, worlds).nonzero()[:, 0]
+            worlds, local = worlds.index_select(0, indices), local.index_select(0, indices)
         for wave in self.waves:
             span = slice(None)
             if len(self.waves) > 1:
@@ -217,9 +217,9 @@ class SameShapePolicies:
         height = highest if highest <= 1.25 * mean else max(-(-len(local) // (4 * playing)), LEAST)
         blocks = (counts + height - 1) // height
         owner = torch.repeat_interleave(torch.arange(self.size), blocks)
-        place = _block_rows(local, counts, blocks, height)
+        rows = _block_rows(local, counts, blocks, height)
         device = self.weights.device
-        return _Blocks(worlds.to(device), place.to(device), height, self.weights.gather(owner, wave))
+        return _Blocks(worlds.to(device), rows.to(device), height, self.weights.gather(owner, wave))
 
     def _act(self, step: SeatStep, blocks: _Blocks) -> None:
         def in_blocks(values: Tensor) -> Tensor:
@@ -232,20 +232,20 @@ class SameShapePolicies:
         obs = in_blocks(step.obs[..., : policies.obs_width])
         action = policies.act(obs, mask, step.greedy, hidden_state).flatten(0, 1)
         if self.plays is None:
-            step.put(blocks.worlds, action.index_select(0, blocks.place))
+            step.put(blocks.worlds, action.index_select(0, blocks.rows))
             if self.hidden_state is not None and hidden_state is not None:
-                after = hidden_state.flatten(0, 1).index_select(0, blocks.place)
-                before = self.hidden_state.index_select(0, blocks.worlds)
-                self.hidden_state.index_copy_(0, blocks.worlds, step.remembered(before, after, blocks.worlds))
+                current = hidden_state.flatten(0, 1).index_select(0, blocks.rows)
+                previous = self.hidden_state.index_select(0, blocks.worlds)
+                self.hidden_state.index_copy_(0, blocks.worlds, step.remembered(previous, current, blocks.worlds))
             return
-        place = torch.empty_like(blocks.place).index_copy_(0, blocks.worlds, blocks.place).clamp(max=len(action) - 1)
-        step.put_where(self.plays, action[place])
+        rows = torch.empty_like(blocks.rows).index_copy_(0, blocks.worlds, blocks.rows).clamp(max=len(action) - 1)
+        step.put_where(self.plays, action[rows])
         if self.hidden_state is not None and hidden_state is not None:
-            after = step.remembered(self.hidden_state, hidden_state.flatten(0, 1)[place])
-            self.hidden_state.copy_(torch.where(self.plays[:, None, None], after, self.hidden_state))
+            current = step.remembered(self.hidden_state, hidden_state.flatten(0, 1)[rows])
+            self.hidden_state.copy_(torch.where(self.plays[:, None, None], current, self.hidden_state))
 
 
 def _block_rows(local: Tensor, counts: Tensor, blocks: Tensor, height: int) -> Tensor:
-    """Return the rows of policies `local` (R,), ascending, among those of all blocks; policies start new blocks."""
+    """Return the rows of policies `local` (R,), ascending, among the rows of all blocks; policies start new blocks."""
     shift = (blocks.cumsum(0) - blocks) * height - (counts.cumsum(0) - counts)
     return torch.arange(len(local), device=local.device) + shift[local]

@@ -22,35 +22,35 @@ class PolicyWeightsCache:
         self.room: int = min(room, policies.size)
         self.device: torch.device = device
         self.paged: bool = room < policies.size
-        self.home, self.here = policies, map_tensors(policies, lambda value: value.to(device))
+        self.home, self.cached = policies, map_tensors(policies, lambda value: value.to(device))
         if self.paged:
             self.home: BatchedPolicies = map_tensors(policies, lambda value: value.cpu())
-            self.here: BatchedPolicies = map_tensors(
+            self.cached: BatchedPolicies = map_tensors(
                 policies, lambda value: value.new_empty((room, *value.shape[1:]), device=device)
             )
-        self.pairs: list[tuple[Tensor, Tensor]] = list(zip(_tensors(self.here), _tensors(self.home), strict=True))
-        self.places: OrderedDict[int, int] = OrderedDict()  # of policies on the device, the last used at the end
+        self.pairs: list[tuple[Tensor, Tensor]] = list(zip(_tensors(self.cached), _tensors(self.home), strict=True))
+        self.slots: OrderedDict[int, int] = OrderedDict()  # of policies on the device, the last used at the end
 
-    def gather(self, owner: Tensor, wanted: Sequence[int] = ()) -> BatchedPolicies:
-        """Return policies `owner` (B,), all of them in `wanted`, which holds at most `room` policies."""
+    def gather(self, owner: Tensor, policies: Sequence[int] = ()) -> BatchedPolicies:
+        """Return policies `owner` (B,), all of them in `policies`, which holds at most `room` policies."""
         if not self.paged:
             owner = owner.to(self.device)
-            return map_tensors(self.here, lambda value: value.index_select(0, owner))
-        for policy in wanted:
-            if policy in self.places:
-                self.places.move_to_end(policy)
-        for policy in wanted:
-            if policy not in self.places:
-                full = len(self.places) == self.room
-                place = self.places.popitem(last=False)[1] if full else len(self.places)
-                self.places[policy] = place
-                for here, home in self.pairs:
-                    here[place].copy_(home[policy], non_blocking=True)
-        places = torch.zeros(self.size, dtype=torch.int64)
-        for policy in wanted:
-            places[policy] = self.places[policy]
-        at = places[owner].to(self.device)
-        return map_tensors(self.here, lambda value: value.index_select(0, at))
+            return map_tensors(self.cached, lambda value: value.index_select(0, owner))
+        for policy in policies:
+            if policy in self.slots:
+                self.slots.move_to_end(policy)
+        for policy in policies:
+            if policy not in self.slots:
+                full = len(self.slots) == self.room
+                slot = self.slots.popitem(last=False)[1] if full else len(self.slots)
+                self.slots[policy] = slot
+                for cached, home in self.pairs:
+                    cached[slot].copy_(home[policy], non_blocking=True)
+        slots = torch.zeros(self.size, dtype=torch.int64)
+        for policy in policies:
+            slots[policy] = self.slots[policy]
+        at = slots[owner].to(self.device)
+        return map_tensors(self.cached, lambda value: value.index_select(0, at))
 
 
 def weight_bytes(policies: BatchedPolicies) -> int:
@@ -59,11 +59,11 @@ def weight_bytes(policies: BatchedPolicies) -> int:
 
 
 def _tensors(policies: BatchedPolicies) -> list[Tensor]:
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
 
     def note(value: Tensor) -> Tensor:
-        found.append(value)
+        tensors.append(value)
         return value
 
     map_tensors(policies, note)
-    return found
+    return tensors

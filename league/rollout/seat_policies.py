@@ -107,28 +107,28 @@ class SeatPolicies:
             if isinstance(part, SinglePolicy):
                 part.policy.seed((seed + 1 + part.first) % SEEDS)
 
-    def assign(self, who: Tensor) -> None:
+    def assign(self, indices: Tensor) -> None:
         """Set the policy of every world. Hidden states are kept; they are cleared where an episode starts.
 
         Args:
-            who: (E,) int64, indices of policies, -1 for none. A tensor on the host limits the computation to the rows
-                of each policy, on a GPU too. A tensor on the GPU is not copied to the host, unless weights have to be
-                copied from the host: then there is one host synchronization per call.
+            indices: (E,) int64, indices of policies, -1 for none. A tensor on the host limits the computation to the
+                rows of each policy, on a GPU too. A tensor on the GPU is not copied to the host, unless weights have to
+                be copied from the host: then there is one host synchronization per call.
         """
         if self.paged:
-            who = who.cpu()
-        if who.device.type != "cpu":
-            self.assign_on_device(who)
+            indices = indices.cpu()
+        if indices.device.type != "cpu":
+            self.assign_on_device(indices)
             return
-        slot, worlds = self._slot[who].sort(stable=True)
+        slot, worlds = self._slot[indices].sort(stable=True)
         ends = torch.bincount(slot, minlength=self.size + 1).cumsum(0).tolist()
         for part in self.parts:
             span = slice(ends[part.first - 1] if part.first else 0, ends[part.first + part.size - 1])
             part.assign(worlds[span], slot[span] - part.first)
 
-    def assign_on_device(self, who: Tensor) -> None:
-        """Set the policy of every world without host synchronization, with shapes that do not depend on `who`."""
-        slot = self._slot_on_device[who]  # -1 is the last one
+    def assign_on_device(self, indices: Tensor) -> None:
+        """Set the policy of every world without host synchronization, with shapes that do not depend on the indices."""
+        slot = self._slot_on_device[indices]  # -1 is the last one
         for part in self.parts:
             part.assign_on_device(slot)
 
@@ -170,21 +170,21 @@ class SeatPolicies:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return random streams (bytes,), hidden states (E, n, H) and what agents observed last, by name."""
-        state = {f"stream.{index}": each.get_state() for index, each in enumerate(self.generators)}
+        state = {f"stream.{index}": generator.get_state() for index, generator in enumerate(self.generators)}
         hidden = {f"hidden_state.{index}": part.hidden_state for index, part in enumerate(self.parts)}
         hidden["observed"] = None if self.turns is None else self.turns.earlier
         return state | {name: tensor.clone() for name, tensor in hidden.items() if tensor is not None}
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict` of equal policies; raise CheckpointError if it does not fit."""
-        found = check_tensors("ensemble", state, self.state_dict())
+        tensors = check_tensors("ensemble", state, self.state_dict())
         for index, generator in enumerate(self.generators):
-            restore_generator(f"ensemble stream.{index}", generator, found[f"stream.{index}"])
+            restore_generator(f"ensemble stream.{index}", generator, tensors[f"stream.{index}"])
         for index, part in enumerate(self.parts):
             if part.hidden_state is not None:
-                part.hidden_state.copy_(found[f"hidden_state.{index}"])
+                part.hidden_state.copy_(tensors[f"hidden_state.{index}"])
         if self.turns is not None:
-            self.turns.earlier.copy_(found["observed"])
+            self.turns.earlier.copy_(tensors["observed"])
 
 
 def _any_agent(flags: Tensor) -> Tensor:
@@ -202,16 +202,16 @@ def check_seat_policy(
         return
     if not isinstance(policy, Policy):
         return
-    given = policy.spec["action"]
-    for what, wanted, got in (
+    action = policy.spec["action"]
+    for name, expected, actual in (
         ("obs_width", agents.obs_width, policy.obs_width),
-        ("action", spec_like(given, agents.space), given),
+        ("action", spec_like(action, agents.space), action),
         ("ids", count if policy.ids else 0, policy.ids),
     ):
-        if wanted != got:
+        if expected != actual:
             raise ConfigError(
-                f"{core.id}: seat {seat.name}: policy {index}: {what}: expected {wanted} as in this environment, "
-                f"got {got}"
+                f"{core.id}: seat {seat.name}: policy {index}: {name}: expected {expected} as in this environment, "
+                f"got {actual}"
             )
 
 
@@ -225,13 +225,13 @@ def _check_team(policy: PolicyProtocol, index: int, core: Core, seat: Seat, part
     if not isinstance(policy, TeamPolicy):
         return
     rows = agent_rows_of(core, seat.members)
-    for own, member in zip(policy.places, policy.members, strict=True):
-        if not any(set(own) <= set(part.places) for part in parts):
+    for positions, member in zip(policy.places, policy.members, strict=True):
+        if not any(set(positions) <= set(part.places) for part in parts):
             raise ConfigError(
                 f"{core.id}: seat {seat.name}: policy {index}: expected members for agents of one action space, got "
-                f"one for the agents {own}"
+                f"one for the agents {positions}"
             )
-        names = [core.possible_agents[rows[place]] for place in own]
+        names = [core.possible_agents[rows[i]] for i in positions]
         check_seat_policy(
             member, index, core, Seat(seat.name, seat.role, tuple(names)), make_agent_group(core, names), len(names)
         )

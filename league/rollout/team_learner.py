@@ -26,11 +26,11 @@ class TeamLearner:
         Args:
             names: Name of each learner.
             learners: Learner of each part.
-            places: Positions of the agents of each part among those of the seat.
+            places: Positions of the agents of each part among the seat's agents.
         """
         self.names: tuple[str, ...] = tuple(names)
         self.learners: list[Learner] = list(learners)
-        self.places: list[list[int]] = [list(own) for own in places]
+        self.places: list[list[int]] = [list(positions) for positions in places]
 
     def policy(self) -> TeamPolicy:
         """Return a frozen copy of the present policies of all parts."""
@@ -46,7 +46,7 @@ class TeamLearner:
             learner.load_state_dict(part_state(state, number))
 
 
-def begin_role_from(learner: Learner | TeamLearner, start: RoleStart, role: str, where: str = "start") -> None:
+def begin_role_from(learner: Learner | TeamLearner, start: RoleStart, role: str) -> None:
     """Copy weights to the learner of a role, see `trainers.runner.initial_weights.begin_from`.
 
     Raises:
@@ -54,11 +54,11 @@ def begin_role_from(learner: Learner | TeamLearner, start: RoleStart, role: str,
     """
     if not isinstance(learner, TeamLearner):
         if isinstance(start, TeamPolicy):
-            raise ConfigError(f"{where}: {role}: expected one network, got a team of {len(start.members)}")
-        begin_from(learner, start, role, where)
+            raise ConfigError(f"start: {role}: expected one network, got a team of {len(start.members)}")
+        begin_from(learner, start, role)
         return
-    for number, (name, own) in enumerate(zip(learner.names, learner.learners, strict=True)):
+    for number, (name, part) in enumerate(zip(learner.names, learner.learners, strict=True)):
         source: Start | RandomPolicy = start.members[number] if isinstance(start, TeamPolicy) else start
         if isinstance(source, RandomPolicy):
-            raise ConfigError(f"{where}: {name}: expected a network, got a random policy")
-        begin_from(own, part_state(source, number) if isinstance(source, dict) else source, name, where)
+            raise ConfigError(f"start: {name}: expected a network, got a random policy")
+        begin_from(part, part_state(source, number) if isinstance(source, dict) else source, name)

@@ -61,9 +61,9 @@ class AnytimeVariant(StandardVariant):
         if self.config.oracle == "exact":
             return self.least_exploitable.meta_strategy(context)
         weights = []
-        for seat, own in enumerate(self.game.seats):
-            role = self.game.seats[1 - seat].role  # role of the responses to this seat
-            size = len(context.populations[own.role])
+        for index, seat in enumerate(self.game.seats):
+            role = self.game.seats[1 - index].role  # role of the responses to this seat
+            size = len(context.populations[seat.role])
             if context.iteration:
                 step = BestResponseTask(context.iteration, role, 0, MetaStrategy(())).name
                 learned = context.store.result(step, {"opponents": list[float]})["opponents"]
@@ -81,12 +81,12 @@ class AnytimeVariant(StandardVariant):
         against = task.opponents.marginals[1 - seats[0]]
         _, responses = self.least_exploitable.against(context, task.role, len(against))
         tables = tabular.tabulate_all(context.populations)
-        own = list(zip(*(tables[seat] for seat in seats), strict=True))
+        policies = list(zip(*(tables[seat] for seat in seats), strict=True))
 
         def is_known(response: list[Tensor]) -> bool:
-            return any(all(map(torch.equal, response, each)) for each in own)
+            return any(all(map(torch.equal, response, policy)) for policy in policies)
 
-        best = next((each for each in responses if not is_known(each)), responses[0])
+        best = next((tables for tables in responses if not is_known(tables)), responses[0])
         return BestResponse(tabular.policy(task.role, best))
 
     # ---------------------------------------------------------------- learned
@@ -166,10 +166,10 @@ def train_against_regret_minimizer(
 def _advantages(tally: EpisodeTally, size: int, weights: Tensor) -> Tensor:
     """Return the learner's mean return against each opponent minus the overall mean (size,); 0 without episodes."""
     learner = tally.matchups == LEARNER
-    who = tally.matchups.masked_fill(learner, 0).sum(1)
-    total = torch.zeros(size, dtype=torch.float64).index_add_(0, who, (tally.total * learner).sum(1))
-    count = torch.zeros(size, dtype=torch.float64).index_add_(0, who, tally.count.double())
-    known = count > 0
+    opponent = tally.matchups.masked_fill(learner, 0).sum(1)
+    total = torch.zeros(size, dtype=torch.float64).index_add_(0, opponent, (tally.total * learner).sum(1))
+    count = torch.zeros(size, dtype=torch.float64).index_add_(0, opponent, tally.count.double())
+    is_played = count > 0
     mean = total / count.clamp(min=1)
-    base = float((mean * weights * known).sum() / (weights * known).sum().clamp(min=1e-12))
-    return (mean - base) * known
+    base = float((mean * weights * is_played).sum() / (weights * is_played).sum().clamp(min=1e-12))
+    return (mean - base) * is_played

@@ -1,10 +1,10 @@
 """Asynchronous pipeline PSRO: a level does not wait for other levels.
 
-Source: McAleer et al. 2020 (P2SRO), whose levels have workers of their own and do not wait for each other. When a
+Source: McAleer et al. 2020 (P2SRO), whose levels have their own workers and do not wait for each other. When a
 segment of a level's training ends, its policy replaces the earlier one as an opponent of the levels above. The level
 starts its next segment at once, while its payoff cells are simulated. Meta-strategies follow from the newest payoffs.
 
-The last `num_segments` segments of a response are those of the lowest level, against fixed policies only. A higher
+The last `num_segments` segments of a response are trained as the lowest level, against fixed policies only. A higher
 level waits before them. A role trains `pipeline_depth` levels at once: while some wait, further levels above them
 train, up to `MAX_DEPTHS` times `pipeline_depth`. When the lowest level of every role is finished, these policies become
 fixed, and the iteration ends.
@@ -83,33 +83,33 @@ class AsyncPipelineVariant(PipelineVariant):
         while not self._all_closed(context):
             yield None
         tasks = self.tasks(context)
-        yield [self._fixed(context, task.name, task.role, self._place(context, task.role)) for task in tasks]
+        yield [self._fixed(context, task.name, task.role, self._lowest_index(context, task.role)) for task in tasks]
 
     def _read(self, store: StoreReader) -> None:
         """Read the completed segments and payoffs of an interrupted run."""
         for task in store.tasks():
             word, *parts = task.split("/")
             if word == SEGMENT:
-                role, place = "/".join(parts[:-2]), int(parts[-2])
-                self._count(role, place, store.result(task, SEGMENT_FIELDS))
+                role, index = "/".join(parts[:-2]), int(parts[-2])
+                self._count(role, index, store.result(task, SEGMENT_FIELDS))
             elif word == PAYOFFS:
                 self._note_payoffs(store.result(task, PAYOFF_FIELDS))
 
-    def _count(self, role: str, place: int, result: Mapping[str, Any]) -> None:
+    def _count(self, role: str, index: int, result: Mapping[str, Any]) -> None:
         """Count a segment."""
-        level = self._progress(role, place)
+        level = self._progress(role, index)
         level.segments += 1
         if result["lowest"]:
             level.returns.append(result["return"])
 
     def _all_closed(self, context: PSROContext) -> bool:
         """Return whether the lowest level of every role has finished its training."""
-        return all(self._is_closed(role, self._place(context, role)) for role in self.game.roles)
+        return all(self._is_closed(role, self._lowest_index(context, role)) for role in self.game.roles)
 
-    def _is_closed(self, role: str, place: int) -> bool:
+    def _is_closed(self, role: str, index: int) -> bool:
         """Return whether the lowest level of a role, which has this place, has finished its training."""
-        level, tolerance = self._progress(role, place), self.config.plateau_tolerance
-        if place in self._running[role]:
+        level, tolerance = self._progress(role, index), self.config.plateau_tolerance
+        if index in self._running[role]:
             return False
         if len(level.returns) >= self.config.num_segments:
             return True
@@ -123,84 +123,84 @@ class AsyncPipelineVariant(PipelineVariant):
         assert context is not None
         if context.iteration == self.config.iterations and self._all_closed(context):
             return []  # the run ends
-        found, lowest = [], self._place(context, role)
-        for place in range(lowest, lowest + (MAX_DEPTHS * self.depth if self.depth > 1 else 1)):
+        segments, lowest = [], self._lowest_index(context, role)
+        for index in range(lowest, lowest + (MAX_DEPTHS * self.depth if self.depth > 1 else 1)):
             if len(self._running[role]) >= self.depth:
                 break
-            if place not in self._running[role] and self._may_train(role, place, lowest):
-                self._running[role].add(place)
-                found.append(self._segment_of(context, role, place, place == lowest))
-        return found
+            if index not in self._running[role] and self._may_train(role, index, lowest):
+                self._running[role].add(index)
+                segments.append(self._segment_of(context, role, index, index == lowest))
+        return segments
 
-    def _may_train(self, role: str, place: int, lowest: int) -> bool:
+    def _may_train(self, role: str, index: int, lowest: int) -> bool:
         """Return whether a level has segments left at its height."""
-        if place == lowest:
-            return not self._is_closed(role, place)
-        return self._progress(role, place).segments < (self.depth - 1) * self.config.num_segments
+        if index == lowest:
+            return not self._is_closed(role, index)
+        return self._progress(role, index).segments < (self.depth - 1) * self.config.num_segments
 
-    def _progress(self, role: str, place: int) -> LevelProgress:
-        return self._levels.setdefault((role, place), LevelProgress())
+    def _progress(self, role: str, index: int) -> LevelProgress:
+        return self._levels.setdefault((role, index), LevelProgress())
 
-    def _segment_of(self, context: PSROContext, role: str, place: int, lowest: bool) -> ComputedUpdate:
+    def _segment_of(self, context: PSROContext, role: str, index: int, lowest: bool) -> ComputedUpdate:
         """Return the next segment of a level, against the newest policies of the levels below."""
-        step = f"{SEGMENT}/{role}/{place}/{self._progress(role, place).segments + 1}"
+        step = f"{SEGMENT}/{role}/{index}/{self._progress(role, index).segments + 1}"
         fixed = torch.tensor([len(context.opponents.marginals[seat]) for seat in range(len(self.game.seats))])
 
         def update(learned: PipelineSegment) -> StoreUpdate:
-            self._running[role].discard(place)
-            self._count(role, place, {"return": learned.tally.mean_return(), "lowest": lowest})
-            return self.segment_update(step, role, place, learned, fixed, lowest=lowest)
+            self._running[role].discard(index)
+            self._count(role, index, {"return": learned.tally.mean_return(), "lowest": lowest})
+            return self.segment_update(step, role, index, learned, fixed, lowest=lowest)
 
-        marginals = context.opponents.marginals if lowest else self._opponents_of(context, place)
-        pools = self._pools(context, policy_state, place)
-        task = self.segment_task(context, step, role, place, marginals, pools)
-        return ComputedUpdate(task, update, functools.partial(self._follow_up, role, place), lane=f"{role}/{place}")
+        marginals = context.opponents.marginals if lowest else self._opponents_of(context, index)
+        pools = self._pools(context, policy_state, index)
+        task = self.segment_task(context, step, role, index, marginals, pools)
+        return ComputedUpdate(task, update, functools.partial(self._follow_up, role, index), lane=f"{role}/{index}")
 
-    def _follow_up(self, role: str, place: int) -> list[ComputedUpdate]:
+    def _follow_up(self, role: str, index: int) -> list[ComputedUpdate]:
         """Return the next segments of a role, and the payoffs of the new policy of one of its levels."""
-        return [*self._next_segments(role), *self._payoffs_of(role, place)]
+        return [*self._next_segments(role), *self._payoffs_of(role, index)]
 
     # ---------------------------------------------------------------- payoffs of levels
 
-    def _opponents_of(self, context: PSROContext, place: int) -> Sequence[Tensor]:
+    def _opponents_of(self, context: PSROContext, index: int) -> Sequence[Tensor]:
         """Return the marginals over the policies below a place whose payoffs are all known."""
         least = max(len(marginal) for marginal in context.opponents.marginals)
         meta_game = self._table(context).meta_game()
-        for size in range(min(place, *meta_game.shape[1:]), least, -1):
+        for size in range(min(index, *meta_game.shape[1:]), least, -1):
             below = meta_game[(slice(None), *[slice(size)] * len(self.game.seats))]
             if not bool(below.isnan().any()):
                 return context.solve(below).marginals
         return context.opponents.marginals
 
     def _table(self, context: PSROContext, without: Level | None = None) -> PayoffTable:
-        """Return the payoffs of fixed policies, and the newest ones of levels, all or without those of one level."""
+        """Return the payoffs of fixed policies, and the newest ones of levels, all or all but one."""
         table = table_of(context.store)
-        known = table.count
+        count = table.count
         for matchup in list(self._newest):
-            if all(index < size for index, size in zip(matchup, known.shape, strict=True)) and known[matchup]:
+            if all(index < size for index, size in zip(matchup, count.shape, strict=True)) and count[matchup]:
                 del self._newest[matchup]  # it is fixed
-        kept = [each for each in self._newest if without is None or not _plays(self.game, each, without)]
-        if kept:
-            results = [self._newest[each][1] for each in kept]
-            table.add(kept, MatchupResults(*(torch.cat([getattr(r, name) for r in results]) for name in SUMS)))
+        newest = [key for key in self._newest if without is None or not _plays(self.game, key, without)]
+        if newest:
+            results = [self._newest[key][1] for key in newest]
+            table.add(newest, MatchupResults(*(torch.cat([getattr(r, name) for r in results]) for name in SUMS)))
         return table
 
-    def _payoffs_of(self, role: str, place: int) -> list[ComputedUpdate]:
+    def _payoffs_of(self, role: str, index: int) -> list[ComputedUpdate]:
         """Return the simulation of a level's new policy, and of other cells that were not simulated yet."""
         context, config = self._context, self.config
         assert context is not None
         pools = self._pools(context, policy_state)
-        if len(pools[role]) <= place:  # a level below has no policy yet
+        if len(pools[role]) <= index:  # a level below has no policy yet
             return []
-        table = self._table(context, without=(role, place))
-        table.grow({each: len(pool) for each, pool in pools.items()})
+        table = self._table(context, without=(role, index))
+        table.grow({name: len(pool) for name, pool in pools.items()})
         matchups, episodes = table.missing(config.episodes_per_matchup)
         rows, in_flight = matchups.tolist(), set().union(*self._in_flight.values())
-        wanted = [_plays(self.game, row, (role, place)) or tuple(row) not in in_flight for row in rows]
-        matchups, episodes = matchups[wanted], episodes[wanted]
+        selected = [_plays(self.game, row, (role, index)) or tuple(row) not in in_flight for row in rows]
+        matchups, episodes = matchups[selected], episodes[selected]
         if not len(matchups):
             return []
-        rows, key = matchups.tolist(), f"{PAYOFFS}/{role}/{place}/{self._progress(role, place).segments}"
+        rows, key = matchups.tolist(), f"{PAYOFFS}/{role}/{index}/{self._progress(role, index).segments}"
         versions = [self._version(row) for row in rows]
         self._in_flight[key] = set(map(tuple, rows))
 
@@ -213,7 +213,7 @@ class AsyncPipelineVariant(PipelineVariant):
 
         sampling = PayoffSamplingConfig(config.episodes_per_matchup, None, config.device, config.eval_num_envs)
         task = payoff_task(key, self.game, pools, matchups, episodes, config.seed, sampling)  # its seed is of the key
-        return [ComputedUpdate(task, update, lane=f"{PAYOFFS}/{role}/{place}")]
+        return [ComputedUpdate(task, update, lane=f"{PAYOFFS}/{role}/{index}")]
 
     def _version(self, matchup: Sequence[int]) -> int:
         """Return the number of completed segments of the levels in a matchup."""
@@ -227,8 +227,8 @@ class AsyncPipelineVariant(PipelineVariant):
         )
         for row, (matchup, version) in enumerate(zip(result["matchups"], result["versions"], strict=True)):
             if version >= self._newest.get(tuple(matchup), (0, None))[0]:
-                kept = MatchupResults(count[row : row + 1], *(each[row : row + 1] for each in sums))
-                self._newest[tuple(matchup)] = version, kept
+                part = MatchupResults(count[row : row + 1], *(values[row : row + 1] for values in sums))
+                self._newest[tuple(matchup)] = version, part
 
 
 def _plays(game: Game, matchup: Sequence[int], level: Level) -> bool:

@@ -62,13 +62,13 @@ class ExtensiveFormVariant(StandardVariant):
         """Return the update that adds the equilibrium of the restricted game to the populations."""
         tabular = context.require_tabular()
         allowed = [_choices(context, seat) for seat in range(len(self.game.seats))]
-        found = solve_restricted_game(tabular.tree, allowed, tolerance=self.config.restricted_tolerance)
+        solution = solve_restricted_game(tabular.tree, allowed, tolerance=self.config.restricted_tolerance)
         policies = [
-            NewPolicy(role, tabular.policy(role, [found.profile[seat] for seat in self.game.seats_of(role)]))
+            NewPolicy(role, tabular.policy(role, [solution.profile[seat] for seat in self.game.seats_of(role)]))
             for role in self.game.roles
         ]
         sizes = [int(mask.sum()) for mask in allowed]
-        result = {"choices": sizes, "nash_conv": found.nash_conv, "iterations": found.iterations}
+        result = {"choices": sizes, "nash_conv": solution.nash_conv, "iterations": solution.iterations}
         return StoreUpdate(step, policies, result=result, plan_payoffs=True)
 
 

@@ -28,18 +28,18 @@ def jpsro_tasks(context: PSROContext) -> list[BestResponseTask]:
     With ce, a role has at most `max_recommendations` of them. Exact responses that gain nothing, or that are already in
     the population, are left out, so that a role may have none.
     """
-    config, found = context.config, list[BestResponseTask]()
+    config, tasks = context.config, list[BestResponseTask]()
     for role in context.game.roles:
         if config.oracle == "exact":
             recommended = _with_gain(context, role)
         else:
             recommended = _most_probable(context, role) if config.meta_solver == "ce" else [None]
-        for place, index in enumerate(recommended[: config.max_recommendations]):
+        for number, index in enumerate(recommended[: config.max_recommendations]):
             task = BestResponseTask(
-                context.iteration, role, place, context.opponents, recommendation=index, parent=index
+                context.iteration, role, number, context.opponents, recommendation=index, parent=index
             )
-            found.append(task)
-    return found
+            tasks.append(task)
+    return tasks
 
 
 def _most_probable(context: PSROContext, role: str) -> list[int]:
@@ -57,15 +57,15 @@ def _with_gain(context: PSROContext, role: str) -> list[int | None]:
     tabular, joint, seats = context.require_tabular(), context.opponents.joint, context.game.seats_of(role)
     assert joint is not None
     tables = tabular.tabulate_all(context.populations)
-    known = [[tables[seat][index] for seat in seats] for index in range(joint.shape[seats[0]])]
+    responses = [[tables[seat][index] for seat in seats] for index in range(joint.shape[seats[0]])]
     recommended = context.config.meta_solver == "ce"
     by_seat = [tabular.deviation_gains(context.populations, joint, seat, recommended) for seat in seats]
-    gains = {index: sum(found[index].gain for found in by_seat) for index in by_seat[0]}
+    gains = {index: sum(gain_of[index].gain for gain_of in by_seat) for index in by_seat[0]}
     chosen: list[int | None] = []
     for index in sorted(gains, key=lambda index: -gains[index]):
-        response = [found[index].table for found in by_seat]
-        is_known = any(all(map(torch.equal, response, each)) for each in known)
+        response = [gain_of[index].table for gain_of in by_seat]
+        is_known = any(all(map(torch.equal, response, earlier)) for earlier in responses)
         if gains[index] > SMALLEST_GAIN and not is_known:
             chosen.append(index)
-            known.append(response)
+            responses.append(response)
     return chosen

@@ -72,7 +72,7 @@ class PipelineVariant(StandardVariant):
 
     def advance(self, context: PSROContext) -> Iterator[Sequence[Work] | None]:
         """Yield the segments of all levels in turn; then the update that fixes the lowest level of every role."""
-        segment, places = 0, {role: self._place(context, role) for role in self.game.roles}
+        segment, places = 0, {role: self._lowest_index(context, role) for role in self.game.roles}
         while True:
             step = _plan_step(context.iteration, segment)
             if not context.store.done(step):
@@ -89,17 +89,17 @@ class PipelineVariant(StandardVariant):
             segment += 1
         yield [self._fixed(context, task.name, task.role, places[task.role]) for task in self.tasks(context)]
 
-    def _place(self, context: PSROContext, role: str) -> int:
-        """Return the place of the lowest level of a role in its population."""
+    def _lowest_index(self, context: PSROContext, role: str) -> int:
+        """Return the index of the lowest level of a role in its population."""
         return len(context.opponents.marginals[self.game.seats_of(role)[0]])
 
-    def _fixed(self, context: PSROContext, step: str, role: str, place: int) -> StoreUpdate:
+    def _fixed(self, context: PSROContext, step: str, role: str, index: int) -> StoreUpdate:
         """Return the update that adds the policy of the lowest level to its population."""
         if context.store.done(step):
             return StoreUpdate(step, plan_payoffs=True)
-        policy = self._policy(context, policy_state(role, place))
+        policy = self._policy(context, policy_state(role, index))
         assert policy is not None
-        outdated = dict.fromkeys(name(role, place) for name in (learner_state, policy_state, opponent_state))
+        outdated = dict.fromkeys(name(role, index) for name in (learner_state, policy_state, opponent_state))
         return StoreUpdate(step, [NewPolicy(role, policy)], outdated, plan_payoffs=True)
 
     # ---------------------------------------------------------------- plans
@@ -145,10 +145,10 @@ class PipelineVariant(StandardVariant):
         """
         states: dict[str, State] = {}
         for role, population in context.populations.items():
-            for place in range(len(population), len(population) + self.depth):
-                if (state := context.store.state(policy_state(role, place))) is not None:
-                    states[opponent_state(role, place)] = state
-        result = {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in opponents]}
+            for index in range(len(population), len(population) + self.depth):
+                if (state := context.store.state(policy_state(role, index))) is not None:
+                    states[opponent_state(role, index)] = state
+        result = {"lowest": lowest, "met": [[marginal.tolist() for marginal in marginals] for marginals in opponents]}
         return StoreUpdate(_plan_step(context.iteration, segment), states=states, result=result)
 
     def _is_finished(self, context: PSROContext, segment: int, role: str) -> bool:
@@ -160,41 +160,41 @@ class PipelineVariant(StandardVariant):
             return False
         if role not in context.store.result(_plan_step(number, segment - 1), PLAN)["lowest"]:
             return True
-        place = self._place(context, role)
-        steps = [_segment_step(number, each, role, place) for each in (segment - 2, segment - 1)]
-        before, now = (context.store.result(each, {"return": float})["return"] for each in steps)
-        return now - before <= tolerance
+        index = self._lowest_index(context, role)
+        steps = [_segment_step(number, part, role, index) for part in (segment - 2, segment - 1)]
+        earlier, later = (context.store.result(step, {"return": float})["return"] for step in steps)
+        return later - earlier <= tolerance
 
     def _opponents(self, context: PSROContext, table: PayoffTable) -> list[tuple[Tensor, ...]]:
         """Return by level the marginals (N_s + level,) of the policies below."""
-        meta_game, found = table.meta_game(), [context.opponents.marginals]
+        meta_game, opponents = table.meta_game(), [context.opponents.marginals]
         for level in range(1, self.depth):
             below = tuple(slice(len(marginal) + level) for marginal in context.opponents.marginals)
-            found.append(context.solve(meta_game[:, *below]).marginals)
-        return found
+            opponents.append(context.solve(meta_game[:, *below]).marginals)
+        return opponents
 
     # ---------------------------------------------------------------- segments
 
     def _segment(
-        self, context: PSROContext, segment: int, role: str, place: int, opponents: list[list[float]]
+        self, context: PSROContext, segment: int, role: str, index: int, opponents: list[list[float]]
     ) -> ComputedUpdate:
         """Return a segment of the training for a place, against the levels below as they were at its start."""
-        step = _segment_step(context.iteration, segment, role, place)
+        step = _segment_step(context.iteration, segment, role, index)
         fixed = torch.tensor([len(context.populations[seat.role]) for seat in self.game.seats])
 
         def update(learned: PipelineSegment) -> StoreUpdate:
-            return self.segment_update(step, role, place, learned, fixed)
+            return self.segment_update(step, role, index, learned, fixed)
 
-        marginals = [torch.tensor(each, dtype=torch.float64) for each in opponents]
-        policies = {} if context.store.done(step) else self._pools(context, opponent_state, place)
-        return ComputedUpdate(self.segment_task(context, step, role, place, marginals, policies), update)
+        marginals = [torch.tensor(marginal, dtype=torch.float64) for marginal in opponents]
+        policies = {} if context.store.done(step) else self._pools(context, opponent_state, index)
+        return ComputedUpdate(self.segment_task(context, step, role, index, marginals, policies), update)
 
     def segment_task(
         self,
         context: PSROContext,
         step: str,
         role: str,
-        place: int,
+        index: int,
         marginals: Sequence[Tensor],
         policies: Mapping[str, Sequence[PolicyProtocol]],
     ) -> RemoteTask:
@@ -204,57 +204,57 @@ class PipelineVariant(StandardVariant):
             context: Context of the iteration.
             step: Name of the step.
             role: Role of the level.
-            place: Place of the level.
+            index: Index of the level in its population.
             marginals: Distribution of the opponents of every seat (N_s,).
             policies: Policies by role.
         """
         assert context.train is not None
-        train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
+        train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, index))
         arguments = {
             "game": self.game,
             "role": role,
             "draw": MatchupDistribution.against(self.game, role, marginals),
             "train": train,
-            "state": LazyValue(lambda: context.store.state(learner_state(role, place))),
+            "state": LazyValue(lambda: context.store.state(learner_state(role, index))),
             "iterations": -(-train.iterations // (self.depth * self.config.num_segments)),
         }
         return RemoteTask(step, train_segment, policies, arguments, True, self.config.device, train.num_envs)
 
     def segment_update(
-        self, step: str, role: str, place: int, learned: PipelineSegment, fixed: Tensor, **result: Any
+        self, step: str, role: str, index: int, learned: PipelineSegment, fixed: Tensor, **result: Any
     ) -> StoreUpdate:
         """Return the update that stores the segment of a level.
 
         Args:
             step: Name of the step.
             role: Role of the level.
-            place: Place of the level.
+            index: Index of the level in its population.
             learned: Result of the training.
             fixed: Numbers of fixed policies by seat (S,).
             **result: Further results of the step.
         """
         states: dict[str, Mapping[str, Any]] = {
-            learner_state(role, place): learned.state,
-            policy_state(role, place): learned.policy.state_dict(),
+            learner_state(role, index): learned.state,
+            policy_state(role, index): learned.policy.state_dict(),
         }
         tally, mean_return = learned.tally, learned.tally.mean_return()
         among_fixed = (tally.matchups < fixed).all(1)  # the higher levels have no index yet
         matches = TrainingMatches(role, tally.matchups[among_fixed], tally.count[among_fixed])
         result |= {"steps": learned.steps, "episodes": int(tally.count.sum()), "return": mean_return}
-        message = f"{role}-{place}: return {mean_return:.3f}"
+        message = f"{role}-{index}: return {mean_return:.3f}"
         return StoreUpdate(step, (), states, matches, result, steps=learned.steps, message=message)
 
     def _pools(
-        self, context: PSROContext, name: Callable[[str, int], str], most: int | None = None
+        self, context: PSROContext, name: Callable[[str, int], str], limit: int | None = None
     ) -> dict[str, list[PolicyProtocol]]:
-        """Return by role the fixed policies, then those of the levels from states of these names; at most `most`."""
-        found: dict[str, list[PolicyProtocol]] = {}
+        """Return by role the fixed policies, then the levels' policies from states of these names; at most `limit`."""
+        pools: dict[str, list[PolicyProtocol]] = {}
         for role, population in context.populations.items():
-            found[role] = list(population[:])
-            while (policy := self._policy(context, name(role, len(found[role])))) is not None:
-                found[role].append(policy)
-            found[role] = found[role][:most]
-        return found
+            pools[role] = list(population[:])
+            while (policy := self._policy(context, name(role, len(pools[role])))) is not None:
+                pools[role].append(policy)
+            pools[role] = pools[role][:limit]
+        return pools
 
     def _policy(self, context: PSROContext, name: str) -> Policy | TeamPolicy | None:
         """Return the policy of a state, or None if there is no such state."""
@@ -302,25 +302,25 @@ def train_segment(
         return PipelineSegment(training.learner(role).policy(), training.state_dict(), training.tally(), training.steps)
 
 
-# Names of steps and states are those of stored runs.
+# Stored runs have these names of steps and states.
 def _plan_step(iteration: int, segment: int) -> str:
     return f"{iteration}/plan/{segment}"
 
 
-def _segment_step(iteration: int, segment: int, role: str, place: int) -> str:
-    return f"{iteration}/part/{segment}/{role}/{place}"
+def _segment_step(iteration: int, segment: int, role: str, index: int) -> str:
+    return f"{iteration}/part/{segment}/{role}/{index}"
 
 
-def learner_state(role: str, place: int) -> str:
+def learner_state(role: str, index: int) -> str:
     """Return the name of the state of a level's training."""
-    return f"pipeline.{role}.{place}"
+    return f"pipeline.{role}.{index}"
 
 
-def policy_state(role: str, place: int) -> str:
+def policy_state(role: str, index: int) -> str:
     """Return the name of the state of a level's current policy."""
-    return f"pipeline.{role}.{place}.policy"
+    return f"pipeline.{role}.{index}.policy"
 
 
-def opponent_state(role: str, place: int) -> str:
+def opponent_state(role: str, index: int) -> str:
     """Return the name of the state of a level's policy as an opponent, from the start of the segment."""
-    return f"pipeline.{role}.{place}.met"
+    return f"pipeline.{role}.{index}.met"

@@ -34,11 +34,11 @@ class RectifiedVariant(StandardVariant):
 
     def tasks(self, context: PSROContext) -> list[BestResponseTask]:
         """Return the best responses of an iteration, in the order of the policies."""
-        own, table, (role,) = context.opponents.marginals[0], context.meta_game()[0], self.game.roles
-        found: list[BestResponseTask] = []
-        for index in (own > SUPPORT).nonzero().flatten().tolist():
-            weights = own * (table[index, : len(own)] >= -1e-9)
+        strategy, table, (role,) = context.opponents.marginals[0], context.meta_game()[0], self.game.roles
+        tasks: list[BestResponseTask] = []
+        for index in (strategy > SUPPORT).nonzero().flatten().tolist():
+            weights = strategy * (table[index, : len(strategy)] >= -1e-9)
             if weights.sum() > 0:
                 opponents = MetaStrategy((weights / weights.sum(),) * 2)
-                found.append(BestResponseTask(context.iteration, role, len(found), opponents, parent=index))
-        return found
+                tasks.append(BestResponseTask(context.iteration, role, len(tasks), opponents, parent=index))
+        return tasks

@@ -1,11 +1,11 @@
-"""SP-PSRO: besides every best response, a population gets a mixed strategy that is learned in self-play.
+"""SP-PSRO: with every best response, a population gets a mixed strategy that is learned in self-play.
 
 Source: McAleer et al. 2022, "Self-Play PSRO: Toward Optimal Populations in Two-Player Zero-Sum Games" (arXiv
 2207.06541). While the response of one role learns, a new policy of another role learns against it, and the response is
 trained against this policy and the populations. The time average of the new policy is a mixed strategy, and joins its
 population. The paper weights the new policy by no-regret learning. Here it is the opponent in half of all episodes and
 in few episodes of the last segment, so that the response is one to the meta-strategy. With exact responses, the
-meta-strategy of a two-player zero-sum game is that of the paper, the least exploitable mixture of anytime PSRO, unless
+meta-strategy of a two-player zero-sum game is the paper's, the least exploitable mixture of anytime PSRO, unless
 another meta-solver is selected.
 """
 
@@ -53,7 +53,7 @@ class SelfPlayVariant(StandardVariant):
         )
 
     def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
-        """Return the least exploitable meta-strategy, or that of the meta-solver for payoffs (S, N_1, ..., N_S)."""
+        """Return the least exploitable meta-strategy, or the meta-solver's for payoffs (S, N_1, ..., N_S)."""
         if self.least_exploitable is None:
             return super().meta_strategy(context, payoffs)
         return self.least_exploitable.meta_strategy(context)
@@ -64,11 +64,11 @@ class SelfPlayVariant(StandardVariant):
         roles = self.game.roles
         num_segments = self.config.num_segments
         arguments = [
-            {"other": roles[(place + 1) % len(roles)], "num_segments": num_segments} for place in range(len(roles))
+            {"other": roles[(index + 1) % len(roles)], "num_segments": num_segments} for index in range(len(roles))
         ]
         return [
-            dataclasses.replace(task, function=function, arguments=each)
-            for task, each in zip(super().tasks(context), arguments, strict=True)
+            dataclasses.replace(task, function=function, arguments=entries)
+            for task, entries in zip(super().tasks(context), arguments, strict=True)
         ]
 
     def _exact_response(
@@ -82,19 +82,21 @@ class SelfPlayVariant(StandardVariant):
         tabular, seats = context.require_tabular(), self.game.seats
         tree = tabular.tree
         old = tabular.mixtures(context.populations, task.opponents.marginals)
-        new: list[Tensor] | None = None  # average of all seats; those of `other` are used
-        response: list[Tensor] | None = None  # average of all seats; those of the role are used
-        first = [tree.best_response(old, seat)[0] for seat in range(len(old))]
+        new: list[Tensor] | None = None  # average of all seats; the seats of `other` are used
+        response: list[Tensor] | None = None  # average of all seats; the seats of the role are used
+        first = [tree.best_response(old, index)[0] for index in range(len(old))]
         for segment in range(num_segments):
             opponents = old if new is None else _mixed(tabular, old, new, 1 - SELF_PLAY)
-            latest = [tree.best_response(opponents, seat)[0] for seat in range(len(old))]
+            latest = [tree.best_response(opponents, index)[0] for index in range(len(old))]
             response = latest if response is None else _mixed(tabular, response, latest, segment / (segment + 1))
-            faced = [response[seat] if each.role == task.role else opponents[seat] for seat, each in enumerate(seats)]
-            learned = [tree.best_response(faced, seat)[0] for seat in range(len(old))]
+            faced = [
+                response[index] if seat.role == task.role else opponents[index] for index, seat in enumerate(seats)
+            ]
+            learned = [tree.best_response(faced, index)[0] for index in range(len(old))]
             new = learned if new is None else _mixed(tabular, new, learned, segment / (segment + 1))
         assert new is not None
         policy, average = (
-            tabular.policy(role, [tables[seat] for seat in self.game.seats_of(role)])
+            tabular.policy(role, [tables[index] for index in self.game.seats_of(role)])
             for role, tables in ((task.role, first), (other, new))
         )
         return BestResponse(policy, extra_policies={other: average})
@@ -133,8 +135,8 @@ def train_both_responses(
         sharded: Train together with other processes, see `joined_shard`.
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
-    both = MatchupDistribution.self_play(game)
-    first, last = (MatchupDistribution.mix([(share, both), (1 - share, draw)]) for share in (SELF_PLAY, AT_LAST))
+    self_play = MatchupDistribution.self_play(game)
+    first, last = (MatchupDistribution.mix([(share, self_play), (1 - share, draw)]) for share in (SELF_PLAY, AT_LAST))
     snapshots: list[PolicyProtocol] = []
     config.prepare()
     with config.in_force():
@@ -157,4 +159,4 @@ def _mixed(tabular: TabularGame, first: Sequence[Tensor], second: Sequence[Tenso
     """Return for each seat the table that plays `first` in that share of the episodes, else `second`."""
     weights = torch.tensor([share, 1 - share], dtype=torch.float64)
     pairs = zip(first, second, strict=True)
-    return [tabular.tree.mix([one, two], weights, seat) for seat, (one, two) in enumerate(pairs)]
+    return [tabular.tree.mix([table, other], weights, seat) for seat, (table, other) in enumerate(pairs)]

@@ -47,5 +47,5 @@ class StandardVariant:
         recent = self.config.recent_policies
         if recent is None:
             return context.solve(payoffs)
-        kept = payoffs[(slice(None), *[slice(-recent, None)] * (payoffs.dim() - 1))]
-        return context.solve(kept).of_latest(payoffs.shape[1:])
+        latest = payoffs[(slice(None), *[slice(-recent, None)] * (payoffs.dim() - 1))]
+        return context.solve(latest).of_latest(payoffs.shape[1:])
