@@ -88,7 +88,7 @@ class RunTables:
         return dict.fromkeys(self.game.roles, 0) if self.last is None else self.rated_sizes(self.last)
 
     def in_table(self, strategy: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Select the probabilities (n,) of the policies in the payoff table from all policies' probabilities, per seat."""
+        """Select the probabilities (n,) of the payoff table's policies from those of all policies, per seat."""
         if self.kept is None:
             return tuple(strategy)
         axes = [self.kept[seat.role] for seat in self.game.seats]
