@@ -15,8 +15,8 @@ class Executor(Protocol):
     remote: bool
     """True if tasks run in other processes, to which policies and arguments are sent."""
 
-    def device(self, asked: str | None) -> str:
-        """Return the device on which tasks compute: `asked`, or the workers' first GPU if there is one, else "cpu".
+    def device(self, name: str | None) -> str:
+        """Return the device on which tasks compute: `name`, or the workers' first GPU if there is one, else "cpu".
 
         Raises:
             DeviceError: The requested device does not exist.

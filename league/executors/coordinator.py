@@ -25,7 +25,7 @@ def gather(executor: Executor, tasks: Sequence[RemoteTask]) -> dict[str, Any]:
     for task in tasks:
         executor.submit(task)
     try:
-        return dict(found for _ in tasks if (found := executor.next()))
+        return dict(result for _ in tasks if (result := executor.next()))
     except BaseException:
         executor.cancel()
         raise
@@ -108,10 +108,10 @@ class Coordinator:
                     until = time.monotonic() + (0.0 if once else GATHER)
                     while self.executor.pending:  # gather what finishes soon
                         complete = all(submission.finished for submission in self._open(lane))
-                        found = self.executor.next(0.0 if complete else max(0.0, until - time.monotonic()))
-                        if found is None:
+                        result = self.executor.next(0.0 if complete else max(0.0, until - time.monotonic()))
+                        if result is None:
                             break
-                        self._note(found)
+                        self._note(result)
                 finally:  # results are kept even if a later task fails
                     self._commit()
                 if once:
@@ -119,14 +119,14 @@ class Coordinator:
 
     def _open(self, lane: str | None) -> list[_Submission]:
         """Return the submissions of a lane, or of all lanes, that are not committed."""
-        lanes = [each for name, each in self._lanes.items() if lane in (None, name)]
-        return [submission for each in lanes for submission in each]
+        lanes = [submissions for name, submissions in self._lanes.items() if lane in (None, name)]
+        return [submission for submissions in lanes for submission in submissions]
 
-    def _note(self, found: tuple[str, Any] | None) -> None:
+    def _note(self, result: tuple[str, Any] | None) -> None:
         """Record a result; one that arrives a second time is ignored."""
-        submission = self._submissions.get(found[0]) if found is not None else None
-        if found is not None and submission is not None and not submission.finished:
-            submission.result, submission.finished = found[1], True
+        submission = self._submissions.get(result[0]) if result is not None else None
+        if result is not None and submission is not None and not submission.finished:
+            submission.result, submission.finished = result[1], True
 
     def _commit(self) -> None:
         """Commit the finished tasks at the head of each lane, in one transaction."""

@@ -5,7 +5,7 @@ trainings on eight GPUs get four each, three get 3, 3 and 2. It is then data-par
 span nodes, since torch's process group does. GPUs of different kinds give different random numbers, so a training has
 GPUs of one kind.
 
-With fewer GPUs the trainings are spread over them as evenly as possible, and those of a GPU have equal shares of it:
+With fewer GPUs the trainings are spread over them as evenly as possible, and share a GPU equally:
 ten trainings on four GPUs get thirds of two GPUs and halves of two. Trainings beyond the limits of the GPUs, of their
 memory and of the CPUs wait for others to end.
 """
@@ -125,14 +125,14 @@ def plan_shares(
     """
     check_share(gpus)
     nodes = [node for node in nodes if _usable(node, cpus) and node.memory >= memory]
-    whole = sum(_usable(node, cpus) for node in nodes)
-    if not trainings or not whole:
+    count = sum(_usable(node, cpus) for node in nodes)
+    if not trainings or not count:
         return SharePlan((), trainings)
     if gpus is not None:
         most = int(1 / gpus + 1e-9)
-        shares = _given(nodes, trainings, cpus, gpus) if gpus >= 1 else _parts(nodes, trainings, cpus, most, memory)
+        shares = _fixed(nodes, trainings, cpus, gpus) if gpus >= 1 else _parts(nodes, trainings, cpus, most, memory)
         shares = [GpuShare(float(gpus), share.kind, share.node) for share in shares]
-    elif trainings <= whole:
+    elif trainings <= count:
         shares = _whole_gpus(nodes, trainings, cpus)
     else:
         shares = _parts(nodes, trainings, cpus, most, memory)
@@ -147,34 +147,36 @@ def free_shares(nodes: Sequence[GpuNode], plan: SharePlan, running: Sequence[Gpu
         plan: Shares of all trainings.
         running: Shares of the trainings that run, from this plan or an earlier one.
     """
-    left, others = list(plan.shares), list[GpuShare]()
+    remaining, unmatched = list(plan.shares), list[GpuShare]()
     for share in running:
-        if share in left:
-            left.remove(share)
+        if share in remaining:
+            remaining.remove(share)
         else:
-            others.append(share)
-    for share in others:
-        if left:
-            left.remove(min(left, key=lambda each: (abs(each.gpus - share.gpus), each.node != share.node)))
+            unmatched.append(share)
+    for share in unmatched:
+        if remaining:
+            remaining.remove(
+                min(remaining, key=lambda planned: (abs(planned.gpus - share.gpus), planned.node != share.node))
+            )
     free = sum(node.gpus for node in nodes) - sum(share.gpus for share in running)
     on_node = {node.name: float(node.gpus) for node in nodes}
     for share in running:
         if share.node in on_node:
             on_node[share.node] -= share.gpus
     kinds = {node.name: node.kind for node in nodes}
-    found = []
-    for share in left:
+    result = []
+    for share in remaining:
         if share.gpus > 1 and share.node is None:  # fewer GPUs now are better than more later
-            of_kind = [left for name, left in on_node.items() if kinds[name] == share.kind or not share.kind]
-            whole = int(min(free, sum(of_kind)) + ROUNDING)
-            share = replace(share, gpus=float(min(share.gpus, max(whole, 1))))
+            of_kind = [gpus for name, gpus in on_node.items() if kinds[name] == share.kind or not share.kind]
+            largest = int(min(free, sum(of_kind)) + ROUNDING)
+            share = replace(share, gpus=float(min(share.gpus, max(largest, 1))))
         if share.gpus > free + ROUNDING or share.gpus > on_node.get(share.node or "", math.inf) + ROUNDING:
             continue
-        found.append(share)
+        result.append(share)
         free -= share.gpus
         if share.node in on_node:
             on_node[share.node] -= share.gpus
-    return found
+    return result
 
 
 def _usable(node: GpuNode, cpus: int) -> int:
@@ -184,59 +186,59 @@ def _usable(node: GpuNode, cpus: int) -> int:
 
 def _by_kind(nodes: Iterable[GpuNode], cpus: int) -> dict[str, int]:
     """Return the number of usable GPUs by model."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in nodes:
-        found[node.kind] = found.get(node.kind, 0) + _usable(node, cpus)
-    return found
+        counts[node.kind] = counts.get(node.kind, 0) + _usable(node, cpus)
+    return counts
 
 
 def _whole_gpus(nodes: Sequence[GpuNode], trainings: int, cpus: int) -> list[GpuShare]:
-    """Return whole GPUs for at most as many trainings as GPUs, the larger numbers first."""
-    found = _by_kind(nodes, cpus)
-    count = dict.fromkeys(found, 0)
+    """Return whole GPUs for trainings that do not outnumber them, the larger numbers first."""
+    counts = _by_kind(nodes, cpus)
+    count = dict.fromkeys(counts, 0)
     for _ in range(trainings):  # the next training goes where it gets most; a kind without trainings comes first
-        open_kinds = [kind for kind in found if count[kind] < found[kind]]
-        count[max(open_kinds, key=lambda kind: (not count[kind], found[kind] / (count[kind] + 1)))] += 1
+        open_kinds = [kind for kind in counts if count[kind] < counts[kind]]
+        count[max(open_kinds, key=lambda kind: (not count[kind], counts[kind] / (count[kind] + 1)))] += 1
     shares = [
-        GpuShare(float(found[kind] // number + (place < found[kind] % number)), kind)
+        GpuShare(float(counts[kind] // number + (i < counts[kind] % number)), kind)
         for kind, number in count.items()
-        for place in range(number)
+        for i in range(number)
     ]
     return sorted(shares, key=lambda share: -share.gpus)
 
 
-def _given(nodes: Sequence[GpuNode], trainings: int, cpus: int, gpus: float) -> list[GpuShare]:
+def _fixed(nodes: Sequence[GpuNode], trainings: int, cpus: int, gpus: float) -> list[GpuShare]:
     """Return the places of trainings with a whole number of GPUs each."""
-    places = [GpuShare(gpus, kind) for kind, found in _by_kind(nodes, cpus).items() for _ in range(int(found / gpus))]
+    places = [GpuShare(gpus, kind) for kind, count in _by_kind(nodes, cpus).items() for _ in range(int(count / gpus))]
     return places[:trainings]
 
 
-def _parts(nodes: Sequence[GpuNode], trainings: int, cpus: int, most: int, memory: float) -> list[GpuShare]:
+def _parts(nodes: Sequence[GpuNode], trainings: int, cpus: int, limit: int, memory: float) -> list[GpuShare]:
     """Return equal parts of each GPU for its trainings, which are spread evenly over the GPUs; larger shares last."""
     count = [[0] * node.gpus for node in nodes]
-    places = [(place, gpu) for place, node in enumerate(nodes) for gpu in range(node.gpus)]
+    places = [(index, gpu) for index, node in enumerate(nodes) for gpu in range(node.gpus)]
     for _ in range(trainings):
         free = [
-            (count[place][gpu], place, gpu)
-            for place, gpu in places
-            if count[place][gpu] < _most_on(nodes[place], most, memory)
-            and sum(count[place]) < nodes[place].cpus // cpus
+            (count[index][gpu], index, gpu)
+            for index, gpu in places
+            if count[index][gpu] < _most_on(nodes[index], limit, memory)
+            and sum(count[index]) < nodes[index].cpus // cpus
         ]
         if not free:
             break
-        _, place, gpu = min(free)
-        count[place][gpu] += 1
+        _, index, gpu = min(free)
+        count[index][gpu] += 1
     shares = [
-        GpuShare(int(PRECISION / count[place][gpu]) / PRECISION, nodes[place].kind, nodes[place].name)
-        for place, gpu in places
-        for _ in range(count[place][gpu])
+        GpuShare(int(PRECISION / count[index][gpu]) / PRECISION, nodes[index].kind, nodes[index].name)
+        for index, gpu in places
+        for _ in range(count[index][gpu])
     ]
     return sorted(shares, key=lambda share: share.gpus)
 
 
-def _most_on(node: GpuNode, most: int, memory: float) -> int:
+def _most_on(node: GpuNode, limit: int, memory: float) -> int:
     """Return the largest number of trainings on a GPU of a node, of which each needs an amount of memory [GiB]."""
-    return most if not memory or math.isinf(node.memory) else min(most, int(node.memory / memory))
+    return limit if not memory or math.isinf(node.memory) else min(limit, int(node.memory / memory))
 
 
 def format_plan(nodes: Sequence[GpuNode], plan: SharePlan, names: Sequence[str]) -> str:
@@ -260,6 +262,6 @@ def format_plan(nodes: Sequence[GpuNode], plan: SharePlan, names: Sequence[str])
         by_share["waiting"] = waiting
     width = max(map(len, ("GPUs each", *by_share)))
     lines = [text, f"  {'GPUs each':{width}}  trainings"]
-    for label, who in by_share.items():
-        lines.append(f"  {label:{width}}  {len(who):>3}: {', '.join(who)}")
+    for label, trainings in by_share.items():
+        lines.append(f"  {label:{width}}  {len(trainings):>3}: {', '.join(trainings)}")
     return "\n".join(shorten(line, WIDTH) for line in lines)

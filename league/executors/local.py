@@ -20,9 +20,9 @@ class LocalExecutor:
         """Create an executor without tasks."""
         self._tasks: deque[RemoteTask] = deque()
 
-    def device(self, asked: str | None) -> str:
+    def device(self, name: str | None) -> str:
         """Return a device of this machine, see `Executor.device`."""
-        return str(resolve_device(asked))
+        return str(resolve_device(name))
 
     @property
     def pending(self) -> int:

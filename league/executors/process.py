@@ -105,9 +105,9 @@ class ProcessExecutor:
         self._jobs: list[_Job] = []
         self._serving: list[tuple[threading.Thread, _ProcessWorker]] = []
 
-    def device(self, asked: str | None) -> str:
+    def device(self, name: str | None) -> str:
         """Return a device of this machine, see `Executor.device`."""
-        return str(resolve_device(asked))
+        return str(resolve_device(name))
 
     @property
     def pending(self) -> int:
@@ -116,7 +116,7 @@ class ProcessExecutor:
 
     def submit(self, task: RemoteTask) -> None:
         """Queue a task for the next free worker."""
-        pools = {role: [pack(one) for one in pool] for role, pool in task.policies.items()}
+        pools = {role: [pack(policy) for policy in pool] for role, pool in task.policies.items()}
         content = (task.function, pools, packed(dict(task.arguments)), task.device, self.threads, named_modules())
         job = _Job(task, pickle.dumps(content))
         self._jobs.append(job)
@@ -191,15 +191,15 @@ class ProcessExecutor:
 def _safe_path() -> Iterator[None]:
     """Start processes without the working folder in their module search path, which `python -c` adds."""
     with _STARTING:
-        before = os.environ.get("PYTHONSAFEPATH")
+        previous = os.environ.get("PYTHONSAFEPATH")
         os.environ["PYTHONSAFEPATH"] = "1"
         try:
             yield
         finally:
-            if before is None:
+            if previous is None:
                 del os.environ["PYTHONSAFEPATH"]
             else:
-                os.environ["PYTHONSAFEPATH"] = before
+                os.environ["PYTHONSAFEPATH"] = previous
 
 
 def _perform(content: bytes) -> bytes:

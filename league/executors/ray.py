@@ -23,7 +23,7 @@ from league.executors.gpu_shares import SHARING, GpuNode, GpuShare, SharePlan, c
 from league.executors.ray_group import RayGroup
 from league.executors.ray_resources import GPU, RESOURCE_INTERVAL, RayResources
 from league.executors.remote_task import RemoteTask
-from league.executors.transport import PayloadRef, PolicyPayload, each, pack, packed, unpacked
+from league.executors.transport import PayloadRef, PolicyPayload, map_elements, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
 from trainers.config.train_config import CUBLAS
@@ -43,7 +43,7 @@ class _Training:
     """A task that trains on GPUs and waits for them."""
 
     task: RemoteTask
-    most: int | None = None
+    processes: int | None = None
     """Largest number of its processes; None: not planned yet."""
     tries: int = 0
     """Number of groups of processes that have failed."""
@@ -55,7 +55,7 @@ class _Running:
 
     task: RemoteTask
     refs: list[Any]
-    """Results of its processes; the first is that of the task."""
+    """Results of its processes; the first is the task's."""
     share: GpuShare | None = None
     """GPUs of a training."""
     group: RayGroup | None = None
@@ -74,7 +74,7 @@ class RayExecutor:
     is called, so that all submitted ones are known.
 
     Ray retries tasks whose workers or nodes died, and uses new nodes as they join. Ray tasks are used instead of
-    actors, since an actor of a lost node waits for resources of its own, and a new node has no actors. Ray keeps the
+    actors, since an actor of a lost node waits for its own resources, and a new node has no actors. Ray keeps the
     processes of tasks, so that policies, worlds and CUDA contexts are reused. On nodes with several GPUs a process runs
     one task only, since the next task can get another GPU. A policy is put into the object store once, and fetched by
     workers that have not cached it.
@@ -126,11 +126,11 @@ class RayExecutor:
         )
         self.resources.check_share()
         self._perform = self._ray.remote(_perform)
-        self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a process of its own
+        self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a separate process
         self._waiting: deque[_Training] = deque()  # trainings on GPUs, which come before other tasks
         self._queue: deque[RemoteTask] = deque()
         self._running: dict[Future[Any], _Running] = {}
-        self._trainings: list[_Running] = []  # those of them that train on GPUs
+        self._trainings: list[_Running] = []  # running tasks that train on GPUs
         self._num_others = 0  # number of other running tasks
         self._finished: SimpleQueue[Future[Any]] = SimpleQueue()
         self._payload_handles: LRUCache[str, Any] = LRUCache(max_items=MAX_PAYLOADS)
@@ -145,19 +145,19 @@ class RayExecutor:
         """Return the GPUs of each of several trainings that are submitted together."""
         return self.resources.plan(trainings)
 
-    def device(self, asked: str | None) -> str:
+    def device(self, name: str | None) -> str:
         """Return a device of the workers, which see only the GPUs that Ray assigns; see `Executor.device`."""
         gpus = self.resources.cuda_gpus
-        if asked is None:
+        if name is None:
             return "cuda:0" if gpus else "cpu"
-        if asked not in ("cpu", "cuda", "cuda:0"):
-            raise DeviceError(f"device: expected 'cpu' or 'cuda', as Ray assigns the GPU of each task, got {asked!r}")
-        if asked != "cpu" and not gpus:
+        if name not in ("cpu", "cuda", "cuda:0"):
+            raise DeviceError(f"device: expected 'cpu' or 'cuda', as Ray assigns the GPU of each task, got {name!r}")
+        if name != "cpu" and not gpus:
             raise DeviceError(
-                f"device={asked!r}: expected a GPU in the Ray cluster at {self.address!r}, got none; "
+                f"device={name!r}: expected a GPU in the Ray cluster at {self.address!r}, got none; "
                 "add a node with a GPU, or set device to 'cpu'"
             )
-        return "cpu" if asked == "cpu" else "cuda:0"
+        return "cpu" if name == "cpu" else "cuda:0"
 
     @property
     def pending(self) -> int:
@@ -253,18 +253,18 @@ class RayExecutor:
                 self._waiting.appendleft(_Training(running.task, len(running.refs), running.tries))
         if not self._waiting:
             return
-        taken = [running.share for running in self._trainings if running.share]
-        plan = self.plan(len(self._waiting) + len(taken))
-        shares = free_shares(self.nodes, plan, taken)
-        for place, training in enumerate(self._waiting):
-            if training.most is None:  # it is fixed here, since the rounding of the result depends on it
-                training.most = shares[place].processes if place < len(shares) else max(1, int(plan.least))
+        running_shares = [running.share for running in self._trainings if running.share]
+        plan = self.plan(len(self._waiting) + len(running_shares))
+        shares = free_shares(self.nodes, plan, running_shares)
+        for index, training in enumerate(self._waiting):
+            if training.processes is None:  # it is fixed here, since the rounding of the result depends on it
+                training.processes = shares[index].processes if index < len(shares) else max(1, int(plan.least))
         if not plan.shares or (plan.waiting and plan.is_uniform and plan.least <= 1):  # each waits in Ray for any GPU
-            count = SUBMITTED_PER_RUNNING * max(len(plan.shares), 1) - len(taken)
+            count = SUBMITTED_PER_RUNNING * max(len(plan.shares), 1) - len(running_shares)
             shares = [GpuShare(plan.least or self.resources.least_share or 1 / SHARING)] * count
         for share in shares[: len(self._waiting)]:
             training = self._waiting.popleft()
-            ranks = min(share.processes, training.most or 1, training.task.max_shards)
+            ranks = min(share.processes, training.processes or 1, training.task.max_shards)
             content = self._content(training.task)
             if ranks > 1:
                 group = RayGroup(self._ray, content, ranks, self.resources.of_process(share))
@@ -276,9 +276,9 @@ class RayExecutor:
     def _send(self) -> None:
         """Send other tasks to Ray, `SUBMITTED_PER_RUNNING` times as many as can run."""
         self.resources.update()
-        taken = [running.share for running in self._trainings if running.share]
+        running_shares = [running.share for running in self._trainings if running.share]
         ahead = 1 if self._waiting else SUBMITTED_PER_RUNNING  # trainings that wait are next
-        while self._queue and self._num_others < ahead * self.resources.capacity(self._queue[0], taken):
+        while self._queue and self._num_others < ahead * self.resources.capacity(self._queue[0], running_shares):
             task = self._queue.popleft()
             self._send_task(task, self._content(task), None)
 
@@ -315,7 +315,7 @@ class RayExecutor:
     def _content(self, task: RemoteTask) -> tuple[Any, ...]:
         """Return a packed task, see `_perform`."""
         refs: dict[str, Any] = {}
-        pools = {role: [self._with_refs(pack(one), refs) for one in pool] for role, pool in task.policies.items()}
+        pools = {role: [self._with_refs(pack(policy), refs) for policy in pool] for role, pool in task.policies.items()}
         arguments = self._with_refs(packed(dict(task.arguments)), refs)
         workspace = os.environ.get(CUBLAS, "")
         return task.function, pools, arguments, task.device, self.threads, named_modules(), refs, workspace
@@ -323,7 +323,7 @@ class RayExecutor:
     def _with_refs(self, value: Any, refs: dict[str, Any]) -> Any:
         """Return a value with references for its policy payloads, which are put into the object store once."""
         if not isinstance(value, PolicyPayload):
-            return each(value, lambda element: self._with_refs(element, refs))
+            return map_elements(value, lambda element: self._with_refs(element, refs))
         refs[value.digest] = self._payload_handles.get_or_make(value.digest, lambda: self._ray.put(value))
         return PayloadRef(value.digest)
 

@@ -1,4 +1,4 @@
-"""A task that several processes of a Ray cluster run together, each on a GPU of its own."""
+"""A task that several processes of a Ray cluster run together, each on its own GPU."""
 # Ray is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
@@ -37,13 +37,13 @@ class RayGroup:
         self._remove: Callable[[Any], None] = groups.remove_placement_group
         # PACK: on as few nodes as possible, since processes of one node communicate faster
         self._placement: Any = groups.placement_group([dict(resources)] * ranks, strategy="PACK")
-        others = {name: share for name, share in resources.items() if name not in ("CPU", "GPU")}
+        custom = {name: share for name, share in resources.items() if name not in ("CPU", "GPU")}
         remote = ray.remote(_Rank)
         self._actors: list[Any] = [
             remote.options(
                 num_cpus=resources["CPU"],
                 num_gpus=resources.get("GPU", 0),
-                resources=others,
+                resources=custom,
                 scheduling_strategy=strategies.PlacementGroupSchedulingStrategy(
                     self._placement, placement_group_bundle_index=rank
                 ),
@@ -54,7 +54,7 @@ class RayGroup:
         self.refs: list[Any] = [
             actor.run.remote(packed, rank, ranks, address) for rank, actor in enumerate(self._actors)
         ]
-        """Results of the processes: that of rank 0 is the result of the task, others are None."""
+        """Results of the processes: rank 0 returns the result of the task, others None."""
 
     def end(self) -> None:
         """Kill the processes and free their resources."""
@@ -78,10 +78,10 @@ class _Rank:
         names = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": address[0], "MASTER_PORT": address[1]}
         os.environ.update({name: str(value) for name, value in names.items()})
 
-        def together(policies: Any, **given: Any) -> Any:
+        def together(policies: Any, **arguments: Any) -> Any:
             from torch import distributed
 
-            result = function(policies, sharded=True, **given)
+            result = function(policies, sharded=True, **arguments)
             distributed.barrier()  # gloo may abort a process whose peer closes its connections first
             return result if rank == 0 else None
 

@@ -50,7 +50,7 @@ class RayResources:
             self.gpus: int = sum(node.gpus for node in self.nodes)
 
     def _node(self, name: str, resources: dict[str, float]) -> GpuNode:
-        kinds = [each.removeprefix(KIND) for each in resources if each.startswith(KIND)]
+        kinds = [resource.removeprefix(KIND) for resource in resources if resource.startswith(KIND)]
         gpus, cpus = int(resources.get(self.gpu_resource, 0)), int(resources.get("CPU", 0))
         memory = self._memory_of(name) if gpus and self.memory_per_learner and self.gpu_resource == GPU else math.inf
         return GpuNode(gpus, cpus, kinds[0] if kinds and gpus else "", memory, name)
@@ -59,9 +59,9 @@ class RayResources:
         """Return the memory of a GPU of a node [GiB], which a task on the node reads once; 0 if the node is lost."""
         if name not in self._memory:
             strategies = ray_module("util.scheduling_strategies")
-            here = strategies.NodeAffinitySchedulingStrategy(name, soft=False)
-            read = self._ray.remote(max_calls=1)(_gpu_memory)  # in a process of its own, since it starts CUDA
-            ref = read.options(num_cpus=0, num_gpus=0.001, scheduling_strategy=here).remote()
+            strategy = strategies.NodeAffinitySchedulingStrategy(name, soft=False)
+            read = self._ray.remote(max_calls=1)(_gpu_memory)  # in a separate process, since it starts CUDA
+            ref = read.options(num_cpus=0, num_gpus=0.001, scheduling_strategy=strategy).remote()
             try:
                 self._memory[name] = self._ray.get(ref)
             except self._ray.exceptions.TaskUnschedulableError:
@@ -70,19 +70,19 @@ class RayResources:
 
     def check_share(self) -> None:
         """Raise ConfigError if a training is to have more GPUs, or more memory, than the cluster has."""
-        most = max((node.memory for node in self.nodes if node.gpus), default=math.inf)
-        if self.memory_per_learner > most:
+        largest = max((node.memory for node in self.nodes if node.gpus), default=math.inf)
+        if self.memory_per_learner > largest:
             raise ConfigError(
-                f"memory_per_learner = {self.memory_per_learner:g}: expected at most the {most:.3g} GiB of the "
+                f"memory_per_learner = {self.memory_per_learner:g}: expected at most the {largest:.3g} GiB of the "
                 "cluster's largest GPU; use smaller networks or fewer worlds"
             )
         gpus = self.gpus_per_learner or 0.0
         if gpus <= 1 or not self.gpus:
             return
-        most = max(share.gpus for share in plan_shares(self.nodes, 1, cpus=self.threads).shares or [GpuShare(0.0)])
-        if gpus > most:
+        largest = max(share.gpus for share in plan_shares(self.nodes, 1, cpus=self.threads).shares or [GpuShare(0.0)])
+        if gpus > largest:
             raise ConfigError(
-                f"gpus_per_learner = {gpus:g}: expected at most the {most:g} GPUs of one kind in the cluster, with "
+                f"gpus_per_learner = {gpus:g}: expected at most the {largest:g} GPUs of one kind in the cluster, with "
                 f"{self.threads} CPU for each; use fewer"
             )
 
@@ -104,8 +104,8 @@ class RayResources:
         if self.gpus_per_learner is not None:
             return min(self.gpus_per_learner, 1.0)
         by_memory = [node.memory / self.memory_per_learner for node in self.nodes if self.memory_per_learner]
-        most = min([SHARING, self.cpus / self.threads / self.gpus, *(number for number in by_memory if number >= 1)])
-        return 1 / max(1, int(most))
+        limit = min([SHARING, self.cpus / self.threads / self.gpus, *(number for number in by_memory if number >= 1)])
+        return 1 / max(1, int(limit))
 
     def uses_gpu(self, task: RemoteTask) -> bool:
         """Return whether a task computes on a GPU, or takes a simulated one."""

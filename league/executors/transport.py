@@ -20,7 +20,7 @@ from league.executors.remote_task import LazyValue
 from league.policies.kinds import KINDS, kind_of
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["KEPT", "PayloadRef", "PolicyPayload", "each", "load_all", "pack", "packed", "unpack", "unpacked"]
+__all__ = ["KEPT", "PayloadRef", "PolicyPayload", "load_all", "map_elements", "pack", "packed", "unpack", "unpacked"]
 
 KEPT = 256
 """Number of loaded policies that a process caches."""
@@ -85,9 +85,9 @@ def load_all(
     digests: Sequence[str], device: str, fetch: Callable[[list[str]], Sequence[PolicyPayload]]
 ) -> dict[str, PolicyProtocol]:
     """Return policies by digest; `fetch(digests)` returns the payloads of those that are not cached."""
-    found = {digest: _LOADED[digest, device] for digest in digests if (digest, device) in _LOADED}
-    lacking = [digest for digest in digests if digest not in found]
-    return found | {payload.digest: unpack(payload, device) for payload in (fetch(lacking) if lacking else ())}
+    cached = {digest: _LOADED[digest, device] for digest in digests if (digest, device) in _LOADED}
+    lacking = [digest for digest in digests if digest not in cached]
+    return cached | {payload.digest: unpack(payload, device) for payload in (fetch(lacking) if lacking else ())}
 
 
 def packed(value: Any) -> Any:
@@ -100,7 +100,7 @@ def packed(value: Any) -> Any:
         return value.clone() if around else value
     if _is_policy(value):
         return pack(value)
-    return each(value, packed)
+    return map_elements(value, packed)
 
 
 def unpacked(value: Any, device: str, policies: Mapping[str, PolicyProtocol] | None = None) -> Any:
@@ -113,17 +113,17 @@ def unpacked(value: Any, device: str, policies: Mapping[str, PolicyProtocol] | N
         device: Device of the policies; tensors stay on the host.
         policies: Referenced policies by digest.
     """
-    seen = Counter[str]()
+    counts = Counter[str]()
 
-    def change(one: Any) -> Any:
-        if not isinstance(one, PolicyPayload | PayloadRef):
-            return each(one, change)
-        policy = unpack(one, device) if isinstance(one, PolicyPayload) else (policies or {})[one.digest]
-        number = seen[one.digest]
-        seen[one.digest] += 1
+    def change(element: Any) -> Any:
+        if not isinstance(element, PolicyPayload | PayloadRef):
+            return map_elements(element, change)
+        policy = unpack(element, device) if isinstance(element, PolicyPayload) else (policies or {})[element.digest]
+        number = counts[element.digest]
+        counts[element.digest] += 1
         if not number:
             return policy
-        return _LOADED.get_or_make((f"{one.digest} {number}", device), lambda: pack(policy).load(device))
+        return _LOADED.get_or_make((f"{element.digest} {number}", device), lambda: pack(policy).load(device))
 
     return change(value)
 
@@ -132,24 +132,28 @@ def _is_policy(value: Any) -> bool:
     return not isinstance(value, type) and callable(getattr(value, "act", None)) and hasattr(value, "save")
 
 
-def each(value: Any, change: Callable[[Any], Any]) -> Any:
+def map_elements(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return a container with changed elements; other values are returned unchanged."""
     if isinstance(value, PolicyPayload | PayloadRef):
         return value
     if isinstance(value, dict):
-        changed = {key: change(one) for key, one in value.items()}
-        return changed if any(changed[key] is not one for key, one in value.items()) else value
+        changed = {key: change(element) for key, element in value.items()}
+        return changed if any(changed[key] is not element for key, element in value.items()) else value
     if type(value) in (list, tuple):
-        found = [change(one) for one in value]
-        return type(value)(found) if any(new is not one for new, one in zip(found, value, strict=True)) else value
+        elements = [change(element) for element in value]
+        return (
+            type(value)(elements)
+            if any(new is not element for new, element in zip(elements, value, strict=True))
+            else value
+        )
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
-        changed = {name: change(one) for name, one in fields.items()}
-        if any(changed[name] is not one for name, one in fields.items()):
-            other = copy.copy(
+        fields = {element.name: getattr(value, element.name) for element in dataclasses.fields(value) if element.init}
+        changed = {name: change(element) for name, element in fields.items()}
+        if any(changed[name] is not element for name, element in fields.items()):
+            result = copy.copy(
                 value
             )  # without __init__: computed fields, such as normalized probabilities, stay unchanged
-            for name, one in changed.items():
-                object.__setattr__(other, name, one)
-            return other
+            for name, element in changed.items():
+                object.__setattr__(result, name, element)
+            return result
     return value

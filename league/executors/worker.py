@@ -51,10 +51,10 @@ def perform(
         from league.executors.transport import load_all, unpacked
 
         torch.set_num_threads(threads)
-        found = {}
+        loaded = {}
         if payloads and fetch:
-            found = load_all(list(payloads), device, lambda missing: fetch([payloads[digest] for digest in missing]))
-        policies, arguments = unpacked(policies, device, found), unpacked(arguments, device, found)
+            loaded = load_all(list(payloads), device, lambda missing: fetch([payloads[digest] for digest in missing]))
+        policies, arguments = unpacked(policies, device, loaded), unpacked(arguments, device, loaded)
     try:
         result = function(policies, **arguments)
     except Exception as error:

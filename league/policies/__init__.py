@@ -1,4 +1,4 @@
-"""Policies of a league besides networks (random, tabular, mixtures, teams), and populations of policies."""
+"""Policies of a league other than networks (random, tabular, mixtures, teams), and populations of policies."""
 
 from typing import TYPE_CHECKING
 

@@ -42,12 +42,12 @@ _CLASSES = {
 }
 
 
-def _load(place: str, path: Path, device: torch.device | str) -> PolicyProtocol:
-    module, _, name = place.partition(":")
+def _load(location: str, path: Path, device: torch.device | str) -> PolicyProtocol:
+    module, _, name = location.partition(":")
     return getattr(importlib.import_module(module), name).load(path, device)
 
 
-KINDS: dict[str, Loader] = {kind: partial(_load, place) for kind, place in _CLASSES.items()}
+KINDS: dict[str, Loader] = {kind: partial(_load, location) for kind, location in _CLASSES.items()}
 """Loaders by kind. Add the `load` of your own class before you open a run with such policies."""
 
 
@@ -58,8 +58,8 @@ def kind_of(policy: object) -> str:
         ConfigError: No kind has this type.
     """
     cls = type(policy)
-    for kind, place in _CLASSES.items():
-        if place == f"{cls.__module__}:{cls.__qualname__}":
+    for kind, location in _CLASSES.items():
+        if location == f"{cls.__module__}:{cls.__qualname__}":
             return kind
     for kind, loader in KINDS.items():
         if getattr(loader, "__self__", None) is cls:

@@ -103,20 +103,20 @@ class Population(Summarized, Sequence[PolicyProtocol]):
 
         Args:
             index: Index of the policy; IndexError if it does not exist.
-            device: Device of the policy; None: that of the population.
+            device: Device of the policy; None: the population's.
 
         Raises:
             CheckpointError: A file is missing or damaged, or the kind is unknown.
         """
         entry = self.entries[index]
-        where = self.device if device is None else device
-        key = (entry.id, str(where))
-        return self._loaded.get_or_make(key, lambda: self._load(entry, where))
+        target = self.device if device is None else device
+        key = (entry.id, str(target))
+        return self._loaded.get_or_make(key, lambda: self._load(entry, target))
 
     def _load(self, entry: PolicyRecord, device: torch.device | str) -> PolicyProtocol:
         if entry.kind not in KINDS:
-            where, known = self.folder / entry.id, ", ".join(KINDS)
-            raise CheckpointError(f"{where}: expected a policy of a kind among {known}, got {entry.kind!r:.80}")
+            path, kinds = self.folder / entry.id, ", ".join(KINDS)
+            raise CheckpointError(f"{path}: expected a policy of a kind among {kinds}, got {entry.kind!r:.80}")
         check_digests(self.folder, entry.sha256)
         return KINDS[entry.kind](self.folder / entry.id, device)
 
@@ -135,7 +135,7 @@ class Population(Summarized, Sequence[PolicyProtocol]):
         raise ConfigError(f"{self.role}: expected the name of one of {len(self)} policies, got {name!r}")
 
     def replace(self, entries: Iterable[PolicyRecord]) -> None:
-        """Replace the entries by those of a run's store."""
+        """Replace the entries by the entries of a run's store."""
         self.entries = list(entries)
         ids = {entry.id for entry in self.entries}
         for key in self._loaded:

@@ -65,8 +65,8 @@ class RandomPolicy(Summarized):
         """Load a saved policy; raise CheckpointError if the file is invalid."""
         file = path.with_suffix(".json")
         spec = read_json(file, finite=False)  # a box may have no bounds
-        if (got := spec.get("format")) != FORMAT:
-            raise wrong_format(file, FORMAT, got)
+        if (actual := spec.get("format")) != FORMAT:
+            raise wrong_format(file, FORMAT, actual)
         check_fields(str(file), spec, {"format": str, "action": dict[str, Any]})
         check_action_spec(f"{file}: action", spec["action"])
         return cls(spec["action"], device)

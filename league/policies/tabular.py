@@ -62,10 +62,10 @@ class TablePolicy(Summarized):
     def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return action probabilities (..., C) float64 for observations and masks of `act`."""
         obs = obs[..., : self.width]
-        place = torch.searchsorted(self.keys, self._hash(obs)).clamp_(max=len(self.keys) - 1)
-        known = (self.observations[place] == obs).all(-1, keepdim=True)
-        legal = torch.ones_like(self.table[place]) if mask is None else mask.double()
-        odds = torch.where(known, self.table[place] * legal, legal)
+        row = torch.searchsorted(self.keys, self._hash(obs)).clamp_(max=len(self.keys) - 1)
+        is_listed = (self.observations[row] == obs).all(-1, keepdim=True)
+        legal = torch.ones_like(self.table[row]) if mask is None else mask.double()
+        odds = torch.where(is_listed, self.table[row] * legal, legal)
         odds = torch.where(odds.sum(-1, keepdim=True) > 0, odds, legal)
         return odds / odds.sum(-1, keepdim=True)
 
@@ -104,9 +104,9 @@ class TablePolicy(Summarized):
         """Load a saved policy; raise CheckpointError if the files are damaged or do not fit together."""
         file, weights = path.with_suffix(".json"), path.with_suffix(".safetensors")
         spec = read_json(file)
-        got = spec.get("format", "no format")
-        if got != FORMAT:
-            raise wrong_format(file, FORMAT, got)
+        actual = spec.get("format", "no format")
+        if actual != FORMAT:
+            raise wrong_format(file, FORMAT, actual)
         tensors = read_tensors(weights, device)
         try:
             policy = cls(tensors["observations"], tensors["table"], seed)

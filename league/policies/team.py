@@ -43,9 +43,10 @@ Member = Policy | RandomPolicy  # of a team
 
 
 class TeamPolicy(Summarized):
-    """Let groups of a seat's agents act by policies of their own: agents that differ in action space or in policy.
+    """Let groups of a seat's agents act by their own policies: agents that differ in action space or in policy.
 
-    Hidden states have the width of the widest member. On disk every member has its own files besides `<path>.json`.
+    Hidden states have the width of the widest member. On disk, next to `<path>.json`, every member has
+    its own files.
     """
 
     def __init__(self, members: Sequence[Member], places: Sequence[Sequence[int]], seed: int = 0) -> None:
@@ -60,25 +61,27 @@ class TeamPolicy(Summarized):
             ConfigError: Not every one of n agents has exactly one member.
         """
         count = sum(map(len, places))
-        taken = sorted(place for own in places for place in own)
-        if not members or len(members) != len(places) or not all(places) or taken != list(range(count)):
+        flat = sorted(agent for agents in places for agent in agents)
+        if not members or len(members) != len(places) or not all(places) or flat != list(range(count)):
             raise ConfigError(
                 f"team: expected the agents 0, 1, ... of each of {len(members)} policies, each agent once, got {places}"
             )
         self.members: list[Member] = list(members)
-        self.places: list[list[int]] = [list(own) for own in places]
+        self.places: list[list[int]] = [list(agents) for agents in places]
         device = members[0].generator.device
-        self._rows = [torch.tensor(own, device=device) for own in places]
-        order = torch.tensor([place for own in places for place in own])
+        self._rows = [torch.tensor(agents, device=device) for agents in places]
+        order = torch.tensor([agent for agents in places for agent in agents])
         self._order = order.argsort().to(device)  # from agents by member to agents by place
-        self._widths = [0 if (blank := each.initial_hidden_state(1)) is None else blank.shape[-1] for each in members]
+        self._widths = [
+            0 if (blank := member.initial_hidden_state(1)) is None else blank.shape[-1] for member in members
+        ]
         self.width: int = max(self._widths)
         self.generator: torch.Generator = torch.Generator(device).manual_seed(seed)
         for member in members:  # one stream for all, saved with a training and registered with CUDA graphs
             member.generator = self.generator
 
     def _summary(self) -> Summary:
-        rows = [(f"agents {own}", repr(member)) for own, member in zip(self.places, self.members, strict=True)]
+        rows = [(f"agents {agents}", repr(member)) for agents, member in zip(self.places, self.members, strict=True)]
         facts = {"agents": len(self._order), "device": self.generator.device}
         return Summary("", facts, ("", "policy"), rows)
 
@@ -93,17 +96,17 @@ class TeamPolicy(Summarized):
         Raises:
             ConfigError: A member is recurrent and `hidden_state` is missing.
         """
-        found = list[Tensor]()
+        actions = list[Tensor]()
         for member, rows, width in zip(self.members, self._rows, self._widths, strict=True):
             own_mask = None if mask is None else mask.index_select(-2, rows)
-            own = None
+            member_state = None
             if width and hidden_state is not None:
-                own = hidden_state.index_select(-2, rows)[..., :width].contiguous()
-            found.append(member.act(*fit_inputs(member, obs.index_select(-2, rows), own_mask), greedy, own))
-            if own is not None and hidden_state is not None:
-                hidden_state[..., :width].index_copy_(hidden_state.dim() - 2, rows, own)
+                member_state = hidden_state.index_select(-2, rows)[..., :width].contiguous()
+            actions.append(member.act(*fit_inputs(member, obs.index_select(-2, rows), own_mask), greedy, member_state))
+            if member_state is not None and hidden_state is not None:
+                hidden_state[..., :width].index_copy_(hidden_state.dim() - 2, rows, member_state)
         axis = obs.dim() - 2
-        return torch.cat(_padded(found, axis), axis).index_select(axis, self._order)
+        return torch.cat(_padded(actions, axis), axis).index_select(axis, self._order)
 
     def initial_hidden_state(self, *shape: int) -> Tensor | None:
         """Return the initial hidden state, zeros `(*shape, H)`; None if no member is recurrent."""
@@ -120,8 +123,8 @@ class TeamPolicy(Summarized):
 
     def save(self, path: Path) -> None:
         """Write `<path>.json` and the files `<path>.PLACE.*` of each member."""
-        for place, member in enumerate(self.members):
-            member.save(member_path(path, place))
+        for index, member in enumerate(self.members):
+            member.save(member_path(path, index))
         spec = {"format": TEAM, "places": self.places}
         if any(isinstance(member, RandomPolicy) for member in self.members):
             spec["kinds"] = ["random" if isinstance(member, RandomPolicy) else "policy" for member in self.members]
@@ -132,8 +135,8 @@ class TeamPolicy(Summarized):
         """Load a saved team; raise CheckpointError if a file is invalid."""
         file = path.with_suffix(".json")
         spec = read_json(file)
-        if (got := spec.get("format")) != TEAM:
-            raise wrong_format(file, TEAM, got)
+        if (actual := spec.get("format")) != TEAM:
+            raise wrong_format(file, TEAM, actual)
         spec.setdefault("kinds", ["policy"] * len(spec["places"]) if isinstance(spec.get("places"), list) else [])
         check_fields(str(file), spec, {"format": str, "places": list[list[int]], "kinds": list[str]})
         loaders = {"policy": Policy.load, "random": RandomPolicy.load}
@@ -141,7 +144,7 @@ class TeamPolicy(Summarized):
             raise CheckpointError(
                 f"{file}: kinds: expected 'policy' or 'random' for each member, got {spec['kinds']!r:.80}"
             )
-        members = [loaders[kind](member_path(path, place), device) for place, kind in enumerate(spec["kinds"])]
+        members = [loaders[kind](member_path(path, index), device) for index, kind in enumerate(spec["kinds"])]
         try:
             return cls(members, spec["places"])
         except ConfigError as error:
@@ -149,12 +152,12 @@ class TeamPolicy(Summarized):
 
 
 def join_states(states: Sequence[Mapping[str, Any]]) -> State:
-    """Return the state of a team from those of its parts."""
-    return {f"{PART}.{number}.{name}": each for number, state in enumerate(states) for name, each in state.items()}
+    """Return the state of a team from the states of its parts."""
+    return {f"{PART}.{number}.{name}": value for number, state in enumerate(states) for name, value in state.items()}
 
 
 def part_state(state: State, number: int) -> State:
-    """Return the state of one part from that of a team."""
+    """Return the state of one part from the state of the team."""
     return select_prefix(state, f"{PART}.{number}.")
 
 
@@ -169,11 +172,11 @@ def policy_from_state(
         prefixes: Prefixes of the names of a network's state; other entries are ignored.
     """
     if PLACES not in state:
-        return Policy.from_state({key: each for key, each in state.items() if key.startswith(prefixes)}, device)
+        return Policy.from_state({key: value for key, value in state.items() if key.startswith(prefixes)}, device)
     places = json.loads(state[PLACES])
     parts = [part_state({**state}, number) for number in range(len(places))]
-    own = [{key: each for key, each in part.items() if key.startswith(prefixes)} for part in parts]
-    return TeamPolicy([Policy.from_state(each, device) for each in own], places)
+    states = [{key: value for key, value in part.items() if key.startswith(prefixes)} for part in parts]
+    return TeamPolicy([Policy.from_state(entries, device) for entries in states], places)
 
 
 def random_policy(
@@ -208,9 +211,9 @@ def has_networks(policy: PolicyProtocol) -> TypeGuard[Policy | TeamPolicy]:
 
 
 def _padded(actions: Sequence[Tensor], axis: int) -> list[Tensor]:
-    """Return actions (..., n) or (..., n, K) with the agents on an axis, with equally many components."""
-    if all(each.shape[axis + 1 :] == actions[0].shape[axis + 1 :] for each in actions):
+    """Return actions (..., n) or (..., n, K) with the agents on an axis, with the same number of components."""
+    if all(action.shape[axis + 1 :] == actions[0].shape[axis + 1 :] for action in actions):
         return list(actions)
-    wide = [each if each.dim() > axis + 1 else each.unsqueeze(-1) for each in actions]
-    most = max(each.shape[-1] for each in wide)
-    return [pad(each, (0, most - each.shape[-1])) for each in wide]
+    wide = [action if action.dim() > axis + 1 else action.unsqueeze(-1) for action in actions]
+    width = max(action.shape[-1] for action in wide)
+    return [pad(action, (0, width - action.shape[-1])) for action in wide]
