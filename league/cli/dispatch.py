@@ -32,8 +32,8 @@ def league_command(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if argv else 2
-    name, *rest = argv
+    name, *arguments = argv
     if name not in COMMANDS:
         raise ConfigError(f"league: {unknown_name_message('command', name, COMMANDS)}")
     command: Callable[[list[str]], int] = getattr(import_module(f"league.cli.{name}"), f"{name}_command")
-    return command(rest)
+    return command(arguments)

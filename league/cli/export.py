@@ -51,10 +51,10 @@ def export_command(argv: list[str]) -> int:
             if name not in seats:
                 raise ConfigError(f"--policy: no seat {name!r} in {store.game.env_id}; there are {', '.join(seats)}")
             chosen[name] = store.populations[seats[name].role].named(policy)
-        every = generations(store) if args.all else [chosen]
-        for policies in every:
-            export_checkpoint(store, kind, policies, args.output, len(every))
-    print(f"{args.output}: {', '.join(f'{entry.name} as {seat}' for seat, entry in every[-1].items())}")
+        selections = generations(store) if args.all else [chosen]
+        for policies in selections:
+            export_checkpoint(store, kind, policies, args.output, len(selections))
+    print(f"{args.output}: {', '.join(f'{entry.name} as {seat}' for seat, entry in selections[-1].items())}")
     if args.all:
-        print(f"{len(every)} checkpoints")
+        print(f"{len(selections)} checkpoints")
     return 0

@@ -18,7 +18,7 @@ __all__ = ["gpu_table", "trainings_of"]
 
 
 def gpu_table(executor: Executor, run: AlgorithmRun, device: str) -> str:
-    """Return the GPUs of a Ray cluster and those of each training as a table; "" if there is nothing to divide.
+    """Return the GPUs of a Ray cluster and of each training as a table; "" if there is nothing to divide.
 
     Args:
         executor: Executor of the run.

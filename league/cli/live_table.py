@@ -24,18 +24,18 @@ class LiveTable:
     Use it in a `with` block and pass it to the run as its progress.
     """
 
-    def __init__(self, store: RunStore, iterations: int, every: float = 10.0, file: TextIO | None = None) -> None:
+    def __init__(self, store: RunStore, iterations: int, interval: float = 10.0, file: TextIO | None = None) -> None:
         """Make the table of a run.
 
         Args:
             store: Store of the run.
             iterations: Total number of iterations.
-            every: Time between two plain lines [s].
+            interval: Time between two plain lines [s].
             file: Output file; None for standard error.
         """
         self.store: RunStore = store
         self.iterations: int = iterations
-        self.every: float = every
+        self.interval: float = interval
         self.file: TextIO = sys.stderr if file is None else file
         self.last_printed = -float("inf")
         self.live: Any = None
@@ -57,7 +57,7 @@ class LiveTable:
         now = time.monotonic()
         if self.live is not None:
             self.live.update(self._rich(text), refresh=True)
-        elif now - self.last_printed >= self.every:
+        elif now - self.last_printed >= self.interval:
             self.last_printed: float = now
             number = max(self.store.iterations(), default=-1) + 1
             print(f"iteration {min(number, self.iterations)} of {self.iterations}  {text}", file=self.file, flush=True)
@@ -102,8 +102,8 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     if any("meta_strategy" in row for row in rows):
         return _of_psro(rows)
     players = list(dict.fromkeys(name for row in rows for name in row["return"]))
-    known = ["NashConv"] if any(row.get("nash_conv") is not None for row in rows) else []
-    lines = [["iteration", "players", *players, *known, "changes", "seconds"]]
+    measures = ["NashConv"] if any(row.get("nash_conv") is not None for row in rows) else []
+    lines = [["iteration", "players", *players, *measures, "changes", "seconds"]]
     for number, row in enumerate(rows):
         earned, scores = row["return"], row.get("score", {})
         row_cells = [
@@ -111,21 +111,21 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             for name in players
         ]
         changes, seconds = row.get("changes", []), row.get("seconds")
-        row_cells += [_number(row.get("nash_conv"), 4)] if known else []
+        row_cells += [_number(row.get("nash_conv"), 4)] if measures else []
         lines.append([str(number), str(row.get("players", "-")), *row_cells, str(len(changes)), _number(seconds, 1)])
     return lines
 
 
 def _of_psro(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return the table of PSRO; in large games, with the gain of the next responses, a lower bound of NashConv."""
-    known = any(row["nash_conv"] is not None for row in rows)
-    recommends = known and any(row.get("ce_gap") is not None for row in rows)
-    measures = ["NashConv", "exploitability", "best so far"] if known else ["gain of the next"]
+    has_nash_conv = any(row["nash_conv"] is not None for row in rows)
+    recommends = has_nash_conv and any(row.get("ce_gap") is not None for row in rows)
+    measures = ["NashConv", "exploitability", "best so far"] if has_nash_conv else ["gain of the next"]
     measures = ["CE gap", *measures] if recommends else measures
     lines = [["iteration", "policies", *measures, "episodes", "seconds"]]
     for number, row in enumerate(rows):
         values = [row["nash_conv"], row["exploitability"], row["best_nash_conv"]]
-        if not known:
+        if not has_nash_conv:
             values = [_gain_of_previous(rows[number + 1]) if number + 1 < len(rows) else None]
         values = [row.get("ce_gap"), *values] if recommends else values
         size = "/".join(str(count) for count in row["policies"].values())
@@ -133,7 +133,7 @@ def _of_psro(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             [
                 str(number),
                 size,
-                *(_number(each, 4) for each in values),
+                *(_number(value, 4) for value in values),
                 f"{row['episodes']:,}",
                 _number(row["seconds"], 1),
             ]

@@ -66,8 +66,8 @@ class ExecutorOptions:
 
     def words(self) -> list[str]:
         """Return the options that differ from their defaults, as words of a command line."""
-        given = [(field.name, getattr(self, field.name)) for field in fields(ExecutorOptions)]
-        changed = [(name, value) for name, value in given if value != getattr(ExecutorOptions, name)]
+        values = [(field.name, getattr(self, field.name)) for field in fields(ExecutorOptions)]
+        changed = [(name, value) for name, value in values if value != getattr(ExecutorOptions, name)]
         return [word for name, value in changed for word in (f"--{name.replace('_', '-')}", str(value))]
 
 

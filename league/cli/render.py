@@ -75,15 +75,15 @@ def load_players(
     core = game.core(worlds, device, seed, autoreset="next_step")
     players: dict[str, PolicyProtocol | None] = {}
     descriptions = []
-    for place, seat in enumerate(game.seats):
-        known = store.populations[seat.role]
-        if not known.entries:
+    for index, seat in enumerate(game.seats):
+        stored = store.populations[seat.role]
+        if not stored.entries:
             raise ConfigError(f"{store.path}: {seat.role}: no policy yet; wait until the run has trained one")
-        population = Population(seat.role, known.folder, device)  # one per seat: seeds differ
-        population.replace(known.entries)
+        population = Population(seat.role, stored.folder, device)  # one per seat: seeds differ
+        population.replace(stored.entries)
         entry = population.named(names[seat.name]) if seat.name in names else population.entries[-1]
         policy = population.policy(entry.index)
-        policy.seed(derive_seed(seed, place))
+        policy.seed(derive_seed(seed, index))
         players |= dict.fromkeys(seat.members, policy)
         descriptions.append(f"{entry.name} as {seat.name}")
     return core, PolicyRunner(core, players).act, f"{', '.join(descriptions)}, of {store.path}"

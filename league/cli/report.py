@@ -42,9 +42,9 @@ def report_command(argv: list[str]) -> int:
     if args.opponents is not None:
         RunStore.open(args.opponents, write=False).close()
     with contextlib.closing(args.make_executor()) as executor:
-        found = build_report(args.run_dir, args.output_dir, args.best_response_steps, executor=executor)
-    print(format_report(found))
-    for file in found.files:
+        report = build_report(args.run_dir, args.output_dir, args.best_response_steps, executor=executor)
+    print(format_report(report))
+    for file in report.files:
         print(f"  {file}")
     if args.opponents is not None:
         with RunStore.open(args.run_dir, write=False) as first, RunStore.open(args.opponents, write=False) as second:

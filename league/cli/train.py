@@ -88,7 +88,7 @@ def train_command(argv: list[str]) -> int:
     args: Any = file.parse(kind, words, kind(**defaults))
     game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population, roles=_roles(args))
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
-    values |= {each: parse_pairs(values[each], f"--{each}") for each in _pair_fields(algorithm.config_type)}
+    values |= {option: parse_pairs(values[option], f"--{option}") for option in _pair_fields(algorithm.config_type)}
     if args.init_from is not None:
         values["train_overrides"] = {**values["train_overrides"], "init_from": recorded_path(args.init_from)}
     config = algorithm.config_type(**{**values, "device": args.device or "cpu"})  # validates before any work
@@ -110,7 +110,7 @@ def train_command(argv: list[str]) -> int:
             try:
                 run = algorithm.make(store, config, live, executor)
             except GpuEnvsError:
-                if not store.tasks():  # nothing was computed: leave no folder behind
+                if not store.tasks():  # nothing was computed: leave no folder
                     delete_empty_run(store)
                 raise
             output = RunOutput(store, args, live, config.device, gpu_table(executor, run, config.device))
@@ -120,31 +120,33 @@ def train_command(argv: list[str]) -> int:
 
 
 def _roles(args: LeagueTrainOptions) -> dict[str, tuple[Any, ...]]:
-    """Return the members of each role of --roles, or those of each of its seats; {} without the option."""
-    found = {}
+    """Return the members of each role of --roles, or of each of its seats; {} without the option."""
+    roles = {}
     for role, members in parse_pairs(args.roles, "--roles").items():
         if isinstance(members, str):
             seats = [tuple(seat.split(",")) for seat in members.split("/")]
             members = seats[0] if len(seats) == 1 else seats
-        if not isinstance(members, list | tuple) or not all(isinstance(each, str | list | tuple) for each in members):
+        if not isinstance(members, list | tuple) or not all(
+            isinstance(member, str | list | tuple) for member in members
+        ):
             raise ConfigError(f"--roles {role}={members}: expected groups or agents, such as {role}=agent_0,agent_2")
-        found[role] = tuple(members)
-    return found
+        roles[role] = tuple(members)
+    return roles
 
 
 def _settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
     """Return the settings of a run that its result depends on, as in a configuration file."""
-    own = {name: getattr(args, name) for name in ("algorithm", "shared_population", "num_threads")}
+    settings = {name: getattr(args, name) for name in ("algorithm", "shared_population", "num_threads")}
     if args.roles:
-        own["roles"] = {
-            role: [each if isinstance(each, str) else list(each) for each in members]
+        settings["roles"] = {
+            role: [member if isinstance(member, str) else list(member) for member in members]
             for role, members in _roles(args).items()
         }
-    return {"env_id": game.env_id, "env": dict(game.env), **own, **dataclasses.asdict(config)}
+    return {"env_id": game.env_id, "env": dict(game.env), **settings, **dataclasses.asdict(config)}
 
 
 def _all_settings(game: Game, config: Any, args: LeagueTrainOptions) -> dict[str, Any]:
-    """Return all settings of a run, those of the environment and of the trainings with their defaults."""
+    """Return all settings of a run, including the environment's and the trainings' with their defaults."""
     train = training(game, config.device, config.train_overrides)
     fields = {name: getattr(train, name) for name in OVERRIDES if name != "total_steps"}
     if isinstance(config, PSROConfig) or "total_steps" in config.train_overrides:  # see LeagueConfig.train_overrides

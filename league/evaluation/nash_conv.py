@@ -73,7 +73,7 @@ class Evaluation:
         self.progress: Progress | None = progress
 
     def submit(self) -> None:
-        """Submit the evaluation of all iterations without one, including those of an interrupted run."""
+        """Submit the evaluation of all iterations without one, including the iterations of an interrupted run."""
         for number, row in self.store.iterations().items():
             if row["nash_conv"] is None:
                 self._submit(number, row)
@@ -123,12 +123,12 @@ def compute_gaps(
     after_recommendation: bool,
 ) -> dict[str, float]:
     """Return `nash_conv` and, if seats deviate `after_recommendation` of a joint distribution, `ce_gap`."""
-    found = {"nash_conv": compute_nash_conv(policies, game=game, strategy=strategy)}
+    gaps = {"nash_conv": compute_nash_conv(policies, game=game, strategy=strategy)}
     if after_recommendation and strategy is not None and strategy.joint is not None:
         tabular = TabularGame.of(game, required=True)
         assert tabular is not None
-        found["ce_gap"] = tabular.ce_gap(policies, strategy.joint)
-    return found
+        gaps["ce_gap"] = tabular.ce_gap(policies, strategy.joint)
+    return gaps
 
 
 def evaluated(
@@ -144,19 +144,19 @@ def evaluated(
         ce_gap: CE gap of the iteration's meta-strategy; None: seats do not deviate after recommendations. With a CE
             gap, the best iteration is the one with the smallest CE gap.
     """
-    known = {at: row["nash_conv"] for at, row in rows.items() if at < number and row["nash_conv"] is not None}
-    known[number] = nash_conv
+    values = {at: row["nash_conv"] for at, row in rows.items() if at < number and row["nash_conv"] is not None}
+    values[number] = nash_conv
     row = rows[number] | {
         "nash_conv": nash_conv,
         "exploitability": nash_conv / seats,
-        "best_nash_conv": min(known.values()),
+        "best_nash_conv": min(values.values()),
     }
     if ce_gap is not None:
         row["ce_gap"] = ce_gap
-        known = {at: rows[at]["ce_gap"] for at in known if at < number and rows[at].get("ce_gap") is not None}
-        known[number] = ce_gap
+        values = {at: rows[at]["ce_gap"] for at in values if at < number and rows[at].get("ce_gap") is not None}
+        values[number] = ce_gap
     if "best_iteration" in row:
-        row["best_iteration"] = min(known, key=lambda at: (known[at], -at))
+        row["best_iteration"] = min(values, key=lambda at: (values[at], -at))
     return row
 
 
@@ -172,13 +172,15 @@ def nash_conv_lower_bound(meta_game: Tensor, strategy: MetaStrategy) -> float:
     """
     sizes = meta_game.shape[1:]
     if strategy.joint is None:
-        marginals = tuple(pad(each, (0, n - len(each))) for each, n in zip(strategy.marginals, sizes, strict=True))
+        marginals = tuple(
+            pad(marginal, (0, n - len(marginal))) for marginal, n in zip(strategy.marginals, sizes, strict=True)
+        )
         return solvers.nash_gap(meta_game, MetaStrategy(marginals))
     joint, total = _padded(strategy.joint, sizes), 0.0
-    for seat, own in enumerate(meta_game):
-        others = joint.sum(seat, keepdim=True)
-        worth = (own * others).movedim(seat, 0).flatten(1).sum(1)
-        total += float(worth.max() - (own * joint).sum())
+    for seat, payoffs in enumerate(meta_game):
+        opponents = joint.sum(seat, keepdim=True)
+        value = (payoffs * opponents).movedim(seat, 0).flatten(1).sum(1)
+        total += float(value.max() - (payoffs * joint).sum())
     return total
 
 
@@ -192,22 +194,22 @@ def ce_gap_lower_bound(meta_game: Tensor, joint: Tensor) -> float:
         joint: Distribution over profiles of these policies, or of the first ones of each seat.
     """
     joint, total = _padded(joint, meta_game.shape[1:]), 0.0
-    for seat, own in enumerate(meta_game):
-        recommended, worth = (each.movedim(seat, 0).flatten(1) for each in (joint, own))
-        earned = recommended @ worth.T  # [i, j]: return of policy j if i is recommended, times the probability of i
+    for seat, payoffs in enumerate(meta_game):
+        recommended, value = (array.movedim(seat, 0).flatten(1) for array in (joint, payoffs))
+        earned = recommended @ value.T  # [i, j]: return of policy j if i is recommended, times the probability of i
         total += float((earned.max(1).values - earned.diagonal()).sum())
     return total
 
 
 def _padded(joint: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return a joint distribution over the first policies of each seat as one over all (N_1, ..., N_S)."""
-    padding = [each for n, had in zip(sizes, joint.shape, strict=True) for each in (n - had, 0)]
+    padding = [count for n, had in zip(sizes, joint.shape, strict=True) for count in (n - had, 0)]
     return pad(joint, padding[::-1])
 
 
 def strategy_from_summary(row: Mapping[str, Any]) -> MetaStrategy:
     """Return the meta-strategy of an iteration's summary."""
-    marginals: list[Tensor] = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
+    marginals: list[Tensor] = [torch.tensor(weights, dtype=torch.float64) for weights in row["meta_strategy"]]
     return MetaStrategy(
         tuple(marginals), None if row["joint"] is None else torch.tensor(row["joint"], dtype=torch.float64)
     )

@@ -47,7 +47,7 @@ class PayoffSamplingConfig:
 class PayoffFiller:
     """The payoff table of a run and the tasks that fill it.
 
-    A plan names the cells to simulate and their numbers of episodes. It is a step of its own, committed before any of
+    A plan names the cells to simulate and their numbers of episodes. It is a separate step, committed before any of
     its tasks is submitted. So a resumed run submits the same tasks with the same seeds.
     """
 
@@ -133,8 +133,10 @@ class PayoffFiller:
             matchups = widen(self.store.game, self.kept, matchups)
         if self._submitted:
             submitted = {tuple(matchup) for batch in self._submitted.values() for matchup in batch.tolist()}
-            known = torch.tensor([tuple(matchup) in submitted for matchup in matchups.tolist()], dtype=torch.bool)
-            matchups, episodes = matchups[~known], episodes[~known]
+            is_submitted = torch.tensor(
+                [tuple(matchup) in submitted for matchup in matchups.tolist()], dtype=torch.bool
+            )
+            matchups, episodes = matchups[~is_submitted], episodes[~is_submitted]
         if int(episodes.sum()) < least:
             return False
         with self.store.step(name + _PLAN) as result:
@@ -146,7 +148,7 @@ class PayoffFiller:
         """Submit the batches of a plan that are not done."""
         plan = self.store.result(name + _PLAN, {"matchups": list[list[int]], "episodes": list[int]})
         seats, episodes = len(self.store.game.seats), plan["episodes"]
-        planned = [each for each in plan["matchups"] if len(each) == seats]
+        planned = [matchup for matchup in plan["matchups"] if len(matchup) == seats]
         valid = all(0 < count < MAX_EPISODES for count in episodes)
         if not len(episodes) == len(planned) == len(plan["matchups"]) or not valid:
             raise CheckpointError(f"{self.store.file}: tasks: {name + _PLAN}: expected matchups and episodes of each")
@@ -194,15 +196,15 @@ def payoff_task(
     indices, narrowed = narrow(game, matchups)
     arguments = {"game": game, "matchups": narrowed, "episodes": episodes, "seed": derive_named_seed(seed, key)}
     arguments |= {"device": sampling.device, "max_envs": sampling.max_envs, "draw_margin": sampling.draw_margin}
-    policies = {role: [pools[role][index] for index in own] for role, own in indices.items()}
+    policies = {role: [pools[role][index] for index in members] for role, members in indices.items()}
     return RemoteTask(key, simulate_matchups, policies, arguments, device=sampling.device)
 
 
-def batches_of_cells(episodes: Sequence[int], most: int) -> Iterator[slice]:
-    """Yield slices of adjacent cells with at most `most` episodes, or one cell; each is one task."""
+def batches_of_cells(episodes: Sequence[int], limit: int) -> Iterator[slice]:
+    """Yield slices of adjacent cells with at most `limit` episodes, or one cell; each is one task."""
     first = total = 0
     for index, count in enumerate(episodes):
-        if total and total + count > most:
+        if total and total + count > limit:
             yield slice(first, index)
             first, total = index, 0
         total += count

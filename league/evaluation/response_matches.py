@@ -88,14 +88,14 @@ class ResponseMatches:
             with_mixture: Whether the mixture is played in all seats, too.
         """
         seats, episodes = self.game.seats, self.sampling.episodes
-        who, count, group = self._draw(len(responses), with_mixture, derive_named_seed(seed, key, "draws"))
+        matchups, count, group = self._draw(len(responses), with_mixture, derive_named_seed(seed, key, "draws"))
         pool = dict(self.pools)
-        for place, seat in enumerate(seats):
-            pool[seat.name] = [*self.pools[seat.name], *(each[place] for each in responses)]
-            learns = who[:, place] == LEARNER
+        for column, seat in enumerate(seats):
+            pool[seat.name] = [*self.pools[seat.name], *(tensor[column] for tensor in responses)]
+            learns = matchups[:, column] == LEARNER
             number = torch.div(group[learns], len(seats), rounding_mode="floor")
-            who[learns, place] = len(self.pools[seat.name]) + number
-        task = payoff_task(key, self.game, pool, who, count, seed, self.sampling)
+            matchups[learns, column] = len(self.pools[seat.name]) + number
+        task = payoff_task(key, self.game, pool, matchups, count, seed, self.sampling)
         results = gather(self.executor, [task])[key]
         sums = torch.zeros((2, len(responses) * len(seats) + 1, len(seats)), dtype=torch.float64)
         sums[0].index_add_(0, group, results.total)
@@ -105,10 +105,10 @@ class ResponseMatches:
         error = (variance / episodes).sqrt()
         if not with_mixture:
             mean[-1] = error[-1] = torch.nan
-        own, own_error = (
-            each[:-1].unflatten(0, (len(responses), len(seats))).diagonal(dim1=1, dim2=2) for each in (mean, error)
+        means, errors = (
+            tensor[:-1].unflatten(0, (len(responses), len(seats))).diagonal(dim1=1, dim2=2) for tensor in (mean, error)
         )
-        return ResponseReturns(own, own_error, SeatReturns(mean[-1], error[-1]))
+        return ResponseReturns(means, errors, SeatReturns(mean[-1], error[-1]))
 
     def _draw(self, responses: int, with_mixture: bool, seed: int) -> tuple[Tensor, Tensor, Tensor]:
         """Sample matchups (K, S) with LEARNER for responses, their episodes (K,) and groups (K,).
@@ -120,15 +120,15 @@ class ResponseMatches:
         draws = [MatchupDistribution.against(self.game, seat.name, single, joint=joint) for seat in self.game.seats]
         draws *= responses
         if with_mixture:
-            whole = self.mixture.distribution()
-            profiles = (whole > NEGLIGIBLE).nonzero()
-            draws.append(MatchupDistribution(profiles, whole[tuple(profiles.T)]))
-        who, count, group = [], [], []
+            distribution = self.mixture.distribution()
+            profiles = (distribution > NEGLIGIBLE).nonzero()
+            draws.append(MatchupDistribution(profiles, distribution[tuple(profiles.T)]))
+        matchups, count, group = [], [], []
         for number, draw in enumerate(draws):
             probability = filled(draw.probability).numpy()
             episodes = torch.from_numpy(rng.multinomial(self.sampling.episodes, probability / probability.sum()))
             played = episodes > 0
-            who.append(draw.matchups[played])
+            matchups.append(draw.matchups[played])
             count.append(episodes[played])
             group.append(torch.full_like(count[-1], number))
-        return torch.cat(who), torch.cat(count), torch.cat(group)
+        return torch.cat(matchups), torch.cat(count), torch.cat(group)

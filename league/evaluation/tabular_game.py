@@ -53,7 +53,7 @@ class TabularGame:
         self.tree: GameTree = tree
         self.game: Game = tree.game
         self.tables: list[list[Tensor]] = [[] for _ in self.game.seats]
-        self.asked: list[weakref.WeakKeyDictionary[PolicyProtocol, Tensor]] = _ASKED.setdefault(
+        self.cache: list[weakref.WeakKeyDictionary[PolicyProtocol, Tensor]] = _ASKED.setdefault(
             tree, [weakref.WeakKeyDictionary() for _ in self.game.seats]
         )
 
@@ -75,21 +75,21 @@ class TabularGame:
         """Return the tables (I, C) of all policies of each seat; policies that are new are tabulated."""
         for index, (seat, tables) in enumerate(zip(self.game.seats, self.tables, strict=True)):
             population = populations[seat.role]
-            tables += [self._table(population[place], index) for place in range(len(tables), len(population))]
+            tables += [self._table(population[number], index) for number in range(len(tables), len(population))]
         return self.tables
 
     def _table(self, policy: PolicyProtocol, seat: int) -> Tensor:
-        asked = self.asked[seat]
-        if policy not in asked:
-            asked[policy] = self._tabulate(policy, seat)
-        return asked[policy]
+        tables = self.cache[seat]
+        if policy not in tables:
+            tables[policy] = self._tabulate(policy, seat)
+        return tables[policy]
 
     def _tabulate(self, policy: PolicyProtocol, seat: int) -> Tensor:
         # exact: a network's uniform probabilities are float32, and rounding would decide between equal responses
         if isinstance(policy, RandomPolicy) and not override_of(policy, RandomPolicy, ("act",)):
             return self.tree.uniform(seat)
         if isinstance(policy, MixturePolicy) and not override_of(policy, MixturePolicy, ("act",)):
-            return self.tree.mix([self._table(each, seat) for each in policy.members], policy.weights.cpu(), seat)
+            return self.tree.mix([self._table(member, seat) for member in policy.members], policy.weights.cpu(), seat)
         return tabulate(policy, self.tree, seat)
 
     # ---------------------------------------------------------------- payoffs
@@ -160,17 +160,19 @@ class TabularGame:
             The gains by the index of the recommended policy, without policies that are never recommended; else one
             gain with the index None.
         """
-        tables = [each[:size] for each, size in zip(self.tabulate_all(populations), joint.shape, strict=True)]
+        tables = [
+            seat_tables[:size] for seat_tables, size in zip(self.tabulate_all(populations), joint.shape, strict=True)
+        ]
         joint = joint.cpu()
         earned = (self.tree.payoffs(tables)[seat] * joint).movedim(seat, 0).flatten(1).sum(1)
         if not recommended:
             table, value = self._respond_to_joint(populations, joint.sum(seat, keepdim=True), seat)
             return {None: JointDeviation(table, value - float(earned.sum()))}
-        found: dict[int | None, JointDeviation] = {}
+        deviations: dict[int | None, JointDeviation] = {}
         for index in joint.movedim(seat, 0).flatten(1).sum(1).nonzero().flatten().tolist():
             table, value = self._respond_to_joint(populations, joint.narrow(seat, index, 1), seat)
-            found[index] = JointDeviation(table, value - float(earned[index]))
-        return found
+            deviations[index] = JointDeviation(table, value - float(earned[index]))
+        return deviations
 
     def ce_gap(self, populations: Mapping[str, Sequence[PolicyProtocol]], joint: Tensor) -> float:
         """Return the CE gap: the sum over seats of the gain by a best response to every recommendation.
@@ -179,7 +181,7 @@ class TabularGame:
         """
         seats = range(joint.dim())
         gains = [self.deviation_gains(populations, joint, seat).values() for seat in seats]
-        return sum(max(each.gain, 0.0) for found in gains for each in found)
+        return sum(max(deviation.gain, 0.0) for of_seat in gains for deviation in of_seat)
 
     # ---------------------------------------------------------------- best responses
 
@@ -197,14 +199,15 @@ class TabularGame:
         """
         if recommendation is not None:
             assert opponents.joint is not None
-            joint, found = opponents.joint.cpu(), []
+            joint, responses = opponents.joint.cpu(), []
             for seat in self.game.seats_of(role):
-                given = joint.narrow(seat, recommendation, 1)
-                table, value = self._respond_to_joint(populations, given, seat)  # ties as in `deviation_gains`
-                found.append((table, value / float(given.sum())))
+                conditional = joint.narrow(seat, recommendation, 1)
+                table, value = self._respond_to_joint(populations, conditional, seat)  # ties as in `deviation_gains`
+                responses.append((table, value / float(conditional.sum())))
         else:
-            found = [self._respond(populations, opponents, seat) for seat in self.game.seats_of(role)]
-        return self.policy(role, [table for table, _ in found]), sum(value for _, value in found) / len(found)
+            responses = [self._respond(populations, opponents, seat) for seat in self.game.seats_of(role)]
+        value = sum(value for _, value in responses) / len(responses)
+        return self.policy(role, [table for table, _ in responses]), value
 
     def _respond(
         self, populations: Mapping[str, Sequence[PolicyProtocol]], opponents: MetaStrategy, seat: int
@@ -218,19 +221,19 @@ class TabularGame:
         self, populations: Mapping[str, Sequence[PolicyProtocol]], joint: Tensor, seat: int
     ) -> tuple[Tensor, float]:
         """Return the table of a best response to weighted profiles (N_1, ..., 1, ..., N_S), and its weighted return."""
-        tables, worth = self.tabulate_all(populations), []
-        for who in joint.nonzero().tolist():  # index 0 of the seat stands for its own policy
-            profile = [tables[other][index] for other, index in enumerate(who)]
-            worth.append(float(joint[tuple(who)]) * self.tree.against(profile, seat))
-        return self.tree.best_against(torch.stack(worth).sum(0), seat)
+        tables, returns = self.tabulate_all(populations), []
+        for matchup in joint.nonzero().tolist():  # index 0 of the seat stands for its own policy
+            profile = [tables[other][index] for other, index in enumerate(matchup)]
+            returns.append(float(joint[tuple(matchup)]) * self.tree.against(profile, seat))
+        return self.tree.best_against(torch.stack(returns).sum(0), seat)
 
-    def policy(self, role: str, found: Sequence[Tensor]) -> TablePolicy:
+    def policy(self, role: str, tables: Sequence[Tensor]) -> TablePolicy:
         """Return the policy that plays tables (I, C), one for each seat of a role."""
         seats = self.game.seats_of(role)
         width = max(self.tree.observations[seat].shape[1] for seat in seats)
         rows: dict[bytes, int] = {}
         observations, table = [], []
-        for seat, actions in zip(seats, found, strict=True):
+        for seat, actions in zip(seats, tables, strict=True):
             for obs, row in zip(self.tree.observations[seat], actions, strict=True):
                 padded = torch.nn.functional.pad(obs, (0, width - len(obs)))
                 if rows.setdefault(padded.numpy().tobytes(), len(rows)) == len(

@@ -63,11 +63,11 @@ def solve_restricted_game(
         if iteration % _CHECKED_EVERY and iteration < max_iterations:
             continue
         averages = [side.average / side.average[0] for side in sides]
-        worths = [payoffs[seat] @ averages[1 - seat] for seat in range(2)]
-        nash_conv = sum(side.best(worth) for side, worth in zip(sides, worths, strict=True))
+        values = [payoffs[seat] @ averages[1 - seat] for seat in range(2)]
+        nash_conv = sum(side.best(returns) for side, returns in zip(sides, values, strict=True))
         if nash_conv <= tolerance:
             tables = tuple(torch.from_numpy(side.table()) for side in sides)
-            return EquilibriumProfile((tables[0], tables[1]), float(averages[0] @ worths[0]), nash_conv, iteration)
+            return EquilibriumProfile((tables[0], tables[1]), float(averages[0] @ values[0]), nash_conv, iteration)
     raise GpuEnvsError(
         f"CFR+: expected NashConv of at most {tolerance:g} within {max_iterations} iterations, got {nash_conv:g}; "
         "use a larger tolerance"
@@ -92,21 +92,21 @@ class _Side:
         """Return the information sets among `rows` that the seat can reach with allowed choices."""
         return rows[self.reachable[self.parent[rows]]]
 
-    def update(self, worth: np.ndarray, weight: float) -> None:
+    def update(self, returns: np.ndarray, weight: float) -> None:
         """Update regrets and policy, and add the policy to the average.
 
         Args:
-            worth: Returns of the leaves by sequence (1 + I C,), weighted by chance and the opponent; overwritten.
+            returns: Returns of the leaves by sequence (1 + I C,), weighted by chance and the opponent; overwritten.
             weight: Weight of the policy in the average.
         """
-        options = worth[1:].reshape(self.allowed.shape)
+        options = returns[1:].reshape(self.allowed.shape)
         for rows in reversed(self.layers):
             values = (self.policy[rows] * options[rows]).sum(1)
             regret = np.where(self.allowed[rows], self.regret[rows] + options[rows] - values[:, None], 0.0)
             self.regret[rows] = regret = np.maximum(regret, 0.0)
             total = regret.sum(1, keepdims=True)
             self.policy[rows] = np.divide(regret, total, out=self.uniform[rows], where=total > 0)
-            np.add.at(worth, self.parent[rows], values)
+            np.add.at(returns, self.parent[rows], values)
         self._set_plan()
         self.average += weight * self.plan
 
@@ -117,13 +117,13 @@ class _Side:
         for rows in self.layers:
             below[rows] = self.plan[self.parent[rows], None] * self.policy[rows]
 
-    def best(self, worth: np.ndarray) -> float:
-        """Return the return of a best response with allowed choices; `worth` is as in `update`, and kept."""
-        worth = worth.copy()
-        options = worth[1:].reshape(self.allowed.shape)
+    def best(self, returns: np.ndarray) -> float:
+        """Return the return of a best response with allowed choices; `returns` is as in `update`, and kept."""
+        returns = returns.copy()
+        options = returns[1:].reshape(self.allowed.shape)
         for rows in reversed(self.layers):
-            np.add.at(worth, self.parent[rows], np.where(self.allowed[rows], options[rows], -np.inf).max(1))
-        return float(worth[0])
+            np.add.at(returns, self.parent[rows], np.where(self.allowed[rows], options[rows], -np.inf).max(1))
+        return float(returns[0])
 
     def table(self) -> np.ndarray:
         """Return the average policy (I, C)."""
@@ -144,8 +144,10 @@ def _sides(tree: GameTree, allowed: Sequence[Tensor]) -> list[_Side]:
 
 def _payoffs(tree: GameTree, sides: Sequence[_Side]) -> list[sparse.csr_array]:
     """Return the payoffs of each seat by its own and the opponent's sequence, weighted by chance."""
-    own, other = (sequence.numpy() for sequence in tree.sequence)
-    used = sides[0].reachable[own] & sides[1].reachable[other]
+    rows, columns = (sequence.numpy() for sequence in tree.sequence)
+    used = sides[0].reachable[rows] & sides[1].reachable[columns]
     shape = (len(sides[0].plan), len(sides[1].plan))
-    first, second = (sparse.coo_array((stake.numpy()[used], (own[used], other[used])), shape) for stake in tree.stakes)
+    first, second = (
+        sparse.coo_array((stake.numpy()[used], (rows[used], columns[used])), shape) for stake in tree.stakes
+    )
     return [first.tocsr(), second.T.tocsr()]

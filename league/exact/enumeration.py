@@ -129,7 +129,7 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
     agents = [row for (row,) in rows]
     core, chance = _dealt(game, core.definition.chance)
     sizes = core.num_choices[agents, 0].tolist()
-    found = [_Infosets(game.env_id, size) for size in sizes]
+    sides = [_Infosets(game.env_id, size) for size in sizes]
 
     sequence = np.zeros((core.num_envs, len(agents)), np.int64)
     total = np.zeros((core.num_envs, len(agents)))
@@ -139,7 +139,7 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
         leaves.append((sequence[over], chance[over], total[over]))
         if over.all():
             break
-        world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, found)
+        world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, sides)
         if len(world) > LARGEST:
             raise _too_large(game.env_id)
         chance, total = chance[world], total[world]
@@ -147,28 +147,30 @@ def enumerate_tree(game: Game) -> EnumeratedTree:
         core.step(from_numpy(choice))
         total = total + core.reward[:, agents].numpy()
     sequence, chance, returns = (np.concatenate(parts) for parts in zip(*leaves, strict=True))
-    return EnumeratedTree(tuple(side.done() for side in found), sequence, chance, returns)
+    return EnumeratedTree(tuple(side.done() for side in sides), sequence, chance, returns)
 
 
 def _branches(
-    core: Core, here: np.ndarray, sequence: np.ndarray, agents: Sequence[int], found: Sequence[_Infosets]
+    core: Core, active: np.ndarray, sequence: np.ndarray, agents: Sequence[int], sides: Sequence[_Infosets]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return all N joint choices in worlds (W,): the world (N,), actions (N, A) and next sequences (N, S)."""
-    world, choice = here, np.zeros((len(here), core.num_agents), np.int64)
+    world, choice = active, np.zeros((len(active), core.num_agents), np.int64)
     movers = (core.alive if core.to_move is None else core.to_move).numpy()
-    before = sequence
-    source = np.arange(len(here))
-    for seat, (row, infosets) in enumerate(zip(agents, found, strict=True)):
-        moves, size = movers[here, row], infosets.choices
-        legal = np.ones((len(here), size), bool)
+    previous = sequence
+    source = np.arange(len(active))
+    for seat, (row, infosets) in enumerate(zip(agents, sides, strict=True)):
+        moves, size = movers[active, row], infosets.choices
+        legal = np.ones((len(active), size), bool)
         if core.action_mask is not None:
-            legal = core.action_mask[:, row, :size].numpy()[here]
+            legal = core.action_mask[:, row, :size].numpy()[active]
         legal[~moves] = np.arange(size) == 0  # agents that do not move have the single choice 0
-        infoset = np.zeros(len(here), np.int64)
+        infoset = np.zeros(len(active), np.int64)
         if moves.any():
-            infoset[moves] = infosets.number(core.obs[:, row].numpy()[here[moves]], legal[moves], before[moves, seat])
-        each, action = legal[source].nonzero()
-        source, world, choice, sequence = source[each], world[each], choice[each], sequence[each]
+            infoset[moves] = infosets.number(
+                core.obs[:, row].numpy()[active[moves]], legal[moves], previous[moves, seat]
+            )
+        branch, action = legal[source].nonzero()
+        source, world, choice, sequence = source[branch], world[branch], choice[branch], sequence[branch]
         choice[:, row] = action
         sequence[:, seat] = np.where(moves[source], 1 + infoset[source] * size + action, sequence[:, seat])
     return world, choice, sequence

@@ -44,7 +44,7 @@ class GameTree:
         self.legal: tuple[Tensor, ...] = tuple(torch.from_numpy(side.legal) for side in sides)
         self.parent: tuple[Tensor, ...] = tuple(torch.from_numpy(side.parent) for side in sides)
         self.layers: tuple[list[Tensor], ...] = tuple(
-            _layers(*each) for each in zip(self.parent, self.legal, strict=True)
+            _layers(*arrays) for arrays in zip(self.parent, self.legal, strict=True)
         )
         self.sequence: tuple[Tensor, ...] = tuple(sequence.T.contiguous())
         self.stakes: Tensor = (returns * chance[:, None]).T.contiguous()  # (S, Z)
@@ -52,9 +52,9 @@ class GameTree:
     @classmethod
     def of(cls, game: Game) -> GameTree:
         """Return the tree of a game; raise ConfigError as `league.exact.enumeration.enumerate_tree`."""
-        found = enumerate_tree(game)
-        arrays = (torch.from_numpy(each) for each in (found.sequence, found.chance, found.returns))
-        return cls(game, found.sides, *arrays)
+        enumerated = enumerate_tree(game)
+        arrays = (torch.from_numpy(array) for array in (enumerated.sequence, enumerated.chance, enumerated.returns))
+        return cls(game, enumerated.sides, *arrays)
 
     def uniform(self, seat: int) -> Tensor:
         """Return the uniform table over legal choices (I, C)."""
@@ -83,10 +83,10 @@ class GameTree:
         Returns:
             (S, N_1, ..., N_S).
         """
-        reach = [self._reach(_stacked(each), seat) for seat, each in enumerate(tables)]
+        reach = [self._reach(_stacked(plan), seat) for seat, plan in enumerate(tables)]
         cells = self.stakes  # (S, ..., Z), with one more axis for every seat but the last
-        for each in reach[:-1]:
-            cells = cells[..., None, :] * each
+        for plan in reach[:-1]:
+            cells = cells[..., None, :] * plan
         return cells @ reach[-1].T
 
     def best_response(self, profile: Profile, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
@@ -116,15 +116,15 @@ class GameTree:
     def best_against(self, weight: Tensor, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
         """Return `best_response` for weighted returns (Z,); sums of `against` stand for correlated opponents."""
         legal, parent = self.legal[seat], self.parent[seat]
-        worth = weight.new_zeros(1 + legal.numel()).index_add_(0, self.sequence[seat], weight)
+        returns = weight.new_zeros(1 + legal.numel()).index_add_(0, self.sequence[seat], weight)
         table = torch.zeros_like(legal, dtype=weight.dtype)
         for rows in reversed(self.layers[seat]):
-            options = worth[1:].view(legal.shape)[rows].masked_fill(~legal[rows], -torch.inf)
+            options = returns[1:].view(legal.shape)[rows].masked_fill(~legal[rows], -torch.inf)
             best = options.amax(-1, keepdim=True)
             action = (options >= best - tie).byte().argmax(-1, keepdim=True)  # the first of the largest
             table[rows] = table[rows].scatter_(-1, action, 1.0)
-            worth.index_add_(0, parent[rows], options.gather(-1, action).squeeze(-1))
-        return table, float(worth[0])
+            returns.index_add_(0, parent[rows], options.gather(-1, action).squeeze(-1))
+        return table, float(returns[0])
 
     def nash_conv(self, profile: Profile) -> float:
         """Return the sum over seats of the gain by a unilateral best response; 0 at a Nash equilibrium."""
@@ -138,8 +138,8 @@ class GameTree:
         all of these are 0, the choices are uniform, as in OpenSpiel's policy_aggregator.
         """
         plan = torch.zeros(1 + self.legal[seat].numel(), dtype=torch.float64)
-        for each in weights.double().unsqueeze(-1) * self.plan(_stacked(tables), seat):
-            plan += each  # in order, see `best_response`
+        for weighted in weights.double().unsqueeze(-1) * self.plan(_stacked(tables), seat):
+            plan += weighted  # in order, see `best_response`
         mass = plan[1:].view(self.legal[seat].shape)
         total = mass.sum(-1, keepdim=True)
         return torch.where(total > 0, mass / total, self.uniform(seat))

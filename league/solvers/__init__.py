@@ -55,8 +55,8 @@ def solve(name: str, payoffs: Tensor, **settings: Any) -> MetaStrategy:
     """
     if name not in SOLVERS:
         raise ConfigError(unknown_name_message("meta-solver", name, SOLVERS))
-    known = list(inspect.signature(SOLVERS[name]).parameters)[1:]
+    names = list(inspect.signature(SOLVERS[name]).parameters)[1:]
     for setting in settings:
-        if setting not in known:
-            raise ConfigError(f"{name}: no setting {setting!r}; it takes {', '.join(known) or 'none'}")
+        if setting not in names:
+            raise ConfigError(f"{name}: no setting {setting!r}; it takes {', '.join(names) or 'none'}")
     return SOLVERS[name](checked(payoffs), **settings)

@@ -2,7 +2,7 @@
 
 Source: Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. The population of each seat plays
 one policy. Rare mutants appear in one seat, and replace its population with a probability that grows with their gain.
-Constants are those of OpenSpiel's `alpharank`.
+Constants as in OpenSpiel's `alpharank`.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def alpharank(
         raise ConfigError(f"alpharank: epsilon: expected a number in (0, 0.5] without alpha, got {epsilon}")
     if symmetric:
         _check_symmetric(payoffs)
-    start, to, before, after = _pairs(payoffs) if symmetric else _neighbors(payoffs)
+    start, to, resident, mutant = _pairs(payoffs) if symmetric else _neighbors(payoffs)
     size = payoffs.shape[1] if symmetric else payoffs[0].numel()
     if size == 1:
         masses = payoffs.new_ones(1)
     elif alpha is not None:
-        masses = stationary(start, to, _fixation(alpha * (after - before), m), size)
+        masses = stationary(start, to, _fixation(alpha * (mutant - resident), m), size)
     elif epsilon is not None:
-        masses = stationary(start, to, _takes_over(before, after, epsilon), size)
+        masses = stationary(start, to, _takes_over(resident, mutant, epsilon), size)
     else:
-        masses = _limit(start, to, before, after, size)
+        masses = _limit(start, to, resident, mutant, size)
     if symmetric:
         return MetaStrategy((masses, masses))
     return of_joint(masses.reshape(payoffs.shape[1:]))
@@ -87,10 +87,10 @@ def stationary(start: Tensor, to: Tensor, rates: Tensor, size: int) -> Tensor:
 def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray) -> Tensor:
     """Return the stationary distribution, which is 0 outside the recurrent set of states `sink`."""
     inside = torch.as_tensor(sink, device=rates.device)
-    place = torch.full((size,), -1, dtype=torch.int64, device=rates.device)
-    place[inside] = torch.arange(len(inside), device=rates.device)
-    kept = (place[start] >= 0) & (rates > 0)
-    start, to, rates = place[start[kept]], place[to[kept]], rates[kept]
+    index = torch.full((size,), -1, dtype=torch.int64, device=rates.device)
+    index[inside] = torch.arange(len(inside), device=rates.device)
+    relevant = (index[start] >= 0) & (rates > 0)
+    start, to, rates = index[start[relevant]], index[to[relevant]], rates[relevant]
     number = len(inside)
     leaving = rates.new_zeros(number).index_add_(0, start, rates)
     if number <= _DENSE:
@@ -137,18 +137,18 @@ def _sinks(start: Tensor, to: Tensor, rates: Tensor, size: int) -> list[np.ndarr
     number, label = connected_components(graph, directed=True, connection="strong")
     left = np.zeros(number, dtype=bool)
     left[label[start_][label[start_] != label[to_]]] = True
-    return [np.flatnonzero(label == each) for each in np.flatnonzero(~left)]
+    return [np.flatnonzero(label == component) for component in np.flatnonzero(~left)]
 
 
-def _limit(start: Tensor, to: Tensor, before: Tensor, after: Tensor, size: int) -> Tensor:
+def _limit(start: Tensor, to: Tensor, resident: Tensor, mutant: Tensor, size: int) -> Tensor:
     """Return the limit of infinite alpha: directly with one recurrent set, else by halving epsilon."""
-    rates = _takes_over(before, after, 0.0)
+    rates = _takes_over(resident, mutant, 0.0)
     sinks = _sinks(start, to, rates, size)
     if len(sinks) == 1:
         return _solve(start, to, rates, size, sinks[0])
     masses, epsilon = None, 0.5
     for step in range(48):  # to 1e-14, like OpenSpiel
-        previous, masses = masses, stationary(start, to, _takes_over(before, after, epsilon), size)
+        previous, masses = masses, stationary(start, to, _takes_over(resident, mutant, epsilon), size)
         if step > 10 and previous is not None and torch.allclose(masses, previous):
             break
         epsilon /= 2
@@ -156,10 +156,10 @@ def _limit(start: Tensor, to: Tensor, before: Tensor, after: Tensor, size: int) 
     return masses
 
 
-def _takes_over(before: Tensor, after: Tensor, epsilon: float) -> Tensor:
+def _takes_over(resident: Tensor, mutant: Tensor, epsilon: float) -> Tensor:
     """Return the rates of infinite alpha: 1 - epsilon for a better mutant, 1/2 for an equal one, else epsilon."""
-    rates = torch.full_like(before, epsilon).masked_fill_(after > before, 1 - epsilon)
-    return rates.masked_fill_(torch.isclose(after, before, rtol=1e-5, atol=1e-14), 0.5)
+    rates = torch.full_like(resident, epsilon).masked_fill_(mutant > resident, 1 - epsilon)
+    return rates.masked_fill_(torch.isclose(mutant, resident, rtol=1e-5, atol=1e-14), 0.5)
 
 
 def _fixation(gain: Tensor, m: int) -> Tensor:
@@ -177,21 +177,23 @@ def _neighbors(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     parts = []
     for seat, size in enumerate(sizes):
         ids = profiles.movedim(seat, -1).reshape(-1, size)
-        own = payoffs[seat].movedim(seat, -1).reshape(-1, size)
+        table = payoffs[seat].movedim(seat, -1).reshape(-1, size)
         pairs = torch.combinations(torch.arange(size, device=payoffs.device), 2)
         old, new = torch.cat((pairs, pairs.flip(1))).T
-        parts.append((ids[:, old], ids[:, new], own[:, old], own[:, new]))
-    start, to, before, after = (torch.cat([each.flatten() for each in column]) for column in zip(*parts, strict=True))
-    return start, to, before, after
+        parts.append((ids[:, old], ids[:, new], table[:, old], table[:, new]))
+    start, to, resident, mutant = (
+        torch.cat([part.flatten() for part in column]) for column in zip(*parts, strict=True)
+    )
+    return start, to, resident, mutant
 
 
 def _pairs(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return all mutants of one population: policies and their payoffs against each other before and after."""
-    own, size = payoffs[0], payoffs.shape[1]
-    start, to = torch.meshgrid(*[torch.arange(size, device=own.device)] * 2, indexing="ij")
+    table, size = payoffs[0], payoffs.shape[1]
+    start, to = torch.meshgrid(*[torch.arange(size, device=table.device)] * 2, indexing="ij")
     other = start != to
     start, to = start[other], to[other]
-    return start, to, own[start, to], own[to, start]
+    return start, to, table[start, to], table[to, start]
 
 
 def _check_symmetric(payoffs: Tensor) -> None:

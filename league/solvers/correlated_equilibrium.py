@@ -48,11 +48,11 @@ def cce(payoffs: Tensor, objective: str = "max_entropy") -> MetaStrategy:
 def _ce_gains(payoffs: np.ndarray) -> csr_array:
     """Return gains of seat s in profile a by policy j if i is recommended: rows (s, i, j), columns a."""
     rows, columns, gains, number = [], [], [], 0
-    for ids, own in _seat_by_seat(payoffs):
-        size = len(own)
+    for ids, table in _seat_by_seat(payoffs):
+        size = len(table)
         for i in range(size):
-            others = np.delete(np.arange(size), i)
-            gains.append((own[others] - own[i]).ravel())
+            alternatives = np.delete(np.arange(size), i)
+            gains.append((table[alternatives] - table[i]).ravel())
             columns.append(np.tile(ids[i], size - 1))
             rows.append(np.repeat(number + np.arange(size - 1), ids.shape[1]))
             number += size - 1
@@ -64,9 +64,9 @@ def _ce_gains(payoffs: np.ndarray) -> csr_array:
 def _cce_gains(payoffs: np.ndarray) -> csr_array:
     """Return gains of seat s in profile a by policy j: rows (s, j), columns a."""
     blocks = []
-    for ids, own in _seat_by_seat(payoffs):
-        block = np.empty((len(own), ids.size))
-        block[:, ids] = own[:, None, :] - own[None, :, :]
+    for ids, table in _seat_by_seat(payoffs):
+        block = np.empty((len(table), ids.size))
+        block[:, ids] = table[:, None, :] - table[None, :, :]
         blocks.append(block)
     return csr_array(np.concatenate(blocks))
 
@@ -74,9 +74,9 @@ def _cce_gains(payoffs: np.ndarray) -> csr_array:
 def _seat_by_seat(payoffs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield for each seat the indices of the profiles and its payoffs, both (own policies, other seats' profiles)."""
     ids = np.arange(payoffs[0].size).reshape(payoffs.shape[1:])
-    for seat, own in enumerate(payoffs):
-        size = own.shape[seat]
-        yield np.moveaxis(ids, seat, 0).reshape(size, -1), np.moveaxis(own, seat, 0).reshape(size, -1)
+    for seat, table in enumerate(payoffs):
+        size = table.shape[seat]
+        yield np.moveaxis(ids, seat, 0).reshape(size, -1), np.moveaxis(table, seat, 0).reshape(size, -1)
 
 
 def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> MetaStrategy:

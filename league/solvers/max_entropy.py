@@ -56,15 +56,15 @@ def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
         stiff = force / room
         curvature = (limits.T @ (limits.multiply(stiff[:, None]))).toarray()
         curvature[np.diag_indices(number)] += 1 / p
-        wanted = -pull - limits.T @ (target / room - force + stiff * miss)
+        descent = -pull - limits.T @ (target / room - force + stiff * miss)
         # In torch, which respects its number of threads.
         factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(curvature))
         if failed:
             raise GpuEnvsError(
                 "max_entropy: the feasible set is too small for the interior-point method; try another meta-solver"
             )
-        both = torch.cholesky_solve(torch.from_numpy(np.stack((wanted, np.ones(number)), axis=1)), factor)
-        moved, spread = both.numpy().T
+        solution = torch.cholesky_solve(torch.from_numpy(np.stack((descent, np.ones(number)), axis=1)), factor)
+        moved, spread = solution.numpy().T
         rise = (moved.sum() + excess) / spread.sum()
         moved = moved - rise * spread
         opened = -miss - limits @ moved
@@ -81,11 +81,11 @@ def _reach(values: np.ndarray, moves: np.ndarray) -> float:
     return min(1.0, 0.99 * float((values[down] / -moves[down]).min(initial=np.inf)))
 
 
-def _support(limits: Any, most: float = 1e5) -> np.ndarray:
+def _support(limits: Any, bound: float = 1e5) -> np.ndarray:
     """Return which entries are above 0 in some feasible p, by one linear program.
 
     Multiples z of feasible p form a cone that is closed under sums, so that one large z is at least 1 in all of these
-    entries. The program maximizes the sum of min(z, 1). Entries below 1 / `most` of the others in every p count as 0.
+    entries. The program maximizes the sum of min(z, 1). Entries below 1 / `bound` of the others in every p count as 0.
     """
     number = limits.shape[1]
     identity = eye_array(number, format="csr")
@@ -93,7 +93,7 @@ def _support(limits: Any, most: float = 1e5) -> np.ndarray:
         c=np.r_[np.zeros(number), -np.ones(number)],
         A_ub=vstack([hstack([limits, csr_array(limits.shape)]), hstack([-identity, identity])]),
         b_ub=np.zeros(limits.shape[0] + number),
-        bounds=[(0, most)] * number + [(0, 1)] * number,
+        bounds=[(0, bound)] * number + [(0, 1)] * number,
         method="highs",
     )
     played = result.x[number:] > 0.5 if result.status == 0 else np.zeros(number, dtype=bool)

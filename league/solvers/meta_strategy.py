@@ -41,11 +41,11 @@ class MetaStrategy:
 
     def of_latest(self, sizes: Sequence[int]) -> MetaStrategy:
         """Return the meta-strategy of populations of these sizes whose earlier policies have probability 0."""
-        missing = [size - len(own) for size, own in zip(sizes, self.marginals, strict=True)]
-        before = [each for number in reversed(missing) for each in (number, 0)]  # the last axis comes first
-        joint = None if self.joint is None else pad(self.joint, before)
+        missing = [size - len(marginal) for size, marginal in zip(sizes, self.marginals, strict=True)]
+        padding = [count for number in reversed(missing) for count in (number, 0)]  # the last axis comes first
+        joint = None if self.joint is None else pad(self.joint, padding)
         return MetaStrategy(
-            tuple(pad(own, (number, 0)) for own, number in zip(self.marginals, missing, strict=True)), joint
+            tuple(pad(marginal, (number, 0)) for marginal, number in zip(self.marginals, missing, strict=True)), joint
         )
 
 
@@ -87,7 +87,7 @@ def two_seats(payoffs: Tensor, solver: str, instead: str) -> None:
 
 
 def zero_sum(payoffs: Tensor, solver: str, instead: str) -> Tensor:
-    """Return the payoffs of the first seat (N_1, N_2), shifted so that those of the second are their negatives.
+    """Return the payoffs of the first seat (N_1, N_2), shifted so that the payoffs of the second are their negatives.
 
     Raises:
         ConfigError: There are not two seats, or the sum of their payoffs is not constant.
@@ -114,18 +114,20 @@ def product(marginals: Sequence[Tensor]) -> Tensor:
 def deviations(payoffs: Tensor, marginals: Sequence[Tensor]) -> list[Tensor]:
     """Return the expected payoff of each policy against the other marginals: (N_s,) per seat."""
     values = []
-    for seat, own in enumerate(payoffs):
+    for seat, table in enumerate(payoffs):
         for other in reversed(range(len(marginals))):  # from the last axis, so that earlier ones keep their index
             if other != seat:
-                own = own.movedim(other, -1) @ marginals[other]
-        values.append(own)
+                table = table.movedim(other, -1) @ marginals[other]
+        values.append(table)
     return values
 
 
 def nash_gap(payoffs: Tensor, strategy: MetaStrategy) -> float:
     """Return NashConv of the marginals within the meta-game (S, N_1, ..., N_S)."""
     values = deviations(payoffs, strategy.marginals)
-    return sum(float(value.max() - value @ own) for value, own in zip(values, strategy.marginals, strict=True))
+    return sum(
+        float(value.max() - value @ marginal) for value, marginal in zip(values, strategy.marginals, strict=True)
+    )
 
 
 def uniform(payoffs: Tensor) -> MetaStrategy:

@@ -32,7 +32,7 @@ def nash(payoffs: Tensor) -> MetaStrategy:
     """
     table = zero_sum(payoffs, "nash", "cce, ce, alpharank and prd")
     first, second, _ = minimax(table.cpu().numpy())
-    return MetaStrategy(tuple(normalized(payoffs.new_tensor(each)) for each in (first, second)))
+    return MetaStrategy(tuple(normalized(payoffs.new_tensor(weights)) for weights in (first, second)))
 
 
 def max_entropy_nash(payoffs: Tensor) -> MetaStrategy:
@@ -53,7 +53,7 @@ def max_entropy_nash(payoffs: Tensor) -> MetaStrategy:
     # Equilibria are the pairs of strategies that guarantee the value, so each seat's strategy is solved separately.
     sides = ((value - table.T) / scale, (table - value) / scale)
     first, second = (_most_entropic(limits) for limits in sides)
-    return MetaStrategy(tuple(normalized(payoffs.new_tensor(each)) for each in (first, second)))
+    return MetaStrategy(tuple(normalized(payoffs.new_tensor(weights)) for weights in (first, second)))
 
 
 def _most_entropic(limits: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1
     """Run regret matching: probabilities of policies are proportional to their positive regrets.
 
     Source: Hart and Mas-Colell (2000), A simple adaptive procedure leading to correlated equilibrium. Constants,
-    exploration and average are those of OpenSpiel's `regret_matching`. It supports any number of seats.
+    exploration and average as in OpenSpiel's `regret_matching`. It supports any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
@@ -58,24 +58,24 @@ def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1
         raise ConfigError(f"regret_matching: gamma: expected a number in [0, 1], got {gamma}")
     host = SeatPayoffs(payoffs)
     start = host.uniform()
-    played, totals = start, [each * 1.0 for each in start]
+    played, totals = start, [strategy * 1.0 for strategy in start]
     regrets = [zero + 1e-6 for zero in host.zeros()]
     for _ in range(int(iterations)):
         values = host.deviations(played)
-        played = [_match(r, value, own, gamma) for r, value, own in zip(regrets, values, played, strict=True)]
-        for total, own in zip(totals, played, strict=True):
-            total += own
+        played = [_match(r, value, strategy, gamma) for r, value, strategy in zip(regrets, values, played, strict=True)]
+        for total, strategy in zip(totals, played, strict=True):
+            total += strategy
     return host.strategy(totals)
 
 
-def _match(regret, value, own, gamma: float):
+def _match(regret, value, strategy, gamma: float):
     """Return the next distribution; `regret` is updated in place."""
-    regret += value - value @ own
-    wanted = regret.clip(min=0)
-    total = wanted.sum()
+    regret += value - value @ strategy
+    excess = regret.clip(min=0)
+    total = excess.sum()
     nothing = 1.0 * (total <= 0)  # then uniform, without a branch and host synchronization
-    share = wanted / (total + nothing)
-    return (1 - nothing) * ((1 - gamma) * share + gamma / len(own)) + nothing / len(own)
+    share = excess / (total + nothing)
+    return (1 - nothing) * ((1 - gamma) * share + gamma / len(strategy)) + nothing / len(strategy)
 
 
 def multiplicative_weights(payoffs: Tensor, iterations: int = 10_000, rate: float | None = None) -> MetaStrategy:
@@ -96,10 +96,10 @@ def multiplicative_weights(payoffs: Tensor, iterations: int = 10_000, rate: floa
     rates = [rate or math.sqrt(8 * math.log(max(size, 2)) / iterations) for size in payoffs.shape[1:]]
     gains, totals, played = host.zeros(), host.zeros(), host.uniform()
     for _ in range(int(iterations)):
-        for gain, total, value, own in zip(gains, totals, host.deviations(played), played, strict=True):
+        for gain, total, value, strategy in zip(gains, totals, host.deviations(played), played, strict=True):
             gain += value
-            total += own
-        played = [_softmax(each * gain) for each, gain in zip(rates, gains, strict=True)]
+            total += strategy
+        played = [_softmax(seat_rate * gain) for seat_rate, gain in zip(rates, gains, strict=True)]
     return host.strategy(totals)
 
 
@@ -121,9 +121,9 @@ class SeatPayoffs:
         self.device: torch.device = payoffs.device
         on_host = payoffs.device.type == "cpu"
         # Each seat's own axis is first; the other axes are contracted from the last one.
-        tables = [own.movedim(seat, 0).contiguous() for seat, own in enumerate(payoffs)]
+        tables = [payoff.movedim(seat, 0).contiguous() for seat, payoff in enumerate(payoffs)]
         self.tables: list[Any] = [table.numpy() for table in tables] if on_host else tables
-        self.others: list[list[int]] = [
+        self.axes: list[list[int]] = [
             [t for t in reversed(range(len(tables))) if t != seat] for seat in range(len(tables))
         ]
 
@@ -140,12 +140,12 @@ class SeatPayoffs:
     def deviations(self, strategies: list[Any]) -> list[Any]:
         """Return the expected payoff of each policy against the strategies of the other seats."""
         values = []
-        for table, others in zip(self.tables, self.others, strict=True):
-            for other in others:
-                table = table @ strategies[other]
+        for table, axes in zip(self.tables, self.axes, strict=True):
+            for axis in axes:
+                table = table @ strategies[axis]
             values.append(table)
         return values
 
     def strategy(self, weights: list[Any]) -> MetaStrategy:
         """Return weights as a meta-strategy on the device of the payoffs."""
-        return MetaStrategy(tuple(normalized(torch.as_tensor(each, device=self.device)) for each in weights))
+        return MetaStrategy(tuple(normalized(torch.as_tensor(weight, device=self.device)) for weight in weights))

@@ -14,7 +14,7 @@ from trainers.base.prefix_sum import prefix_sum
 __all__ = ["STABLE", "prd", "replicator"]
 
 RANGE = 2.0
-"""Range of each seat's scaled payoffs: that of a win and a loss, 1 and -1, for which OpenSpiel's constants are."""
+"""Range of each seat's scaled payoffs: a win is 1 and a loss -1, for which OpenSpiel chose its constants."""
 STABLE = 1.0
 """Largest product of step size and range of payoffs; beyond it, shares leave the simplex and become NaN."""
 ROUNDING = 1e-12
@@ -25,7 +25,7 @@ def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: flo
     """Run projected replicator dynamics from uniform play, averaged over all steps.
 
     Source: Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1.
-    Constants and average are those of OpenSpiel's `projected_replicator_dynamics`. It supports any number of seats.
+    Constants and average as in OpenSpiel's `projected_replicator_dynamics`. It supports any number of seats.
     The payoffs of each seat are scaled to a range of 2, so that the result does not depend on their unit.
 
     Args:
@@ -54,14 +54,15 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
     dt = min(dt, STABLE / RANGE)
     host = SeatPayoffs(_scaled(payoffs))
     shares = host.uniform()
-    totals = [each * 1.0 for each in shares]
+    totals = [strategy * 1.0 for strategy in shares]
     for _ in range(int(iterations) if payoffs[0].numel() > 1 else 0):  # with one policy per seat there is nothing to do
         values = host.deviations(shares)
         shares = [
-            _project(own + dt * own * (value - value @ own), gamma) for own, value in zip(shares, values, strict=True)
+            _project(strategy + dt * strategy * (value - value @ strategy), gamma)
+            for strategy, value in zip(shares, values, strict=True)
         ]
-        for total, own in zip(totals, shares, strict=True):
-            total += own
+        for total, strategy in zip(totals, shares, strict=True):
+            total += strategy
     return host.strategy(totals)
 
 
@@ -90,5 +91,5 @@ def _project(point, least: float):
         ranks = torch.arange(1, len(point) + 1, device=point.device)
         sums = prefix_sum(ordered)
     shifts = (1 - sums - (len(point) - ranks) * least) / ranks
-    kept = (ordered + shifts > least).sum() - 1
-    return (point + shifts[kept]).clip(min=least)
+    last = (ordered + shifts > least).sum() - 1
+    return (point + shifts[last]).clip(min=least)
