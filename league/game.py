@@ -40,7 +40,7 @@ class SeatPart:
     members: tuple[str, ...]
     """Groups or agents of the part."""
     places: tuple[int, ...]
-    """Positions of its agents among those of the seat."""
+    """Positions of its agents among the seat's agents."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Game:
         return tuple(seat_parts(core, seat.members) for seat in self.seats)
 
     def learners_of(self, role: str) -> tuple[str, ...]:
-        """Return the names of the learners of a role: its own, or those of the parts of its seats.
+        """Return the names of the learners of a role: its own, or of the parts of its seats.
 
         A part is named by its first member, like the policy of this group in `gpu-envs train`.
         """
@@ -149,16 +149,16 @@ class Game:
         """
         if len(marginals) != len(self.seats):
             raise ConfigError(f"{self.env_id}: expected marginals for {len(self.seats)} seats, got {len(marginals)}")
-        found = {}
+        means = {}
         for role in self.roles:
-            own = [marginals[seat] for seat in self.seats_of(role)]
-            sizes = {len(each) for each in own}
+            of_role = [marginals[seat] for seat in self.seats_of(role)]
+            sizes = {len(marginal) for marginal in of_role}
             if len(sizes) > 1:
                 raise ConfigError(
                     f"{self.env_id}: role {role}: expected one number of policies for all seats, got {sorted(sizes)}"
                 )
-            found[role] = sum(own[1:], own[0]) / len(own)
-        return found
+            means[role] = sum(of_role[1:], of_role[0]) / len(of_role)
+        return means
 
     def core(self, num_envs: int, device: str = "cpu", seed: int = 0, **settings: Any) -> Core:
         """Return a core of the game that reuses its buffers."""
@@ -174,31 +174,31 @@ class Game:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Any, where: str = "recorded game") -> Game:
+    def from_json(cls, data: Any, context: str = "recorded game") -> Game:
         """Return the game of JSON data from `to_json`.
 
         Args:
             data: JSON data.
-            where: File and position of the data, for error messages.
+            context: File and position of the data, for error messages.
 
         Raises:
             CheckpointError: The data are invalid, or the environment's module is not imported, see
                 `gpu_envs.definition.registry.recorded_id`.
         """
         hints = {"env_id": str, "seats": list[dict[str, Any]], "env": dict[str, Any], "zero_sum": bool}
-        game = check_fields(where, data, hints)
+        game = check_fields(context, data, hints)
         seats = [
-            Seat(**check_fields(f"{where}: seats", seat, {"name": str, "role": str, "members": list[str]}))
+            Seat(**check_fields(f"{context}: seats", seat, {"name": str, "role": str, "members": list[str]}))
             for seat in game["seats"]
         ]
         if len({seat.name for seat in seats}) < max(len(seats), 1) or not all(seat.members for seat in seats):
-            raise CheckpointError(f"{where}: seats: expected seats with unique names and members, got others")
+            raise CheckpointError(f"{context}: seats: expected seats with unique names and members, got others")
         try:
-            check_played(f"{where}: env", game["env"])
+            check_played(f"{context}: env", game["env"])
         except ConfigError as error:
             raise CheckpointError(str(error)) from None
         seats = tuple(dataclasses.replace(seat, members=tuple(seat.members)) for seat in seats)
-        return cls(recorded_id(game["env_id"], where), seats, game["env"], game["zero_sum"])
+        return cls(recorded_id(game["env_id"], context), seats, game["env"], game["zero_sum"])
 
 
 def _seats(env_id: str, roles: Mapping[str, Sequence[Any]]) -> list[Seat]:
@@ -210,13 +210,13 @@ def _seats(env_id: str, roles: Mapping[str, Sequence[Any]]) -> list[Seat]:
         if all(isinstance(member, str) for member in members):
             seats.append(Seat(role, role, tuple(members)))
             continue
-        for number, own in enumerate(members):
-            if isinstance(own, str) or not own or not all(isinstance(member, str) for member in own):
+        for number, agents in enumerate(members):
+            if isinstance(agents, str) or not agents or not all(isinstance(member, str) for member in agents):
                 raise ConfigError(
                     f"{env_id}: role {role}: expected groups or agents of one seat, or a list of them for every seat, "
-                    f"got {own!r:.80} among {len(members)}"
+                    f"got {agents!r:.80} among {len(members)}"
                 )
-            seats.append(Seat(f"{role}_{number}", role, tuple(own)))
+            seats.append(Seat(f"{role}_{number}", role, tuple(agents)))
     if len({seat.name for seat in seats}) < len(seats):
         raise ConfigError(f"{env_id}: roles: expected different names of seats, got {[seat.name for seat in seats]}")
     return seats
@@ -227,9 +227,9 @@ def _check_seats(env_id: str, seats: Sequence[Seat], core: Core) -> None:
     for seat in seats:
         for member in seat.members:
             if member not in core.groups and member not in core.possible_agents:
-                known = ", ".join((*core.groups, *core.possible_agents))
+                names = ", ".join((*core.groups, *core.possible_agents))
                 raise ConfigError(
-                    f"{env_id}: role {seat.role}: expected groups or agents among {known:.200}, got {member!r}"
+                    f"{env_id}: role {seat.role}: expected groups or agents among {names:.200}, got {member!r}"
                 )
             rows += core.groups.get(member) or [core.possible_agents.index(member)]
         for part in seat_parts(core, seat.members):
@@ -250,25 +250,25 @@ def seat_parts(core: Core, members: Sequence[str]) -> tuple[SeatPart, ...]:
             spaces.append(space)
             parts.append([])
             places.append([])
-        which = spaces.index(space)
-        parts[which].append(member)
-        places[which] += range(first, first + len(rows))
+        index = spaces.index(space)
+        parts[index].append(member)
+        places[index] += range(first, first + len(rows))
         first += len(rows)
-    return tuple(SeatPart(tuple(own), tuple(at)) for own, at in zip(parts, places, strict=True))
+    return tuple(SeatPart(tuple(agents), tuple(at)) for agents, at in zip(parts, places, strict=True))
 
 
 def _check_role(env_id: str, role: str, seats: Sequence[Seat], core: Core) -> None:
     """Raise ConfigError unless one policy can play all seats of a role."""
-    every = [seat_parts(core, seat.members) for seat in seats]
-    if all(len(parts) == 1 for parts in every):
+    parts_of = [seat_parts(core, seat.members) for seat in seats]
+    if all(len(parts) == 1 for parts in parts_of):
         make_agent_group(core, [member for seat in seats for member in seat.members])
         return
-    spaces = [[make_agent_group(core, part.members).space for part in parts] for parts in every]
-    places = [[part.places for part in parts] for parts in every]
-    if any(own != spaces[0] for own in spaces) or any(own != places[0] for own in places):
+    spaces = [[make_agent_group(core, part.members).space for part in parts] for parts in parts_of]
+    places = [[part.places for part in parts] for parts in parts_of]
+    if any(entry != spaces[0] for entry in spaces) or any(entry != places[0] for entry in places):
         raise ConfigError(
             f"{env_id}: role {role}: expected seats with equal action spaces in the same order, got different ones; "
-            "give each seat a role of its own"
+            "give each seat its own role"
         )
 
 

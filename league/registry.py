@@ -139,13 +139,13 @@ ALGORITHMS: dict[str, LeagueAlgorithmSpec] = {
 """League algorithms by name."""
 
 
-def _own(name: str) -> LeagueAlgorithmSpec:
+def _user_algorithm(name: str) -> LeagueAlgorithmSpec:
     """Return the league algorithm of a builder "module:Builder"."""
     module, builder = split_id(name)
-    found = named_class("algorithm", name)
-    if not issubclass(found, LeagueBuilder):
-        raise ConfigError(f"algorithm {name!r}: expected a subclass of LeagueBuilder, got {shown(found)}")
-    kind = cast("Callable[..., LeagueBuilder]", found)
+    cls = named_class("algorithm", name)
+    if not issubclass(cls, LeagueBuilder):
+        raise ConfigError(f"algorithm {name!r}: expected a subclass of LeagueBuilder, got {shown(cls)}")
+    kind = cast("Callable[..., LeagueBuilder]", cls)
     if not hasattr(sys.modules[module], f"{builder}Config"):
         return LeagueAlgorithmSpec(LeagueConfig, _league(lambda config: kind()), f"builder of {module}")
     settings = named_class("algorithm", f"{name}Config", settings=True)
@@ -178,5 +178,5 @@ def find(name: str) -> LeagueAlgorithmSpec:
     if name in ALGORITHMS:
         return ALGORITHMS[name]
     if ":" in name:
-        return _own(name)
+        return _user_algorithm(name)
     raise ConfigError(unknown_name_message("league algorithm", name, ALGORITHMS))

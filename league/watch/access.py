@@ -50,9 +50,9 @@ def refusal(scope: Any, status: int, why: str) -> Any:
     """Return a response of one line, as JSON for requests to the API."""
     from starlette.responses import Response
 
-    asked = scope["path"].startswith("/api/")
-    text = json.dumps({"error": why}) if asked else f"{why}\n"
-    return Response(text, status, HEADERS, "application/json" if asked else "text/plain")
+    is_api = scope["path"].startswith("/api/")
+    text = json.dumps({"error": why}) if is_api else f"{why}\n"
+    return Response(text, status, HEADERS, "application/json" if is_api else "text/plain")
 
 
 class AccessMiddleware:
@@ -89,17 +89,17 @@ class AccessMiddleware:
             return await app(scope, receive, send)
         cookie = f"gpu-envs-watch-{named[1]}"  # a browser shares cookies between the ports of a host
         in_url = [part.removeprefix(_TOKEN) for part in parts if part.startswith(_TOKEN)]
-        kept = request.cookies.get(cookie, "").encode()
+        token = request.cookies.get(cookie, "").encode()
         if request.headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
             app = refusal(scope, 403, "expected a request of this viewer's page, got one of another site")
-        elif not any(map(self.accepts_token, (*in_url, kept))):
+        elif not any(map(self.accepts_token, (*in_url, token))):
             app = refusal(scope, 403, "expected the token of this viewer; open the URL that gpu-envs watch printed")
         elif in_url and scope["path"] == "/":
             app = HTMLResponse(ENTRY.format(url="/"), headers=HEADERS)
             if any(map(self.accepts_token, in_url)):
                 app.set_cookie(cookie, self.token.decode(), httponly=True, samesite="strict")
-        rest = b"&".join(part for part in parts if not part.startswith(_TOKEN))
-        await app({**scope, "query_string": rest}, receive, send)
+        query = b"&".join(part for part in parts if not part.startswith(_TOKEN))
+        await app({**scope, "query_string": query}, receive, send)
 
     def accepts_host(self, name: str) -> bool:
         """Return whether a host name or address is one of this viewer's."""

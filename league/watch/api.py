@@ -47,7 +47,7 @@ The answers are::
           header. rows: a list of cells per row. numeric: whether each column has numbers only
 
     api/rollout?policies=NAME,NAME&seed=0&worlds=4      one episode per world
-        - policies: one per seat, percent-encoded; a single one for all seats; none, or "latest": that of the role. The
+        - policies: one per seat, percent-encoded; a single one for all seats; none, or "latest": the role's latest. The
           latest also replaces a checkpoint that the training has removed meanwhile
         - seed: default 0
         - worlds: 1 to 16, default 4; the response may have fewer, see `rollouts.BUDGET`
@@ -65,7 +65,7 @@ The answers are::
         - bounds: [W][4] x_min, y_min, x_max, y_max, or [T + 1][W][4] if the view moves
         - background, surround, border, margin: see `gpu_envs.rendering.scene.Scene`; colors are [r, g, b] in 0..1
         - obs_names: {group: [{meaning, unit, entries}]}: descriptions of an observation's blocks and entries, in
-          order; by agent if those of a group differ; null: a vector that is not described
+          order; by agent if the agents of a group differ; null: a vector that is not described
         - action_names: {group: [name]}, or [[name]] by component; empty: actions have numbers only. null: not
           described, or continuous. See `gpu_envs.descriptions`
         - action_parts: {group: [name]}: names of the components of continuous actions. null: not described, or discrete
@@ -137,9 +137,9 @@ class ViewerApi:
         if name == "rollout":
             return self._rollout(snapshot, version, query)
         if name not in snapshot.answers:
-            known = ", ".join((*snapshot.answers, "rollout"))
+            names = ", ".join((*snapshot.answers, "rollout"))
             raise UnknownAnswerError(
-                f"api/{repr(name)[1:-1]:.80}: there is no such answer of this run; there are {known}"
+                f"api/{repr(name)[1:-1]:.80}: there is no such answer of this run; there are {names}"
             )
         return encode_json(self.snapshot_answer(name, snapshot, version))
 
@@ -156,15 +156,15 @@ class ViewerApi:
 
     def _rollout(self, snapshot: Snapshot, version: int, query: str) -> bytes:
         pairs = [part.partition("=") for part in query.split("&") if part]
-        given = {name: value for name, _, value in pairs}
-        if unknown := given.keys() - {"policies", "seed", "worlds"}:
+        arguments = {name: value for name, _, value in pairs}
+        if unknown := arguments.keys() - {"policies", "seed", "worlds"}:
             raise ConfigError(f"api/rollout: no parameter {min(unknown)!r:.80}; there are policies, seed, worlds")
-        if len(given) < len(pairs):
+        if len(arguments) < len(pairs):
             raise ConfigError("api/rollout: expected every parameter once, got one of them twice")
-        wanted = [unquote(name) for name in given.get("policies", "").split(",") if name]
-        names = self._resolve(snapshot, wanted)
-        seed = _number(given, "seed", 0, 0, SEEDS - 1)
-        worlds = _number(given, "worlds", DEFAULT_WORLDS, 1, MAX_WORLDS)
+        policies = [unquote(name) for name in arguments.get("policies", "").split(",") if name]
+        names = self._resolve(snapshot, policies)
+        seed = _number(arguments, "seed", 0, 0, SEEDS - 1)
+        worlds = _number(arguments, "worlds", DEFAULT_WORLDS, 1, MAX_WORLDS)
 
         def make() -> bytes:
             played = record_rollout(snapshot.stage, names, seed, worlds, stopped=self.rollouts.closed.is_set)
@@ -172,14 +172,16 @@ class ViewerApi:
 
         return self.rollouts.get((version, names, seed, worlds), make)
 
-    def _resolve(self, snapshot: Snapshot, wanted: list[str]) -> tuple[str, ...]:
+    def _resolve(self, snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:
         """Return one policy for each seat; the latest one replaces a removed checkpoint."""
         seats = snapshot.stage.seats
-        if len(wanted) == len(seats):
-            gone = [not snapshot.has(seat.role, name) for seat, name in zip(seats, wanted, strict=True)]
-            gone = [each and self.latest.was_seen(s.role, n) for each, s, n in zip(gone, seats, wanted, strict=True)]
-            wanted = [LATEST if each else name for each, name in zip(gone, wanted, strict=True)]
-        return resolve_policies(snapshot, wanted)
+        if len(names) == len(seats):
+            gone = [not snapshot.has(seat.role, name) for seat, name in zip(seats, names, strict=True)]
+            gone = [
+                is_gone and self.latest.was_seen(s.role, n) for is_gone, s, n in zip(gone, seats, names, strict=True)
+            ]
+            names = [LATEST if is_gone else name for is_gone, name in zip(gone, names, strict=True)]
+        return resolve_policies(snapshot, names)
 
 
 def run_state(writing: bool, done: int, total: int, may_end: bool) -> dict[str, Any]:
@@ -227,9 +229,9 @@ def encode_json(answer: dict[str, Any]) -> bytes:
     return text.encode()
 
 
-def _number(given: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
-    text = given.get(name, str(usual))
+def _number(arguments: dict[str, str], name: str, usual: int, lowest: int, highest: int) -> int:
+    text = arguments.get(name, str(usual))
     # the length is checked first: int() raises for thousands of digits
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
-        raise ConfigError(f"{name}: expected a whole number from {least} to {most}, got {text!r:.40}")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(highest)) and lowest <= int(text) <= highest):
+        raise ConfigError(f"{name}: expected a whole number from {lowest} to {highest}, got {text!r:.40}")
     return int(text)

@@ -129,7 +129,7 @@ def _static_report(answers: Mapping[str, dict[str, Any]]) -> str:
 
 def _table(title: str, head: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
     def cells(tag: str, row: list[str]) -> str:
-        classes = (' class="number"' if each else "" for each in numeric)
+        classes = (' class="number"' if is_number else "" for is_number in numeric)
         return "".join(f"<{tag}{name}>{_text(cell)}</{tag}>" for name, cell in zip(classes, row, strict=True))
 
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if head else ""

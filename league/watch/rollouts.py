@@ -1,6 +1,6 @@
 """Rollouts for the viewer: scenes, observations, actions and rewards of one episode per world.
 
-They run on the CPU, one at a time, in a thread of their own. The latest ones are cached.
+They run on the CPU, one at a time, in a separate thread. The latest ones are cached.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class RolloutEnvironment(Protocol):
         """Return worlds on the CPU with autoreset "disabled"."""
         ...
 
-    def policy(self, place: int, name: str) -> PolicyProtocol | None:
+    def policy(self, seat: int, name: str) -> PolicyProtocol | None:
         """Return a policy instance for one seat; None: random actions."""
         ...
 
     def present(self, name: str) -> str:
-        """Return the name of a policy, or that of the newest one if the run has removed it meanwhile."""
+        """Return the name of a policy, or of the newest one if the run has removed it meanwhile."""
         ...
 
 
@@ -120,24 +120,26 @@ def record_rollout(
     steps = min(steps, max(1, budget // size - 1))
 
     players: dict[str, PolicyProtocol | None] = {}
-    for place, (seat, policy) in enumerate(zip(stage.seats, policies, strict=True)):
+    for index, (seat, policy) in enumerate(zip(stage.seats, policies, strict=True)):
         if policy is not None:
-            policy.seed(derive_seed(seed, place))
+            policy.seed(derive_seed(seed, index))
         players |= dict.fromkeys(seat.members, policy)
     cast = PolicyRunner(core, players)
     frames, played = [frame], []
-    seen, going = core.alive.clone(), core.alive.any(1)
+    visible, going = core.alive.clone(), core.alive.any(1)
     while len(played) < steps and bool(going.any()):
         if stopped():
             raise ViewerClosedError("the viewer was closed")
         obs, reward, _, _, info = core.step(cast.act(obs, info))
         played.append({"action": core.action_buffer.to(torch.float32, copy=True), "reward": reward.clone()})
         # the agents of an episode's last step stay visible
-        seen = torch.where(
-            info["alive"].any(1, keepdim=True), info["alive"], torch.where(_rows(going, seen), info["valid"], seen)
+        visible = torch.where(
+            info["alive"].any(1, keepdim=True),
+            info["alive"],
+            torch.where(_rows(going, visible), info["valid"], visible),
         )
-        new = _snapshot(core, seen)
-        frames.append({n: torch.where(_rows(going, new[n]), new[n], before) for n, before in frames[-1].items()})
+        new = _snapshot(core, visible)
+        frames.append({n: torch.where(_rows(going, new[n]), new[n], previous) for n, previous in frames[-1].items()})
         going = info["alive"].any(1)
     return _answer(core, stage, names, seed, frames, played, left_out) | {"complete": (~going).tolist()}
 
@@ -154,7 +156,7 @@ def _load(stage: RolloutEnvironment, names: Sequence[str]) -> tuple[tuple[str, .
     for retry in range(RETRIES + 1):
         chosen = tuple(stage.present(name) for name in names)
         try:
-            return chosen, [stage.policy(place, name) for place, name in enumerate(chosen)]
+            return chosen, [stage.policy(seat, name) for seat, name in enumerate(chosen)]
         except (CheckpointError, OSError):
             if retry == RETRIES:
                 raise
@@ -163,14 +165,14 @@ def _load(stage: RolloutEnvironment, names: Sequence[str]) -> tuple[tuple[str, .
 
 
 def _rows(flags: Tensor, like: Tensor) -> Tensor:
-    """Return flags (W,) with as many axes as another tensor."""
+    """Return flags (W,) with the number of axes of another tensor."""
     return flags.view(-1, *(1,) * (like.dim() - 1))
 
 
-def _snapshot(core: Core, seen: Tensor) -> dict[str, Tensor]:
-    """Return the present frame of all worlds; `seen` (W, A) are the agents to draw."""
+def _snapshot(core: Core, visible: Tensor) -> dict[str, Tensor]:
+    """Return the present frame of all worlds; `visible` (W, A) are the agents to draw."""
     alive = core.alive.clone()
-    core.alive.copy_(seen)
+    core.alive.copy_(visible)
     scene = core.definition.draw(core, torch.arange(core.num_envs))
     core.alive.copy_(alive)
     frame = {
@@ -238,14 +240,14 @@ def pack_array(tensor: Tensor) -> dict[str, Any]:
 class RolloutCache:
     """Cache of answers, which are made one at a time in a thread."""
 
-    def __init__(self, kept: int = CACHE_BYTES) -> None:
-        """Start with an empty cache of `kept` bytes."""
-        self.kept: int = kept
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        """Start with an empty cache of `max_bytes` bytes."""
+        self.max_bytes: int = max_bytes
         self.closed: threading.Event = threading.Event()
         self._pool = ThreadPoolExecutor(1, "rollouts")
         self._lock = threading.Lock()
         self._pending: dict[Hashable, Future[bytes]] = {}  # the last requested last
-        self._answers: LRUCache[Hashable, bytes] = LRUCache(max_bytes=kept)
+        self._answers: LRUCache[Hashable, bytes] = LRUCache(max_bytes=max_bytes)
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """Return the result of `make`, which is called once for simultaneous and cached requests of a key."""
@@ -254,7 +256,7 @@ class RolloutCache:
                 return self._answers[key]
             future = self._pending.pop(key, None) or self._pool.submit(make)
             self._pending[key] = future
-            waiting = [each for each in self._pending.values() if not (each.done() or each.running())]
+            waiting = [answer for answer in self._pending.values() if not (answer.done() or answer.running())]
             for oldest in waiting[:-MAX_WAITING]:
                 oldest.cancel()
         try:

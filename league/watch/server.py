@@ -72,8 +72,8 @@ def application(api: ViewerApi, **access: Any) -> Any:
         try:
             status, text = 200, api.answer(request.path_params["name"], request.url.query)
         except (GpuEnvsError, OSError) as error:
-            known = {UnknownAnswerError: 404, ConfigError: 400, ViewerClosedError: 503}
-            status = next((code for kind, code in known.items() if isinstance(error, kind)), 500)
+            codes = {UnknownAnswerError: 404, ConfigError: 400, ViewerClosedError: 503}
+            status = next((code for kind, code in codes.items() if isinstance(error, kind)), 500)
             text = encode_json({"error": str(error)})
         return Response(text, status, HEADERS, "application/json")
 
@@ -101,7 +101,7 @@ def protocol() -> type[Any]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._before = self._progress()
+            self._earlier = self._progress()
             self._timer = self.loop.call_later(DEADLINE, self._check)
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -115,10 +115,10 @@ def protocol() -> type[Any]:
         def _check(self) -> None:
             now = cycle, unsent = self._progress()
             waits = unsent or cycle is None or cycle.response_complete
-            if waits and now == self._before:
+            if waits and now == self._earlier:
                 self.transport.abort()
                 return
-            self._before = now
+            self._earlier = now
             self._timer = self.loop.call_later(DEADLINE, self._check)
 
     return DeadlineProtocol

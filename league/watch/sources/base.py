@@ -81,7 +81,7 @@ class LatestSnapshot:
         self._stamp = self._stat_files()
         self._snapshot, self._version = source.read(), _newest(self._stamp)
         self._rested = time.monotonic()
-        self._seen = {role: set(names) for role, names in self._snapshot.policies.items()}
+        self._history = {role: set(names) for role, names in self._snapshot.policies.items()}
 
     def get(self) -> tuple[Snapshot, int]:
         """Return the latest snapshot and its version, which increases; start a new reading if files have changed."""
@@ -96,35 +96,35 @@ class LatestSnapshot:
     def was_seen(self, role: str, name: str) -> bool:
         """Return whether a snapshot had this policy, which the run may have removed since."""
         with self._lock:
-            return name in self._seen[role]
+            return name in self._history[role]
 
     def _reread(self, stamp: Sequence[tuple[str, int, int]]) -> None:
         start = time.monotonic()
         try:
             snapshot = self.source.read()
         except Exception as error:  # noqa: BLE001  # shown on the page, with the last snapshot
-            known = isinstance(error, (GpuEnvsError, OSError))
+            is_expected = isinstance(error, (GpuEnvsError, OSError))
             with self._lock:
-                self.problem = str(error) if known else f"{type(error).__name__}: {error}"
+                self.problem = str(error) if is_expected else f"{type(error).__name__}: {error}"
                 self._stamp, self._rested = [], time.monotonic() + 1.0
             return
         with self._lock:
             self._snapshot, self._version = snapshot, max(self._version + 1, _newest(stamp))
             self.problem = None
             for role, names in snapshot.policies.items():
-                self._seen.setdefault(role, set()).update(names)
+                self._history.setdefault(role, set()).update(names)
             self._rested = time.monotonic() + REREAD_FACTOR * (time.monotonic() - start)
 
     def _stat_files(self) -> list[tuple[str, int, int]]:
         """Return name, time [ns] and size of every file."""
-        found = []
+        stats = []
         for file in self.source.files():
             try:
                 stat = file.stat()
             except FileNotFoundError:
                 continue
-            found.append((str(file), stat.st_mtime_ns, stat.st_size))
-        return found
+            stats.append((str(file), stat.st_mtime_ns, stat.st_size))
+        return stats
 
     def close(self) -> None:
         """Wait for the current reading and stop."""

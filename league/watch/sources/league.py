@@ -68,11 +68,11 @@ class LeagueRolloutEnvironment:
         """Return the name: a league keeps its policies."""
         return name
 
-    def policy(self, place: int, name: str) -> PolicyProtocol:
+    def policy(self, seat: int, name: str) -> PolicyProtocol:
         """Load a policy of the population that plays a seat, or the mixture of those with a weight."""
-        population = self._populations[place]
+        population = self._populations[seat]
         if name == MIXTURE and self.weights is not None:
-            return _mixture(population, self.weights[place])
+            return _mixture(population, self.weights[seat])
         return population.policy(population.named(name).index)
 
 
@@ -157,22 +157,22 @@ def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]
         "config": store.config,
         "roles": list(game.roles),
         "seats": report_json["seats"],
-        "policies": {role: [entry["name"] for entry in each] for role, each in report_json["policies"].items()},
+        "policies": {role: [entry["name"] for entry in entries] for role, entries in report_json["policies"].items()},
         "latest": _latest(store, report),
         "mixture": MIXTURE if report.strategy is not None and _is_product(store) else None,
         "colors": role_colors(game.env_id, [*(seat.name for seat in game.seats), *game.roles]),
     }
-    league = {**_league(report_json, game), "tables": [_table(*each) for each in page_tables(report)]}
+    league = {**_league(report_json, game), "tables": [_table(*table) for table in page_tables(report)]}
     return {"run": run, "metrics": _metrics(report_json, store.iterations()), "league": league}
 
 
 def _metrics(report_json: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the measures by iteration, and the returns and scores of learning players."""
     points = []
-    for each in report_json["iterations"]:
-        point = {"iteration": each["iteration"], **{name: each[name] for name in CURVES}}
+    for row in report_json["iterations"]:
+        point = {"iteration": row["iteration"], **{name: row[name] for name in CURVES}}
         for quantity in ("return", "score"):
-            earned = rows[each["iteration"]].get(quantity)
+            earned = rows[row["iteration"]].get(quantity)
             for name, value in earned.items() if isinstance(earned, dict) else ():
                 point[f"{name}/{quantity}"] = value
         points.append(point)
@@ -181,7 +181,7 @@ def _metrics(report_json: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any
 
 
 def _league(report_json: Mapping[str, Any], game: Game) -> dict[str, Any]:
-    entries = [{"role": role, **entry} for role, each in report_json["policies"].items() for entry in each]
+    entries = [{"role": role, **entry} for role, policies in report_json["policies"].items() for entry in policies]
     names = {(entry["role"], entry["index"]): entry["name"] for entry in entries}
     first = {role: game.seats_of(role)[0] for role in game.roles}
     weights = ("weight", "elo", "alpharank", "nash_average")
@@ -214,8 +214,8 @@ def _league(report_json: Mapping[str, Any], game: Game) -> dict[str, Any]:
 def _learned_responses(report_json: Mapping[str, Any]) -> dict[str, Any] | None:
     if report_json["exploit"] is None:
         return None
-    found = {key: report_json["exploit"][key] for key in ("nash_conv", "half_width")}
-    return {"iteration": report_json["strategy"]["iteration"], **found}
+    measures = {key: report_json["exploit"][key] for key in ("nash_conv", "half_width")}
+    return {"iteration": report_json["strategy"]["iteration"], **measures}
 
 
 def _table(title: str, head: list[str], rows: list[list[str]]) -> dict[str, Any]:
@@ -234,14 +234,14 @@ def _payoff(report_json: Mapping[str, Any], game: Game) -> dict[str, Any] | None
     return {
         "shape": shape,
         "exact": payoffs["exact"],
-        "mean": [_flat(each, len(shape)) for each in payoffs["mean"]],
-        "half": [_flat(each, len(shape)) for each in payoffs["half_width"]],
+        "mean": [_flat(array, len(shape)) for array in payoffs["mean"]],
+        "half": [_flat(array, len(shape)) for array in payoffs["half_width"]],
         "count": None if count is None else [count for _ in shape],
     }
 
 
 def _flat(nested: Any, depth: int) -> list[Any]:
-    return nested if depth == 1 else [value for each in nested for value in _flat(each, depth - 1)]
+    return nested if depth == 1 else [value for part in nested for value in _flat(part, depth - 1)]
 
 
 def _is_product(store: RunStore) -> bool:
@@ -256,26 +256,26 @@ def _latest(store: RunStore, report: Report) -> dict[str, str]:
     A main agent is a player whose builder calls its kind "main".
     """
     if report.strategy is not None and report.strategy["of_the_run"] and _is_product(store):
-        return {role: MIXTURE for role, each in report.policies.items() if each}
+        return {role: MIXTURE for role, policies in report.policies.items() if policies}
     main = {player.name for player in read_players(store) if player.kind == "main" and player.parent is None}
-    found = {}
+    latest = {}
     for role, entries in report.policies.items():
         names = [entry["name"] for entry in entries if entry["player"] in main] or [entry["name"] for entry in entries]
-        found |= {role: names[-1]} if names else {}
-    return found
+        latest |= {role: names[-1]} if names else {}
+    return latest
 
 
 def _matchups(report: Report, game: Game, usual: Mapping[str, str], mixture: bool) -> list[tuple[str, ...]]:
     """Return the usual policies, the mixtures, those with the largest weights, and all pairs by decreasing weight."""
     latest = tuple(usual[seat.role] for seat in game.seats)
     ranked = {
-        role: [entry["name"] for entry in sorted(each, key=lambda entry: -(entry.get("weight") or 0.0))]
-        for role, each in report.policies.items()
+        role: [entry["name"] for entry in sorted(entries, key=lambda entry: -(entry.get("weight") or 0.0))]
+        for role, entries in report.policies.items()
     }
-    found = [latest, *([tuple(MIXTURE for _ in game.seats)] if mixture else [])]
-    found.append(tuple(ranked[seat.role][0] for seat in game.seats))
+    matchups = [latest, *([tuple(MIXTURE for _ in game.seats)] if mixture else [])]
+    matchups.append(tuple(ranked[seat.role][0] for seat in game.seats))
     if len(game.seats) == 2:
-        one, other = (ranked[seat.role] for seat in game.seats)
-        pairs = [(i + j, (a, b)) for i, a in enumerate(one) for j, b in enumerate(other)]
-        found += [pair for _, pair in sorted(pairs, key=lambda each: each[0])]
-    return list(dict.fromkeys(found))
+        first, second = (ranked[seat.role] for seat in game.seats)
+        pairs = [(i + j, (a, b)) for i, a in enumerate(first) for j, b in enumerate(second)]
+        matchups += [pair for _, pair in sorted(pairs, key=lambda item: item[0])]
+    return list(dict.fromkeys(matchups))

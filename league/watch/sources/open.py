@@ -25,10 +25,12 @@ def open_source(path: Path) -> RunSource:
         return LeagueRun(path)
     if kind == "training":
         return TrainingRun(path)
-    found = "no folder" if not path.is_dir() else "neither"
+    content = "no folder" if not path.is_dir() else "neither"
     if kind == "multi-seed":
-        found = f"runs of several seeds; name one of them, such as {min(path.glob('seed-*'), default=path / 'seed-0')}"
+        content = (
+            f"runs of several seeds; name one of them, such as {min(path.glob('seed-*'), default=path / 'seed-0')}"
+        )
     raise ConfigError(
         f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train) or "
-        f"{', '.join(TRACES)} (gpu-envs train), got {found}"
+        f"{', '.join(TRACES)} (gpu-envs train), got {content}"
     )

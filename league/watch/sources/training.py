@@ -46,12 +46,12 @@ class TrainingRolloutEnvironment:
         """Return the worlds, see `league.watch.rollouts.RolloutEnvironment`."""
         return make_train_core(self.config, num_envs, self.config.seed, autoreset="disabled")
 
-    def policy(self, place: int, name: str) -> PolicyProtocol | None:
+    def policy(self, seat: int, name: str) -> PolicyProtocol | None:
         """Load the policy of a seat from a checkpoint."""
-        return None if name == RANDOM else checkpoint.load_policy(self.folder / name, self.seats[place].role)
+        return None if name == RANDOM else checkpoint.load_policy(self.folder / name, self.seats[seat].role)
 
     def present(self, name: str) -> str:
-        """Return the name of a checkpoint, or that of the newest one if the training has removed it meanwhile."""
+        """Return the name of a checkpoint, or of the newest one if the training has removed it meanwhile."""
         if name == RANDOM or (self.folder / name).is_dir():
             return name
         newest = checkpoint.every(self.folder)[-1:]
@@ -108,7 +108,7 @@ class TrainingRun:
         if self._iteration >= self.stage.config.iterations:
             return False
         locked = [folder for folder in (self.path, self.path.parent) if (folder / folder_lock.LOCK).is_file()]
-        if locked:  # several seeds have one lock, that of their folder
+        if locked:  # several seeds have one lock, their folder's
             return any(map(folder_lock.is_held, locked))
         try:
             changed = max(file.stat().st_mtime for file in self.files() if file.exists())
@@ -156,30 +156,30 @@ class TrainingRun:
         """Return the latest policies, the best, the older ones, and the latest against random ones."""
         latest = tuple(names[-1] for names in policies.values())
         best = checkpoint.best(self.folder)
-        found = [latest] if best is None else [latest, tuple(best.name for _ in policies)]
+        matchups = [latest] if best is None else [latest, tuple(best.name for _ in policies)]
         older = dict.fromkeys(name for names in policies.values() for name in reversed(names))
-        found += [tuple(name for _ in policies) for name in older]
+        matchups += [tuple(name for _ in policies) for name in older]
         if len(policies) > 1:
-            found += [tuple(name if i == j else RANDOM for j, name in enumerate(latest)) for i in range(len(latest))]
-        known = [each for each in found if all(map(list.__contains__, policies.values(), each))]
-        return list(dict.fromkeys(known))
+            matchups += [tuple(name if i == j else RANDOM for j, name in enumerate(latest)) for i in range(len(latest))]
+        available = [matchup for matchup in matchups if all(map(list.__contains__, policies.values(), matchup))]
+        return list(dict.fromkeys(available))
 
 
-def metric_rows(rows: Sequence[dict[str, str]], most: int = MAX_ROWS) -> dict[str, Any]:
-    """Return the curves of all columns; of more than `most` rows, neighboring ones are averaged."""
+def metric_rows(rows: Sequence[dict[str, str]], limit: int = MAX_ROWS) -> dict[str, Any]:
+    """Return the curves of all columns; of more than `limit` rows, neighboring ones are averaged."""
     columns = list(rows[0]) if rows else []
-    every = max(1, -(-len(rows) // most))
-    parts = [rows[first : first + every] for first in range(0, len(rows), every)]
-    return {"x": "env_steps", "every": every, "columns": columns, "rows": [_mean(part, columns) for part in parts]}
+    interval = max(1, -(-len(rows) // limit))
+    parts = [rows[first : first + interval] for first in range(0, len(rows), interval)]
+    return {"x": "env_steps", "every": interval, "columns": columns, "rows": [_mean(part, columns) for part in parts]}
 
 
 def _mean(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[float | int | None]:
     """Return the mean of the known values of every column; counters keep their last value."""
-    found: list[float | int | None] = []
+    means: list[float | int | None] = []
     for column in columns:
-        known = [row[column] for row in rows if row[column]]
+        values = [row[column] for row in rows if row[column]]
         if column in ("iteration", "env_steps"):
-            found.append(int(known[-1]))
+            means.append(int(values[-1]))
         else:
-            found.append(sum(map(float, known)) / len(known) if known else None)
-    return found
+            means.append(sum(map(float, values)) / len(values) if values else None)
+    return means

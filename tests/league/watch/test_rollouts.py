@@ -65,7 +65,7 @@ def test_rollouts_are_repeatable_and_cached(training, watched, monkeypatch):
 
 
 def test_oldest_rollouts_leave_the_cache_first():
-    rollouts, made = RolloutCache(kept=5), []
+    rollouts, made = RolloutCache(max_bytes=5), []
 
     def make(name: str) -> bytes:
         return rollouts.get(name, lambda: made.append(name) or b"12")

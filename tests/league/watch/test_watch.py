@@ -45,7 +45,7 @@ def test_curves_equal_metrics_csv(training, watched):
 
 def test_long_curves_are_averaged():
     rows = [{"iteration": str(i), "env_steps": str(10 * i), "a": "" if i % 2 else str(i)} for i in range(1, 6)]
-    metrics = metric_rows(rows, most=2)
+    metrics = metric_rows(rows, limit=2)
     assert (metrics["every"], metrics["rows"]) == (3, [[3, 30, 2.0], [5, 50, 4.0]])
 
 
