@@ -70,8 +70,8 @@ def bench_command(argv: list[str]) -> int:
         for done, name in enumerate(rounds, start=1):
             rates[name].append(_rate(steps_by_api[name], args.seconds / 3, fast.device))
             progress(done, name)
-    where = f"{fast.device}, {fast.schedule}" + (f", {fast.threads} threads" if fast.device.type == "cpu" else "")
-    print(f"{fast.id}: {args.num_envs} worlds x {fast.num_agents} agents on {where}")
+    hardware = f"{fast.device}, {fast.schedule}" + (f", {fast.threads} threads" if fast.device.type == "cpu" else "")
+    print(f"{fast.id}: {args.num_envs} worlds x {fast.num_agents} agents on {hardware}")
     for name, measured in rates.items():
         steps = statistics.median(measured)
         worlds, agents = steps * args.num_envs, steps * args.num_envs * fast.num_agents

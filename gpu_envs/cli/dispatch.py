@@ -59,8 +59,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         discard_unwritable_output()
-        where = "" if error.filename is None else f": {error.filename}"
-        return _fail(f"{error.strerror or str(error).partition(chr(10))[0]}{where}")
+        filename = "" if error.filename is None else f": {error.filename}"
+        return _fail(f"{error.strerror or str(error).partition(chr(10))[0]}{filename}")
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
@@ -69,44 +69,44 @@ def main(argv: list[str] | None = None) -> int:
             return _fail(f"not enough memory ({message}); try fewer worlds, or a smaller picture")
         if isinstance(error, ValueError) and str(error).startswith("GPU_ENVS_"):  # a wrong variable, no defect
             return _fail(str(error))
-        return _fail(_place(error))
+        return _fail(_location(error))
 
 
 def _run(args: list[str]) -> int:
     """Run the command that the words name."""
-    commands = {found.name: found for found in entry_points(group=GROUP)}
+    commands = {entry.name: entry for entry in entry_points(group=GROUP)}
     if not args or args[0] in ("-h", "--help"):
         print(wrap_lines(_usage(commands), shutil.get_terminal_size().columns))
         return 0 if args else 2
-    name, *rest = args
+    name, *arguments = args
     if name in ("--version", "-V"):
         print(_versions())
         return 0
     if name not in commands:
         return _fail(unknown_name_message("command", name, sorted(commands)))
-    for before, word in zip(("", *rest), rest, strict=False):
-        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+    for previous, word in zip(("", *arguments), arguments, strict=False):
+        option, equals, value = word.partition("=") if word.startswith("--") else (previous, "=", word)
         if "\0" in word or (equals and not value):  # an empty path would mean the working folder
-            where = f"{option}: " if option.startswith("--") else ""
-            return _fail(f"{name}: {where}expected a value, got {value!r:.80}")
-    return commands[name].load()(rest)
+            prefix = f"{option}: " if option.startswith("--") else ""
+            return _fail(f"{name}: {prefix}expected a value, got {value!r:.80}")
+    return commands[name].load()(arguments)
 
 
 def _fail(message: str) -> int:
     line = "".join(
-        each if each.isprintable() else repr(each)[1:-1] for each in message
+        character if character.isprintable() else repr(character)[1:-1] for character in message
     )  # paths may hold control characters
     print(f"gpu-envs: error: {line}", file=sys.stderr)
     return 2
 
 
-def _place(error: Exception) -> str:
+def _location(error: Exception) -> str:
     """Return the kind, the first line and the place of an unexpected error, if possible in a user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith((*INSTALLED, "<"))]
-    last = (own or frames)[-1]
+    user_frames = [frame for frame in frames if not frame.filename.startswith((*INSTALLED, "<"))]
+    last = (user_frames or frames)[-1]
     file, line = last.filename, last.lineno
-    if isinstance(error, SyntaxError):  # its own place, not that of the import
+    if isinstance(error, SyntaxError):  # its own location, not the import's
         file, line = error.filename or file, error.lineno or line
     message = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[0]
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -122,11 +122,11 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _versions() -> str:
     """Return the versions of this library and of those that results depend on, without importing them."""
-    found = [f"Python {platform.python_version()}"]
+    versions = [f"Python {platform.python_version()}"]
     for package in ("warp-lang", "torch"):
         with contextlib.suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
-    return f"gpu-envs {__version__} ({', '.join(found)})"
+            versions.append(f"{package} {version(package)}")
+    return f"gpu-envs {__version__} ({', '.join(versions)})"
 
 
 def _usage(commands: dict[str, EntryPoint]) -> str:
@@ -140,12 +140,12 @@ def _usage(commands: dict[str, EntryPoint]) -> str:
 def _purpose(command: EntryPoint) -> str:
     """Return the first line of a command's docstring. It is read from the source, since importing takes seconds."""
     try:
-        found = importlib.util.find_spec(command.module)
+        spec = importlib.util.find_spec(command.module)
     except ImportError as error:  # the message names the missing extra
         return str(error)
-    if found is None or found.origin is None or not found.origin.endswith(".py"):
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return ""
-    for node in ast.parse(Path(found.origin).read_text(encoding="utf-8")).body:
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef) and node.name == command.attr:
             return (ast.get_docstring(node) or "").partition("\n")[0]
     return ""

@@ -31,7 +31,7 @@ FAMILIES = {
 
 _OTHER = "other"
 _FAMILY_HELP = (
-    f'Family of environments: {", ".join(FAMILIES)}, or "{_OTHER}" for those of other packages. Default: all.'
+    f'Family of environments: {", ".join(FAMILIES)}, or "{_OTHER}" for environments of other packages. Default: all.'
 )
 
 
@@ -45,7 +45,7 @@ class ListOptions(ImportOptions):
     """
 
     family: Annotated[OptionalStr, arg(help=_FAMILY_HELP)] = None
-    """Family of environments, or "other" for those of other packages. Default: all."""
+    """Family of environments, or "other" for environments of other packages. Default: all."""
     ids: bool = False
     """Print the ids only, one per line."""
 
@@ -63,8 +63,8 @@ def list_command(argv: list[str]) -> int:
             raise ConfigError(f"list: {unknown_name_message('family', args.family, list(families))}")
         families = {args.family: families[args.family]}
     if args.ids:
-        for each in sorted(entry.id for entries in families.values() for entry in entries):
-            print(each)
+        for env_id in sorted(entry.id for entries in families.values() for entry in entries):
+            print(env_id)
         return 0
     width = terminal_width(sys.stdout) or 1000
     wide = max((len(entry.id) for entries in families.values() for entry in entries), default=0)
@@ -80,6 +80,6 @@ def list_command(argv: list[str]) -> int:
 
 
 def _family(entry: EnvSpec) -> str:
-    """Return the folder of the host file of an environment; "other" for those of other packages."""
-    _, _, place = (entry.module or "").partition("gpu_envs.envs.")
-    return place.partition(".")[0] or _OTHER
+    """Return the folder of the host file of an environment; "other" for environments of other packages."""
+    _, _, path = (entry.module or "").partition("gpu_envs.envs.")
+    return path.partition(".")[0] or _OTHER

@@ -70,7 +70,7 @@ def written(name: str, template: str = "line") -> dict[str, str]:
     """Return the text of each file of a new environment, from a template of ``TEMPLATES``.
 
     Raises:
-        ConfigError: The name cannot be that of a module, or its environment id is taken.
+        ConfigError: The name cannot name a module, or its environment id is taken.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(f"new: expected a name of small letters, digits and _, such as my_game, got {name!r}")

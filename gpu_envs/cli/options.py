@@ -156,7 +156,7 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
 class _Help(io.StringIO):
     """Help that tyro prints, with boxes and colors if the standard output has them."""
 
-    encoding = "ascii"  # that of StringIO cannot be set
+    encoding = "ascii"  # StringIO's cannot be set
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _Help(io.StringIO):
         return self._colored
 
 
-def _message(box: str, known: Sequence[str]) -> str:
+def _message(box: str, options: Sequence[str]) -> str:
     """Return the first message of tyro's error box as one line, with the known option that is meant."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
     lines = [line.strip("│ ") for line in plain.splitlines() if line.strip()][1:]  # the first line is the title
@@ -179,25 +179,25 @@ def _message(box: str, known: Sequence[str]) -> str:
         return f"expected {' '.join(lines[1:2]).split('  ')[0]}, got none"
     message = " ".join(lines[:end])
     for pattern, expected in NUMBERS.items():
-        if found := re.fullmatch(rf"Error parsing (\S+): {pattern}: (.*)", message):
-            return f"{found[1]}: expected {expected}, got {found[2]}"
+        if match := re.fullmatch(rf"Error parsing (\S+): {pattern}: (.*)", message):
+            return f"{match[1]}: expected {expected}, got {match[2]}"
     kind, colon, words = message.partition(": ")
     if kind.startswith("Unrecognized option") and colon:
         wrong = [word for word in words.split(", ") if word.startswith("--")] or words.split(", ")
-        meant = similar_option(wrong[0].partition("=")[0], known)
-        return f"{kind}: {', '.join(wrong)}" + (f"; did you mean {meant}?" if meant else "")
+        closest = similar_option(wrong[0].partition("=")[0], options)
+        return f"{kind}: {', '.join(wrong)}" + (f"; did you mean {closest}?" if closest else "")
     return message.removesuffix(".")
 
 
-def similar_option(word: str, known: Sequence[str]) -> str | None:
+def similar_option(word: str, options: Sequence[str]) -> str | None:
     """Return the option that a wrong one means: a similar one, one that it abbreviates, or one in another group.
 
     Args:
         word: Option of the command line, such as "--learner.lr".
-        known: Options of the command, such as "--learner.learning-rate".
+        options: Options of the command, such as "--learner.learning-rate".
     """
-    given, names = word.lstrip("-").replace("_", "-"), [option.lstrip("-") for option in known]
-    leaf = given.rpartition(".")[2]
+    stem, names = word.lstrip("-").replace("_", "-"), [option.lstrip("-") for option in options]
+    leaf = stem.rpartition(".")[2]
     leaves = {name.rpartition(".")[2]: name for name in names}
     for replacement in RENAMED.get(leaf.replace("-", "_"), ()):
         if option := leaves.get(replacement.replace("_", "-")):
@@ -211,12 +211,12 @@ def similar_option(word: str, known: Sequence[str]) -> str | None:
             return f"--{name}"
     if len(leaf) < 3:  # almost any name would be similar
         return None
-    found = similar_names(given, names) or [leaves[each] for each in similar_names(leaf, leaves)]
-    return f"--{found[0]}" if found else None
+    matches = similar_names(stem, names) or [leaves[match] for match in similar_names(leaf, leaves)]
+    return f"--{matches[0]}" if matches else None
 
 
 def _options_of(kind: type[Any], prefix: str = "--") -> Iterator[str]:
-    """Yield the options of a dataclass, with those of its groups."""
+    """Yield the options of a dataclass, with the options of its groups."""
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             yield from _options_of(hint, f"{prefix}{name.replace('_', '-')}.")
@@ -253,7 +253,7 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
         argv: Words of the command line after the command.
     """
     flags, tuples = _option_names(kind, "")
-    words, rest, values = list(argv), list[str](), dict[str, list[str]]()
+    words, remaining, values = list(argv), list[str](), dict[str, list[str]]()
     positional, asks_help = None, False
     while words:
         word = words.pop(0)
@@ -261,9 +261,9 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
             if positional is None:
                 positional = word
             else:
-                rest.append(word)
+                remaining.append(word)
             continue
-        rest.append(word)
+        remaining.append(word)
         option, equals, value = word.partition("=")
         name = option.lstrip("-").replace("-", "_")
         asks_help |= word in ("-h", "--help")
@@ -271,11 +271,11 @@ def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
             values.setdefault(name, []).append(value)
         elif name in tuples:
             while words and _is_number(words[0]):
-                rest.append(words.pop(0))
+                remaining.append(words.pop(0))
         elif words and name not in flags and word != "-h" and not words[0].startswith("--"):
             values.setdefault(name, []).append(words[0])
-            rest.append(words.pop(0))
-    return CommandLine(positional, values, asks_help, rest if positional is None else [positional, *rest])
+            remaining.append(words.pop(0))
+    return CommandLine(positional, values, asks_help, remaining if positional is None else [positional, *remaining])
 
 
 def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str]]:

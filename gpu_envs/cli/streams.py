@@ -21,7 +21,7 @@ _ASCII = {"±": "+-", "…": "...", "×": "x", "·": "*", "√": "sqrt ", "π": 
 def prepare_streams() -> None:
     """Open closed streams, let the output fall back to ASCII, and widen a terminal of a few columns.
 
-    Without it a closed stream is None, and its number may become that of a file of the run.
+    Without it a closed stream is None, and a file of the run may get its number.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:

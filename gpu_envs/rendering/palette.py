@@ -18,7 +18,7 @@ PALETTE = {
 GAIN, LOSS = "blue", "red"
 """Colors of a high and of a low payoff."""
 _ADVERSARIES = ("adversary", "leadadversary", "tagger", "eve")
-_WORLDS = {  # other colors than those of the rules below, as the environment is drawn
+_WORLDS = {  # other colors than by the rules below, as the environment is drawn
     "ConnectFour-v0": {"player_0": "red", "player_1": "olive"},
     "DiscGame-v0": {"player_0": "blue", "player_1": "red"},
     "SimpleAdversary-v0": {"agent": "blue"},
@@ -33,17 +33,17 @@ def role_colors(env_id: str, names: Sequence[str]) -> dict[str, str]:
 
     Args:
         env_id: ID of the environment.
-        names: Names of the roles, seats or groups. Those without a color of their own take the next free one.
+        names: Names of the roles, seats or groups. Names without their own color take the next free one.
 
     Returns:
         Names of `PALETTE`.
     """
-    own = _WORLDS.get(env_id.rpartition(":")[2], {})
-    found: dict[str, str] = {}
+    fixed = _WORLDS.get(env_id.rpartition(":")[2], {})
+    colors: dict[str, str] = {}
     for name in dict.fromkeys(names):
         usual = "red" if name in _ADVERSARIES else _NAMES.get(name) if len(set(names)) > 1 else None
-        if color := own.get(name, usual):
-            found[name] = color
-    free = [color for color in PALETTE if color not in found.values()] or list(PALETTE)
-    rest = [name for name in dict.fromkeys(names) if name not in found]
-    return found | {name: free[number % len(free)] for number, name in enumerate(rest)}
+        if color := fixed.get(name, usual):
+            colors[name] = color
+    free = [color for color in PALETTE if color not in colors.values()] or list(PALETTE)
+    uncolored = [name for name in dict.fromkeys(names) if name not in colors]
+    return colors | {name: free[number % len(free)] for number, name in enumerate(uncolored)}

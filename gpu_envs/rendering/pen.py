@@ -21,10 +21,10 @@ class Pen:
         scale: Length of a unit of the pen [world units], broadcasts to (W, N).
     """
 
-    def __init__(self, centers: torch.Tensor, there: torch.Tensor | None = None, scale: Values = 1.0) -> None:
+    def __init__(self, centers: torch.Tensor, visible: torch.Tensor | None = None, scale: Values = 1.0) -> None:
         self.centers = centers
         self.scale: torch.Tensor = torch.as_tensor(scale, dtype=torch.float32, device=centers.device)
-        self.there: torch.Tensor = torch.ones_like(centers[..., 0]) if there is None else there.float()
+        self.visible: torch.Tensor = torch.ones_like(centers[..., 0]) if visible is None else visible.float()
 
     def at(self, right: float, up: float) -> torch.Tensor:
         """Return a point beside every center, (W, N, 2) [world units]."""
@@ -32,17 +32,17 @@ class Pen:
 
     def disc(self, right: float, up: float, radius: float, color: Color) -> torch.Tensor:
         """Return discs, (W, N, 10)."""
-        return circles(self.at(right, up), self.scale * radius, color, self.there)
+        return circles(self.at(right, up), self.scale * radius, color, self.visible)
 
     def ring(self, right: float, up: float, radius: float, color: Color, width: float = 0.03) -> torch.Tensor:
         """Return outlines of discs, (W, N, 10)."""
-        return rings(self.at(right, up), self.scale * radius, color, self.scale * width, self.there)
+        return rings(self.at(right, up), self.scale * radius, color, self.scale * width, self.visible)
 
     def box(self, right: float, up: float, half: tuple[float, float], color: Color) -> torch.Tensor:
         """Return boxes of half a width and height, (W, N, 10)."""
         size = self.scale[..., None] * torch.tensor(half, device=self.centers.device)
-        return boxes(self.at(right, up), size, color, self.there)
+        return boxes(self.at(right, up), size, color, self.visible)
 
     def line(self, start: tuple[float, float], end: tuple[float, float], width: float, color: Color) -> torch.Tensor:
         """Return lines with round ends, (W, N, 10)."""
-        return lines(self.at(*start), self.at(*end), self.scale * width, color, self.there)
+        return lines(self.at(*start), self.at(*end), self.scale * width, color, self.visible)

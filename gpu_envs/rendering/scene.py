@@ -112,8 +112,8 @@ class Scene:
         if self.agents is None:
             return None
         around = self.agents[..., 3:5].abs().amax(-1, keepdim=True)
-        seen = self.agents[..., 9:] > 0.0
-        return torch.cat([self.agents[..., 1:3], around], -1).masked_fill(~seen, torch.nan)
+        visible = self.agents[..., 9:] > 0.0
+        return torch.cat([self.agents[..., 1:3], around], -1).masked_fill(~visible, torch.nan)
 
 
 def _rows(
@@ -209,8 +209,8 @@ def rasterize(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
     bounds = torch.as_tensor(scene.bounds, dtype=torch.float32, device=device).expand(worlds, 4)
     center = 0.5 * (bounds[:, :2] + bounds[:, 2:])
     sides = (bounds[:, 2:] - bounds[:, :2]).clamp(min=1e-6)
-    shown = sides + 2.0 * scene.margin * sides.amax(dim=1, keepdim=True)
-    scale = (torch.tensor([width, height], device=device) / shown).amin(dim=1, keepdim=True)
+    extent = sides + 2.0 * scene.margin * sides.amax(dim=1, keepdim=True)
+    scale = (torch.tensor([width, height], device=device) / extent).amin(dim=1, keepdim=True)
     view = torch.cat([center, scale], dim=1)
 
     arena = boxes(center[:, None], 0.5 * sides[:, None], scene.background)

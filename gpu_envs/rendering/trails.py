@@ -1,4 +1,4 @@
-"""Frames with a fading trail behind every agent, and a cross where an agent left the game."""
+"""Frames with a fading trail of every agent, and a cross where an agent left the game."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -76,8 +76,8 @@ class TrailRenderer:
         episode, steps = self.core.episode_index[self.rows], self.core.elapsed_steps[self.rows]
         fresh = ((episode != self._episode) | (steps == 0))[:, None, None]
         self._episode = episode
-        now, before = places[..., :2], self._past[:, :, 0]
-        self._left = torch.where(self._left.isnan() & now.isnan(), before, self._left).masked_fill(fresh, torch.nan)
+        now, previous = places[..., :2], self._past[:, :, 0]
+        self._left = torch.where(self._left.isnan() & now.isnan(), previous, self._left).masked_fill(fresh, torch.nan)
         self._radius = torch.where(places[..., 2].isnan(), self._radius, places[..., 2])
         past = self._past[:, :, :-1].masked_fill(fresh[..., None], torch.nan)
         self._past = torch.cat([now[:, :, None], past], 2)

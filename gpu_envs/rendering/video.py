@@ -21,7 +21,7 @@ __all__ = ["tile", "write_video"]
 
 SUFFIXES = (".mp4", ".gif", ".png")  # supported file types
 _EXACT = 64
-"""Number of colors that a GIF of more than 256 keeps unchanged: those of areas, not of the edges of shapes."""
+"""Number of colors that a GIF of more than 256 keeps unchanged: colors of areas, not of the edges of shapes."""
 
 
 @overload
@@ -142,7 +142,7 @@ def _require_imageio(suffix: str) -> None:
             raise MissingExtraError(f"writing {suffix} needs {name}: pip install {packages('train')}") from None
 
 
-def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: float) -> None:
+def _write_mp4(path: Path, first: np.ndarray, frames: Iterable[np.ndarray], fps: float) -> None:
     import imageio_ffmpeg
 
     height, width, _ = first.shape
@@ -158,7 +158,7 @@ def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: f
     )
     with contextlib.closing(stream):
         stream.send(None)
-        for array in itertools.chain([first], rest):
+        for array in itertools.chain([first], frames):
             stream.send(np.pad(array, odd, mode="edge").tobytes())
 
 
@@ -167,13 +167,13 @@ def _write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
     from PIL import Image  # a dependency of imageio
 
     codes = frames.astype(np.int32) @ np.array([65536, 256, 1], np.int32)
-    colors, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    colors, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
     channels = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], 1)
     palette = _palette(channels, counts)
     nearest = np.empty(len(colors), np.uint8)
     for part in np.array_split(np.arange(len(colors)), 1 + len(colors) // 4096):
         nearest[part] = ((channels[part, None] - palette) ** 2).sum(2).argmin(1)
-    images = [Image.fromarray(frame) for frame in nearest[which].reshape(codes.shape)]
+    images = [Image.fromarray(frame) for frame in nearest[inverse].reshape(codes.shape)]
     for image in images:
         image.putpalette(palette.astype(np.uint8).tobytes())
     images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=1000.0 / fps, loop=0, optimize=False)
@@ -189,11 +189,11 @@ def _palette(channels: np.ndarray, counts: np.ndarray) -> np.ndarray:
     order = np.argsort(-counts, kind="stable")
     if len(order) <= 256:
         return channels[order]
-    exact, rest = order[:_EXACT], order[_EXACT:]
-    kept, similar = channels[rest], channels[rest] >> 4  # cubes of 16 levels
+    exact, remaining = order[:_EXACT], order[_EXACT:]
+    colors, similar = channels[remaining], channels[remaining] >> 4  # cubes of 16 levels
     _, cube = np.unique(similar @ np.array([256, 16, 1]), return_inverse=True)
-    weight = np.bincount(cube, counts[rest])
-    sums = np.stack([np.bincount(cube, counts[rest] * kept[:, part]) for part in range(3)], 1)
+    weight = np.bincount(cube, counts[remaining])
+    sums = np.stack([np.bincount(cube, counts[remaining] * colors[:, part]) for part in range(3)], 1)
     chosen = np.argsort(-weight, kind="stable")[: 256 - _EXACT]
     means = np.rint(sums[chosen] / weight[chosen, None]).astype(channels.dtype)
     return np.concatenate([channels[exact], means])

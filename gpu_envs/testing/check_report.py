@@ -42,19 +42,19 @@ class CheckReport(Summarized):
 
     def __repr__(self) -> str:
         """Return a line for the environment and one per check."""
-        given = f" ({self.settings})" if self.settings else ""
+        settings = f" ({self.settings})" if self.settings else ""
         width = max(len(check.name) for check in self.checks)
-        lines = [f"  {check.name:{width}}  {_told(check)}" for check in self.checks]
-        title = f"{self.env_id}{given} passed all {len(self.checks)} checks in {self.seconds:.1f} s"
+        lines = [f"  {check.name:{width}}  {_check_line(check)}" for check in self.checks]
+        title = f"{self.env_id}{settings} passed all {len(self.checks)} checks in {self.seconds:.1f} s"
         return "\n".join([title, *lines])
 
     def _summary(self) -> Summary:
-        rows = [(check.name, _told(check), f"{check.seconds:.2f}") for check in self.checks]
+        rows = [(check.name, _check_line(check), f"{check.seconds:.2f}") for check in self.checks]
         facts = {"result": f"passed all {len(self.checks)} checks", "settings": self.settings or None}
         columns = ("check", "compared property", "seconds")
         return Summary(self.env_id, {**facts, "seconds": f"{self.seconds:.1f}"}, columns, rows)
 
 
-def _told(check: PassedCheck) -> str:
+def _check_line(check: PassedCheck) -> str:
     """Return the description of a check, and what it has reached."""
     return f"{check.description} ({check.reached})" if check.reached else check.description

@@ -23,10 +23,10 @@ __all__ = [
 
 def check_seeds(subject: Subject) -> None:
     """Check that equal seeds give equal trajectories, in a new core and in a used one."""
-    one, two = subject.core(), subject.core()
-    for t, (left, right) in enumerate(zip(play(one), play(two), strict=True)):
+    first, second = subject.core(), subject.core()
+    for t, (left, right) in enumerate(zip(play(first), play(second), strict=True)):
         subject.alike(left, right, "equal seeds give equal trajectories", t)
-    for t, (left, right) in enumerate(zip(play(subject.core(), 2 * LIMIT), play(two, 2 * LIMIT, SEED), strict=True)):
+    for t, (left, right) in enumerate(zip(play(subject.core(), 2 * LIMIT), play(second, 2 * LIMIT, SEED), strict=True)):
         subject.alike(left, right, "reset(seed) starts the same episodes, whatever was played before", t)
 
 
@@ -45,8 +45,8 @@ def check_worlds(subject: Subject) -> None:
             _play_unchecked(batch, *alone.values())
         many = batch._buffers.saved_tensors()
         for world, core in alone.items():
-            mine = {_shown(name): value[world : world + 1] for name, value in many.items()}
-            theirs = {_shown(name): value for name, value in core._buffers.saved_tensors().items()}
+            mine = {_display_name(name): value[world : world + 1] for name, value in many.items()}
+            theirs = {_display_name(name): value for name, value in core._buffers.saved_tensors().items()}
             try:
                 subject.alike(theirs, mine, f"world {world} plays the same alone and among many", t)
             except ConformanceError as error:
@@ -63,7 +63,7 @@ def check_schedules(subject: Subject) -> str:
             player.step(t)
             _play_unchecked(fused)
         left, right = (core._buffers.saved_tensors() for core in (fused, player.core))
-        left, right = ({_shown(name): value for name, value in state.items()} for state in (left, right))
+        left, right = ({_display_name(name): value for name, value in state.items()} for state in (left, right))
         subject.alike(left, right, "fused and phased schedules agree", t)
     idle = [name for name, count in player.changes.items() if count == 0]
     return f"phases that changed nothing: {', '.join(idle)}" if idle else "every phase changed something"
@@ -76,7 +76,7 @@ def _play_unchecked(*cores: Core) -> None:
         core._launcher.run("step")
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     """Return the name of an entry of a state for a message."""
     return name.removeprefix("io.").replace("state.", "State.", 1)
 
@@ -85,8 +85,8 @@ def check_autoreset(subject: Subject) -> None:
     """Check that SAME_STEP and NEXT_STEP play as DISABLED with manual resets does."""
     hand, same = subject.core(autoreset="disabled"), subject.core(autoreset="same_step")
     promise = "SAME_STEP is DISABLED with resets by hand"
-    before, _ = hand.reset()
-    subject.alike({"obs": before}, {"obs": same.reset()[0]}, promise, 0)
+    obs, _ = hand.reset()
+    subject.alike({"obs": obs}, {"obs": same.reset()[0]}, promise, 0)
     for t in range(1, STEPS + 1):
         action = hand.sample_actions()
         left, right = (dict(zip(RESULTS, core.step(action)[:4], strict=True)) for core in (hand, same))
@@ -115,37 +115,39 @@ def _story(subject: Subject, mode: str) -> list[list[Step]]:
             if step["valid"][world].any():
                 story.append(now)
             else:
-                where = f"step {t}, world {world}"
+                location = f"step {t}, world {world}"
                 silent = not any(now[name].any() for name in RESULTS[1:])
-                subject.demand(silent, "a reset step has reward 0 and no end", where)
-                subject.demand(step["alive"][world].all(), "all agents are alive after a reset step", where)
+                subject.demand(silent, "a reset step has reward 0 and no end", location)
+                subject.demand(step["alive"][world].all(), "all agents are alive after a reset step", location)
     return worlds
 
 
 def check_copies(subject: Subject) -> None:
     """Check that later steps leave earlier results unchanged."""
     core = subject.core()
-    kept = list(play(core, 3))
-    copies = [{name: value.clone() for name, value in step.items()} for step in kept]
+    steps = list(play(core, 3))
+    copies = [{name: value.clone() for name, value in step.items()} for step in steps]
     for _ in range(LIMIT):
         core.step(core.sample_actions())
-    for t, (left, right) in enumerate(zip(kept, copies, strict=True)):
+    for t, (left, right) in enumerate(zip(steps, copies, strict=True)):
         subject.alike(left, right, "results survive later steps", t)
 
 
 def check_state(subject: Subject) -> None:
     """Check that every state is within its ranges, and a restored one continues bit for bit."""
-    one, two = subject.core(), subject.core(seed=SEED + 1)
-    for _ in play(two, subject.whole_steps):
+    first, second = subject.core(), subject.core(seed=SEED + 1)
+    for _ in play(second, subject.whole_steps):
         try:
-            two.check_state(two.get_state())
+            second.check_state(second.get_state())
         except CheckpointError as error:
             subject.demand(False, "State keeps to its declared ranges", str(error).removeprefix(f"{subject.id}: "))
-    for _ in play(one, LIMIT - 2):
+    for _ in play(first, LIMIT - 2):
         pass
-    two.set_state(one.get_state())
+    second.set_state(first.get_state())
     for t in range(STEPS):
-        left, right = (dict(zip(RESULTS, core.step(core.sample_actions())[:4], strict=True)) for core in (one, two))
+        left, right = (
+            dict(zip(RESULTS, core.step(core.sample_actions())[:4], strict=True)) for core in (first, second)
+        )
         subject.alike(left, right, "set_state(get_state()) continues as the original", t)
 
 

@@ -105,8 +105,8 @@ def build_subject(id_or_env: Any, num_steps: int | None, num_envs: int, config: 
         return Subject(*configured_definition(id_or_env, limit, config), worlds, steps)
     core = id_or_env if isinstance(id_or_env, Core) else getattr(id_or_env, "core", None)
     if not isinstance(core, Core):
-        got = type(id_or_env).__name__
-        raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
+        actual = type(id_or_env).__name__
+        raise ConfigError(f"check_env takes an id or an environment of this library, got {actual}")
     if config:
         raise ConfigError(f"check_env: settings go with an id; this {core.id} is configured already")
     return Subject(core.id, core.config, core.definition, worlds, steps)
@@ -124,12 +124,12 @@ def _run_checks(subject: Subject) -> Iterator[PassedCheck]:
 
 def check_build(subject: Subject) -> None:
     """Check that equal settings build equal environments."""
-    again = find(subject.id).load()[1](subject.config)
+    rebuilt = find(subject.id).load()[1](subject.config)
     for name in ("params", "agents", "groups", "roles"):
-        one, other = getattr(subject.definition, name), getattr(again, name)
-        subject.demand(one == other, "equal settings build equal environments", f"{name}: {one} and {other}")
+        value, other = getattr(subject.definition, name), getattr(rebuilt, name)
+        subject.demand(value == other, "equal settings build equal environments", f"{name}: {value} and {other}")
     for name, values in subject.definition.initial.items():
-        same = np.array_equal(values, again.initial[name])
+        same = np.array_equal(values, rebuilt.initial[name])
         subject.demand(same, "equal settings build equal environments", f"State.{name} starts with other values")
 
 
@@ -145,7 +145,9 @@ def check_definition(subject: Subject) -> None:
     demand(rows == list(range(count)), "every agent belongs to one group", f"the groups hold the rows {rows}")
     if d.roles:
         playing = [member for members in d.roles.values() for member in members]
-        rows = sorted(row for who in playing for row in (d.groups[who] if who in d.groups else [d.agents.index(who)]))
+        rows = sorted(
+            row for name in playing for row in (d.groups[name] if name in d.groups else [d.agents.index(name)])
+        )
         demand(rows == list(range(count)), "every agent has one role, or none are declared", f"they hold rows {rows}")
     named = set(d.observation_spaces) == set(d.action_spaces) == set(d.agents)
     demand(named, "every agent has an observation and an action space")
@@ -155,10 +157,14 @@ def check_definition(subject: Subject) -> None:
     demand(allowed, "actions are all Discrete, all MultiDiscrete or all Box", f"there are {names}")
     demand((names == "Box") == rules.continuous, "action spaces and rules.continuous agree", f"the spaces are {names}")
     for agent in d.agents:
-        seen, done = d.observation_spaces[agent], d.action_spaces[agent]
-        boxes = observation_blocks(seen).values()
+        observations, done = d.observation_spaces[agent], d.action_spaces[agent]
+        boxes = observation_blocks(observations).values()
         fits = bool(boxes) and all(isinstance(box, spaces.Box) and box.dtype in DTYPES and box.shape for box in boxes)
-        demand(fits, "observation spaces are Boxes of float32, uint8 or bool, or Dicts of these", f"{agent} has {seen}")
+        demand(
+            fits,
+            "observation spaces are Boxes of float32, uint8 or bool, or Dicts of these",
+            f"{agent} has {observations}",
+        )
         fits = len(done.shape or ()) <= 1 and sum(done.shape or ()) <= rules.action_size
         demand(fits, "an action fits rules.action_size", f"{agent} has {done}")
         zero = not isinstance(done, spaces.Discrete) or done.start == 0
@@ -173,15 +179,15 @@ def check_tensors(subject: Subject) -> str:
     """Check shapes and dtypes of step results, observations within their spaces, and masks that leave a choice."""
     core, masked, d = subject.core(), subject.definition.rules.masked, subject.definition
     e, a = core.num_envs, core.num_agents
-    wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
-    wanted |= dict.fromkeys(("obs", "final_obs"), (torch.float32, (e, a, core.obs_width)))
-    wanted |= dict.fromkeys(("reward", "episode_return"), (torch.float32, (e, a)))
-    wanted |= dict.fromkeys(("terminated", "truncated", "alive", "valid"), (torch.bool, (e, a)))
-    wanted["episode_length"] = (torch.int32, (e, a))
+    expected: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+    expected |= dict.fromkeys(("obs", "final_obs"), (torch.float32, (e, a, core.obs_width)))
+    expected |= dict.fromkeys(("reward", "episode_return"), (torch.float32, (e, a)))
+    expected |= dict.fromkeys(("terminated", "truncated", "alive", "valid"), (torch.bool, (e, a)))
+    expected["episode_length"] = (torch.int32, (e, a))
     if masked:
-        wanted["action_mask"] = (torch.bool, (e, a, int(core.num_choices.sum(1).max())))
+        expected["action_mask"] = (torch.bool, (e, a, int(core.num_choices.sum(1).max())))
     if core.to_move is not None:
-        wanted["to_move"] = (torch.bool, (e, a))
+        expected["to_move"] = (torch.bool, (e, a))
     obs, info = core.reset()
     _check_observations(subject, core, 0, "obs", obs, info["alive"])
     subject.nowhere(info["valid"], "no step led to a fresh start: valid is False", 0, "valid")
@@ -198,13 +204,13 @@ def check_tensors(subject: Subject) -> str:
             chosen = (legal.gather(3, action.reshape(e, a, -1, 1))[..., 0] | (core.num_choices == 0)).all(2)
             subject.nowhere(info["alive"] & ~chosen, "sample_actions respects the mask", t, "action")
         *results, info = core.step(action)
-        got = dict(zip(reference_checks.RESULTS, results, strict=True)) | info
-        for name, (dtype, shape) in wanted.items():
-            fits = got[name].dtype == dtype and tuple(got[name].shape) == shape
-            subject.demand(fits, f"{name} is {dtype} {shape}", f"got {got[name].dtype} {tuple(got[name].shape)}")
-        reward, done = got["reward"], got["terminated"] | got["truncated"]
-        _check_observations(subject, core, t, "obs", got["obs"], got["alive"] | done)
-        _check_observations(subject, core, t, "final_obs", got["final_obs"], done)
+        actual = dict(zip(reference_checks.RESULTS, results, strict=True)) | info
+        for name, (dtype, shape) in expected.items():
+            fits = actual[name].dtype == dtype and tuple(actual[name].shape) == shape
+            subject.demand(fits, f"{name} is {dtype} {shape}", f"got {actual[name].dtype} {tuple(actual[name].shape)}")
+        reward, done = actual["reward"], actual["terminated"] | actual["truncated"]
+        _check_observations(subject, core, t, "obs", actual["obs"], actual["alive"] | done)
+        _check_observations(subject, core, t, "final_obs", actual["final_obs"], done)
         subject.nowhere(~reward.isfinite(), "rewards are finite", t, "reward", _value_of(reward))
         if d.zero_sum:
             total, largest = reward.sum(1), reward.abs().amax(1)
@@ -213,7 +219,7 @@ def check_tensors(subject: Subject) -> str:
                 total.abs() > ROUNDING * largest, promise, t, "the sum of rewards", lambda at, x=total: f"is {x[at]:g}"
             )
         for name, count in ends.items():
-            ends[name] = count + int(got[name].sum())
+            ends[name] = count + int(actual[name].sum())
     state = core.state()
     fits = state.ndim == 2 and len(state) == e and bool(state.isfinite().all())
     subject.demand(fits, "state() is (E, S) and finite", f"got {tuple(state.shape)}")
@@ -234,7 +240,7 @@ def _check_turns(subject: Subject, core: Core, t: int, info: dict[str, torch.Ten
 
 
 def _check_observations(
-    subject: Subject, core: Core, t: int, name: str, obs: torch.Tensor, there: torch.Tensor
+    subject: Subject, core: Core, t: int, name: str, obs: torch.Tensor, is_present: torch.Tensor
 ) -> None:
     """Check that present agents observe finite numbers inside their Box, and zeros beyond their width."""
     low, high = torch.zeros(2, *obs.shape[1:])
@@ -242,14 +248,14 @@ def _check_observations(
         box = core.observation_spaces[agent]
         low[row, : box.shape[0]], high[row, : box.shape[0]] = torch.from_numpy(box.low), torch.from_numpy(box.high)
 
-    def describe(place: tuple[int, ...]) -> str:
-        row, column = place[1:]
+    def describe(index: tuple[int, ...]) -> str:
+        row, column = index[1:]
         width = core.observation_spaces[core.possible_agents[row]].shape[0]
         limits = f"[{low[row, column]:g}, {high[row, column]:g}]"
-        wanted = limits if column < width else f"0, as the observation has {width} entries"
-        return f"{_entry_name(core, row, column)}is {obs[place]:g}, expected {wanted}"
+        expected = limits if column < width else f"0, as the observation has {width} entries"
+        return f"{_entry_name(core, row, column)}is {obs[index]:g}, expected {expected}"
 
-    present = there[..., None]
+    present = is_present[..., None]
     subject.nowhere(present & ~obs.isfinite(), "observations are finite", t, name, describe)
     outside = (obs < low) | (obs > high)
     promise = "observations lie in the observation space, padded by zeros"
@@ -278,8 +284,8 @@ def _movers(core: Core) -> Callable[[tuple[int, ...]], str]:
     """Return a function from an index to who is to move in its world."""
     to_move = cast(torch.Tensor, core.to_move).clone()
 
-    def describe(place: tuple[int, ...]) -> str:
-        rows = to_move[place[0]].nonzero()[:, 0].tolist()
+    def describe(index: tuple[int, ...]) -> str:
+        rows = to_move[index[0]].nonzero()[:, 0].tolist()
         return f"is False everywhere; to move: {', '.join(core.possible_agents[row] for row in rows)}"
 
     return describe
@@ -287,7 +293,7 @@ def _movers(core: Core) -> Callable[[tuple[int, ...]], str]:
 
 def _value_of(values: torch.Tensor) -> Callable[[tuple[int, ...]], str]:
     """Return a function from an index to the value there."""
-    return lambda place: f"is {values[place]:g}"
+    return lambda index: f"is {values[index]:g}"
 
 
 def _by_component(core: Core, mask: torch.Tensor) -> torch.Tensor:
@@ -323,14 +329,14 @@ def check_refusals(subject: Subject) -> None:
     """Check that actions out of range, not finite or illegal raise an error that names agent and world."""
     core, d = subject.core(2), subject.definition
 
-    def refused(action: torch.Tensor, agent: str, what: str) -> None:
+    def refused(action: torch.Tensor, agent: str, fault: str) -> None:
         try:
             core.step(action)
         except ActionError as error:
             named = agent in str(error) and "world 1" in str(error)
             subject.demand(named, "a refusal names agent and world", f"it said: {error}")
             return
-        subject.demand(False, f"an action that is {what} is refused", f"that of {agent} was not")
+        subject.demand(False, f"an action that is {fault} is refused", f"that of {agent} was not")
 
     core.reset()
     for bad in (float("nan"), float("inf")) if d.rules.continuous else (-1, int(core.num_choices.max())):

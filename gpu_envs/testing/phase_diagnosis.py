@@ -70,18 +70,18 @@ class PhasePlayer:
             if phase.called in FRAMEWORK:
                 self._launch(number, phase)
                 continue
-            before = self._save()
+            start = self._save()
             self._launch(number, phase)
             usual = self._save()
-            if usual == before:  # every agent has read what was there before, so that other orders change nothing, too
+            if usual == start:  # every agent has read what was there before, so that other orders change nothing, too
                 continue
             self.changes[name_of(phase)] += 1
             for order in ORDERS if phase.over != WORLD else ():
-                self._load(before)
+                self._load(start)
                 self._launch(number, phase, order)
                 for name in self._compared:
                     if usual[name] != self._arrays[name].tobytes():
-                        self._report(t, number, phase, before, usual, name)
+                        self._report(t, number, phase, start, usual, name)
                 self._load(usual)
 
     def _save(self) -> Bytes:
@@ -110,34 +110,34 @@ class PhasePlayer:
         """Return the number of siblings of a phase in a world."""
         return self.core.num_agents if phase.over == AGENT else int(phase.over)
 
-    def _report(self, t: int, number: int, phase: Phase, before: Bytes, usual: Bytes, name: str) -> NoReturn:
+    def _report(self, t: int, number: int, phase: Phase, initial: Bytes, usual: Bytes, name: str) -> NoReturn:
         """Raise the error of a phase in which the order of siblings changes an array."""
-        where = place_of(self._subject, name, np.argwhere(self._differences(usual, name))[0].tolist())
+        location = place_of(self._subject, name, np.argwhere(self._differences(usual, name))[0].tolist())
         over = "agents" if phase.over == AGENT else f"its {phase.over} items"
         start = f"phase {name_of(phase)} (over {over}): "
         promise = "no agent reads what a sibling writes in the same phase"
-        written = self._foreign_write(number, before) if phase.over == AGENT else ""
+        written = self._foreign_write(number, initial) if phase.over == AGENT else ""
         if written:
             promise = "no agent writes what belongs to a sibling"
-            found = f"{written}. Write at [env, agent] only; an index beyond the end of a row is in the next row"
+            cause = f"{written}. Write at [env, agent] only; an index beyond the end of a row is in the next row"
         else:
-            found = (
-                f"{where} depends on the order in which siblings run. It reads what a sibling writes in the same "
+            cause = (
+                f"{location} depends on the order in which siblings run. It reads what a sibling writes in the same "
                 "phase: read it in a later phase, or write to another array"
             )
-        raise ConformanceError(f"{self._subject.id}: {promise}; step {t}: {start}{found}")
+        raise ConformanceError(f"{self._subject.id}: {promise}; step {t}: {start}{cause}")
 
-    def _foreign_write(self, number: int, before: Bytes) -> str:
+    def _foreign_write(self, number: int, initial: Bytes) -> str:
         """Return which agent writes into which row of another when it runs alone; "" if none does."""
         core, agents = self.core, self._subject.definition.agents
         stage = core._launcher.program.step[number]
         params, state, ios = core._launcher.arguments
         for agent, writer in enumerate(agents):
-            self._load(before)
+            self._load(initial)
             inputs = [0, 0, agent, params, state, ios[0]]
             record_kernel(stage.kernel, (core.num_envs, 1), inputs, core._launcher.device).launch()
             for name in self._compared:
-                changed = self._differences(before, name)
+                changed = self._differences(initial, name)
                 if changed.ndim > 1 and changed.shape[:2] == (core.num_envs, len(agents)):
                     changed[:, agent] = False
                     if changed.any():
@@ -157,31 +157,31 @@ def find_env_dependence(subject: Subject, world: int, steps: int) -> str:
     difference = _first_difference(subject, core(), core(1, env_offset=world), world, steps)
     if not difference:
         return ""
-    phase, where = difference
+    phase, location = difference
     return (
-        f"phase {phase}: {where} is another when the world plays alone. It reads another world, or another world "
+        f"phase {phase}: {location} is another when the world plays alone. It reads another world, or another world "
         "writes it: every index of an array begins with env"
     )
 
 
-def _first_difference(subject: Subject, one: Core, other: Core, first: int, steps: int) -> tuple[str, str] | None:
+def _first_difference(subject: Subject, first: Core, second: Core, offset: int, steps: int) -> tuple[str, str] | None:
     """Return name and place of the first phase after which two cores differ.
 
-    ``other`` holds the worlds of ``one`` from ``first`` on, and gets their state before every phase.
+    ``second`` holds the worlds of ``first`` from ``offset`` on, and gets their state before every phase.
     """
     parts = step_phases(subject.definition.rules, in_slots=True)
-    for core in (one, other):
+    for core in (first, second):
         core.reset()
-    mine = slice(first, first + other.num_envs)
+    mine = slice(offset, offset + second.num_envs)
     for _ in range(steps):
-        one.sample_actions()
+        first.sample_actions()
         for number, phase in enumerate((*parts.play, *parts.start)):
-            other._load_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
-            for core in (one, other):
+            second._load_state({name: t if name in SHARED else t[mine] for name, t in first.get_state().items()})
+            for core in (first, second):
                 core._launcher.launches["step"][0][number].launch()
-            left, right = one.get_state(), other.get_state()
+            left, right = first.get_state(), second.get_state()
             for name, value in left.items():
                 if name not in SHARED and not torch.equal(bits(value[mine]), bits(right[name])):
-                    place = (bits(value[mine]) != bits(right[name])).nonzero()[0].tolist()
-                    return name_of(phase), place_of(subject, name.replace("state.", "State.", 1), place, first)
+                    index = (bits(value[mine]) != bits(right[name])).nonzero()[0].tolist()
+                    return name_of(phase), place_of(subject, name.replace("state.", "State.", 1), index, offset)
     return None

@@ -63,10 +63,10 @@ class Subject:
             **settings,
         )
 
-    def demand(self, kept: Any, promise: str, found: str = "") -> None:
+    def demand(self, condition: Any, promise: str, detail: str = "") -> None:
         """Raise a ConformanceError unless a condition holds."""
-        if not kept:
-            raise ConformanceError(f"{self.id}: {promise}" + (f"; {found}" if found else ""))
+        if not condition:
+            raise ConformanceError(f"{self.id}: {promise}" + (f"; {detail}" if detail else ""))
 
     def nowhere(self, bad: torch.Tensor, promise: str, t: int, name: str, detail: Detail | None = None) -> None:
         """Raise a ConformanceError that names step, entry, agent and world if a mask (E[, A, ...]) is True anywhere.
@@ -79,9 +79,9 @@ class Subject:
             detail: Function from the index of the element to what is there and what is expected.
         """
         if bad.any():
-            place = tuple(bad.nonzero()[0].tolist())
-            what = f" {detail(place)}" if detail else ""
-            raise ConformanceError(f"{self.id}: {promise}; step {t}: {place_of(self, name, place)}{what}")
+            index = tuple(bad.nonzero()[0].tolist())
+            text = f" {detail(index)}" if detail else ""
+            raise ConformanceError(f"{self.id}: {promise}; step {t}: {place_of(self, name, index)}{text}")
 
     def alike(self, left: Step, right: Step, promise: str, t: int) -> None:
         """Raise a ConformanceError unless two steps are equal bit for bit."""
@@ -99,17 +99,17 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(_BITS.get(tensor.dtype, tensor.dtype))
 
 
-def place_of(subject: Subject, name: str, place: Sequence[int], first_world: int = 0) -> str:
+def place_of(subject: Subject, name: str, index: Sequence[int], first_world: int = 0) -> str:
     """Return array, entry, agent and world of an element for a message.
 
     Args:
         subject: Environment under test.
         name: Name of the array.
-        place: Index of the element; the world comes first.
+        index: Index of the element; the world comes first.
         first_world: Index of the first world of the array.
     """
     agents = subject.definition.agents
-    world, *inner = place
+    world, *inner = index
     state_shape = subject.definition.shapes.get(name.removeprefix("State."), ())
     per_agent = bool(inner) and (not name.startswith("State.") or state_shape[:1] == (len(agents),))
     agent = f" of {agents[inner.pop(0)]}" if per_agent else ""

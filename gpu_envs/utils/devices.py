@@ -30,12 +30,12 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     try:
         if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
             raise TypeError
-        wanted = torch.device(device)
+        target = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError):
         raise DeviceError(f"{_EXPECTED} {shown(device)}") from None
-    if wanted.type == "cpu":
+    if target.type == "cpu":
         return torch.device("cpu")
-    if wanted.type != "cuda":
+    if target.type != "cuda":
         raise DeviceError(f"{_EXPECTED} {device!r}")
     if not torch.cuda.is_available():
         raise DeviceError(
@@ -43,8 +43,8 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
             "use device='cpu' or install a CUDA build of torch"
         )
     if missing := warp_kernels.missing_gpu():
-        raise DeviceError(f"device {device!r} was asked for: {_found(missing)}; or use device='cpu'")
-    index = wanted.index
+        raise DeviceError(f"device {device!r} was asked for: {_devices(missing)}; or use device='cpu'")
+    index = target.index
     if index is None:
         index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
     for library, count in (("torch", torch.cuda.device_count()), ("Warp", wp.get_cuda_device_count())):
@@ -69,12 +69,12 @@ def _default_device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     if missing := warp_kernels.missing_gpu():
-        warnings.warn(f"device: the CPU is used; {_found(missing)}", stacklevel=3)
+        warnings.warn(f"device: the CPU is used; {_devices(missing)}", stacklevel=3)
         return torch.device("cpu")
     return resolve_device("cuda")
 
 
-def _found(missing: str) -> str:
+def _devices(missing: str) -> str:
     """Return a message about a GPU that torch finds and Warp does not."""
     return f"torch {torch.__version__} (CUDA {torch.version.cuda}) finds a GPU, but {missing}"
 

@@ -53,8 +53,8 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
             module = importlib.import_module(module_name)
         finally:
             _importing.remove(work)
-        found = namespace[name] = module if module_name == f"{package}.{name}" else getattr(module, attribute or name)
-        return found
+        value = namespace[name] = module if module_name == f"{package}.{name}" else getattr(module, attribute or name)
+        return value
 
     def names() -> list[str]:
         special = (name for name in namespace if name.startswith("__"))

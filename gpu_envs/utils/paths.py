@@ -70,8 +70,8 @@ def _nearest(path: Path) -> Path:
     """Return the path or its nearest existing parent; raise a ConfigError if a new name is not a valid file name."""
     if "\0" in str(path):
         raise ConfigError(f"{str(path)!r:.80}: expected a path, got one with a NUL")
-    nearest = next(each for each in (path, *path.absolute().parents) if os.path.exists(each))
+    nearest = next(parent for parent in (path, *path.absolute().parents) if os.path.exists(parent))
     new = [] if nearest == path else path.absolute().relative_to(nearest).parts
-    if new and (longest := max(len(os.fsencode(each)) for each in new)) > LONGEST:
+    if new and (longest := max(len(os.fsencode(parent)) for parent in new)) > LONGEST:
         raise ConfigError(f"{str(path)!r:.80}: expected names of at most {LONGEST} bytes, got one of {longest}")
     return nearest

@@ -28,14 +28,14 @@ class ProgressBar:
     Args:
         total: Amount of work.
         unit: Unit of the amount, such as "steps".
-        every: Time between two plain lines [s]; the first and the last line are always printed.
+        interval: Time between two plain lines [s]; the first and the last line are always printed.
         file: Output file, standard output by default. Commands whose output is a result use standard error.
     """
 
-    def __init__(self, total: int, unit: str = "steps", every: float = 10.0, file: TextIO | None = None) -> None:
+    def __init__(self, total: int, unit: str = "steps", interval: float = 10.0, file: TextIO | None = None) -> None:
         self.total: int = total
         self.unit: str = unit
-        self.every: float = every
+        self.interval: float = interval
         self.file: TextIO | None = sys.stdout if file is None else file  # None in a process without output
         self._printed = -math.inf
         self._progress: Any = None
@@ -50,10 +50,10 @@ class ProgressBar:
     def __call__(self, done: int, text: str = "") -> None:
         """Show the completed amount and a short text."""
         if self._live is not None:
-            shown = min(done, self.total)
-            count = f"{short_number(shown)}/{short_number(self.total)} {self.unit}"
-            self._progress.update(self._progress.task_ids[0], completed=shown, description=text, count=count)
-        elif time.monotonic() - self._printed >= self.every or done >= self.total:
+            completed = min(done, self.total)
+            count = f"{short_number(completed)}/{short_number(self.total)} {self.unit}"
+            self._progress.update(self._progress.task_ids[0], completed=completed, description=text, count=count)
+        elif time.monotonic() - self._printed >= self.interval or done >= self.total:
             self._printed = time.monotonic()
             print(f"{done:>12,} / {self.total:,} {self.unit}  {text}".rstrip(), file=self.file, flush=True)
 

@@ -21,7 +21,7 @@ def merge_rows(
     valid: torch.Tensor | None = None,
     all_reduce: Callable[[torch.Tensor], torch.Tensor] = _local,
 ) -> Statistics:
-    """Return statistics merged with those of a batch, by the parallel update of Chan, Golub and LeVeque (1979).
+    """Merge statistics with those of a batch, by the parallel update of Chan, Golub and LeVeque (1979).
 
     No host synchronization. An empty batch changes nothing.
 
@@ -41,9 +41,9 @@ def merge_rows(
     batch_var = all_reduce((weight * (values - batch_mean).square()).sum(0)) / size
     merged = (count + batch_count).clamp(min=1.0)
     share = (batch_count / merged).to(values.dtype)  # of the batch in the merged statistics
-    rest = (count / merged).to(values.dtype)
+    prior = (count / merged).to(values.dtype)
     shift = batch_mean - mean
-    merged_var = rest * var + share * batch_var + rest * share * shift.square()
+    merged_var = prior * var + share * batch_var + prior * share * shift.square()
     merged_var = torch.where(batch_count == 0, var, merged_var)
     return mean + share * shift, merged_var, count + batch_count
 

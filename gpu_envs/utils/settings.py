@@ -142,7 +142,7 @@ def setting(
 
 
 def bounds_of(field: "dataclasses.Field[Any]") -> Bounds:
-    """Return the allowed values of a field; those of a field without `setting` have no bounds."""
+    """Return the allowed values of a field; a field without `setting` has no bounds."""
     return field.metadata.get("bounds", Bounds())
 
 
@@ -153,7 +153,7 @@ def exact_int(text: str) -> int:
     """Return the int that a text denotes exactly, such as "64", "1_000_000", "1e6" or "100.0".
 
     Raises:
-        ValueError: The text denotes no int, such as "1.5"; the error is that of ``int(text)``.
+        ValueError: The text denotes no int, such as "1.5"; the error is from ``int(text)``.
     """
     try:
         return int(text)
@@ -190,7 +190,7 @@ def _number_of(text: str) -> int | float:
 # ---------------------------------------------------------------- checks
 
 
-def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Collection[str] = ()) -> C:
+def build_config(kind: type[C], values: dict[str, Any], owner: str, arguments: Collection[str] = ()) -> C:
     """Return an environment's config made of keyword arguments, after checks of names, types and bounds.
 
     Ints must be at most ``MAX_SIZE`` or their ``le``, and floats must fit float32, the type of kernels. Lists become
@@ -200,7 +200,7 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         kind: Config dataclass.
         values: Keyword arguments of the user.
         owner: ID of the environment for messages, such as "SimpleTag-v0".
-        others: Further argument names of the caller, for suggestions.
+        arguments: Further argument names of the caller, for suggestions.
 
     Raises:
         ConfigError: Naming the field, its value and the allowed values; or a setting that differs from its default
@@ -209,12 +209,12 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
-    free = [each for each in (*fields, *others) if each not in values]
+    free = [name for name in (*fields, *arguments) if name not in values]
     for name, value in values.items():
         hint = foreign_name_hint(kind, name, value, free)
         if name not in fields:
-            known = [] if hint else free
-            message = f"unexpected keyword argument {name!r}; {suggestion(name, known, hint=hint)}"
+            candidates = [] if hint else free
+            message = f"unexpected keyword argument {name!r}; {suggestion(name, candidates, hint=hint)}"
             raise UnexpectedArgumentError(f"{owner}: {message}")
         if hint:
             raise ConfigError(f"{owner}: {name}: expected {bounds_of(fields[name])}, got {shown(value)}; {hint}")
@@ -226,11 +226,11 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         raise ConfigError(f"{owner}: {error}") from None
 
 
-def check_value(where: str, name: str, value: Any, hint: Any, **bounds: Any) -> Any:
+def check_value(context: str, name: str, value: Any, hint: Any, **bounds: Any) -> Any:
     """Return an argument, checked and converted like a setting of an environment.
 
     Args:
-        where: Start of the message.
+        context: Start of the message.
         name: Name of the argument.
         value: Given value.
         hint: ``int``, ``float``, ``bool`` or ``str``, each also with ``| None``.
@@ -242,7 +242,7 @@ def check_value(where: str, name: str, value: Any, hint: Any, **bounds: Any) -> 
     try:
         return _converted(name, value, hint, Bounds(**bounds))
     except ConfigError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{context}: {error}") from None
 
 
 def check_settings(config: Any, prefix: str = "", spell: Callable[[str], str] = str) -> None:
@@ -270,16 +270,16 @@ def check_settings(config: Any, prefix: str = "", spell: Callable[[str], str] = 
 
 def _check_requirements(config: Any, prefix: str = "", spell: Callable[[str], str] = str) -> None:
     """Raise ConfigError if a setting differs from its default without effect."""
-    given = vars(config)
+    values = vars(config)
     for field in dataclasses.fields(config):
-        if (unmet := unmet_requirement(field, given)) is not None:
-            name, wanted = unmet
+        if (unmet := unmet_requirement(field, values)) is not None:
+            name, requirement = unmet
             label, other = f"{prefix}{spell(field.name)}", f"{prefix}{spell(name)}"
-            condition = f"= {wanted!r}"
-            if isinstance(wanted, Bounds):
-                condition = f"to {wanted}" if wanted.choices else str(wanted)
+            condition = f"= {requirement!r}"
+            if isinstance(requirement, Bounds):
+                condition = f"to {requirement}" if requirement.choices else str(requirement)
             raise ConfigError(
-                f"{label} = {shown(given[field.name])}: has no effect with {other} = {shown(given[name])}; "
+                f"{label} = {shown(values[field.name])}: has no effect with {other} = {shown(values[name])}; "
                 f"set {other} {condition}, or leave {label} out"
             )
 
@@ -292,7 +292,7 @@ def _converted(name: str, value: Any, hint: Any, bounds: Bounds) -> Any:
         try:
             value = value.tolist()
         except RuntimeError:  # a sparse tensor, or one without memory
-            raise ConfigError(f"{name}: expected {_wanted(hint, bounds)}, got {shown(with_value)}") from None
+            raise ConfigError(f"{name}: expected {_expectation(hint, bounds)}, got {shown(with_value)}") from None
     if repeated and isinstance(value, list):
         value = tuple(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT:
@@ -323,7 +323,7 @@ def _check(name: str, value: Any, hint: Any, bounds: Bounds, max_int: int, max_f
         names = [choice for choice in bounds.choices if isinstance(choice, str)]
         similar = similar_names(value, names) if isinstance(value, str) else []
         ending = f"; did you mean {similar[0]!r}?" if similar else ""
-        return ConfigError(f"{name}: expected {_wanted(hint, bounds, more)}, got {shown(value)}{ending}")
+        return ConfigError(f"{name}: expected {_expectation(hint, bounds, more)}, got {shown(value)}{ending}")
 
     if repeated:
         if not isinstance(value, tuple):
@@ -353,15 +353,15 @@ def _type_of(hint: Any) -> tuple[type | None, bool, bool]:
     The type is None if the field is neither a number, bool or string nor a tuple of such.
     """
     parts = list(get_args(hint)) if get_origin(hint) in (UnionType, Union) else [hint]
-    rest = [part for part in parts if part is not type(None)]
-    optional, repeated = len(rest) < len(parts), False
-    if len(rest) == 1 and get_origin(rest[0]) is tuple:
-        rest, repeated = list({part for part in get_args(rest[0]) if part is not ...}), True
-    kind = rest[0] if len(rest) == 1 and rest[0] in _WORDS else None
+    types = [part for part in parts if part is not type(None)]
+    optional, repeated = len(types) < len(parts), False
+    if len(types) == 1 and get_origin(types[0]) is tuple:
+        types, repeated = list({part for part in get_args(types[0]) if part is not ...}), True
+    kind = types[0] if len(types) == 1 and types[0] in _WORDS else None
     return kind, repeated and kind is not None, optional
 
 
-def _wanted(hint: Any, bounds: Bounds, more: str = "") -> str:
+def _expectation(hint: Any, bounds: Bounds, more: str = "") -> str:
     """Return the allowed values of a field in words."""
     kind, repeated, optional = _type_of(hint)
     if bounds.choices:
@@ -373,7 +373,7 @@ def _wanted(hint: Any, bounds: Bounds, more: str = "") -> str:
 
 
 def _number(value: float) -> str:
-    """Return a bound as text, those of int64 as powers of two."""
+    """Return a bound as text, int64's as powers of two."""
     return {2**63: "2**63", _HOST_INT: "2**63 - 1"}.get(value, f"{value}") if isinstance(value, int) else f"{value}"
 
 
@@ -390,12 +390,12 @@ def default_of(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def unmet_requirement(field: "dataclasses.Field[Any]", given: Mapping[str, Any]) -> tuple[str, Any] | None:
+def unmet_requirement(field: "dataclasses.Field[Any]", values: Mapping[str, Any]) -> tuple[str, Any] | None:
     """Return the unmet requirement (name, value or bounds) of a setting that differs from its default, or None."""
     requires = field.metadata.get("requires", _NONE)
-    if not requires or given[field.name] == default_of(field):
+    if not requires or values[field.name] == default_of(field):
         return None
-    for name, wanted in requires.items():
-        if not (wanted.allow(given[name]) if isinstance(wanted, Bounds) else given[name] == wanted):
-            return name, wanted
+    for name, requirement in requires.items():
+        if not (requirement.allow(values[name]) if isinstance(requirement, Bounds) else values[name] == requirement):
+            return name, requirement
     return None

@@ -27,14 +27,14 @@ class SpareArrays:
 
     def __init__(self, like: np.ndarray) -> None:
         self._like = like
-        self._kept: list[np.ndarray] = []
+        self._spares: list[np.ndarray] = []
 
     def take(self) -> np.ndarray:
         """Return an array (E, ...) that nothing else refers to; its content is arbitrary."""
-        for index in range(len(self._kept)):
-            if _references(self._kept, index) == _UNUSED:
-                return self._kept[index]
+        for index in range(len(self._spares)):
+            if _references(self._spares, index) == _UNUSED:
+                return self._spares[index]
         array = np.empty_like(self._like)
-        if len(self._kept) < MOST_SPARES:
-            self._kept.append(array)
+        if len(self._spares) < MOST_SPARES:
+            self._spares.append(array)
         return array

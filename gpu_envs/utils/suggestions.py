@@ -47,21 +47,23 @@ RENAMED: dict[str, tuple[str, ...]] = {
 replacements that exist where the name was given. Whoever renames a public name adds a row here."""
 
 
-def similar_names(name: object, known: Collection[str], limit: int = 1) -> list[str]:
+def similar_names(name: object, candidates: Collection[str], limit: int = 1) -> list[str]:
     """Return the known names that are similar to a name, the most similar first.
 
     Names are similar without case: those that are equal, then the replacements of a renamed name, then those that have
     all words of the name, then those that differ in few letters, then those whose words the name has.
     """
-    given, folded = str(name).lower(), {each.lower(): each for each in known}
-    words = _words(given)
-    longer = [each for each in folded if words and words <= _words(each)]
-    shorter = [each for each in folded if _words(each) and _words(each) <= words]
-    found = [each for each in known if each.lower() == given]
-    found += [replacement for replacement in RENAMED.get(given, ()) if replacement in known]
+    lowered, folded = str(name).lower(), {candidate.lower(): candidate for candidate in candidates}
+    words = _words(lowered)
+    longer = [candidate for candidate in folded if words and words <= _words(candidate)]
+    shorter = [candidate for candidate in folded if _words(candidate) and _words(candidate) <= words]
+    matches = [candidate for candidate in candidates if candidate.lower() == lowered]
+    matches += [replacement for replacement in RENAMED.get(lowered, ()) if replacement in candidates]
     for names, cutoff in ((longer, 0.0), (folded, CUTOFF), (shorter, 0.0)):
-        found += [folded[each] for each in difflib.get_close_matches(given, names, n=limit, cutoff=cutoff)]
-    return list(dict.fromkeys(found))[:limit]
+        matches += [
+            folded[candidate] for candidate in difflib.get_close_matches(lowered, names, n=limit, cutoff=cutoff)
+        ]
+    return list(dict.fromkeys(matches))[:limit]
 
 
 def _words(name: str) -> set[str]:
@@ -69,27 +71,27 @@ def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]{2,}", name))
 
 
-def unknown_name_message(kind: str, name: object, known: Collection[str], *, limit: int = 1, hint: str = "") -> str:
+def unknown_name_message(kind: str, name: object, names: Collection[str], *, limit: int = 1, hint: str = "") -> str:
     """Return a message about an unknown name: similar known names, or else all of them.
 
     Args:
         kind: Kind of thing that has the name, such as "setting".
         name: The unknown name.
-        known: All known names.
+        names: All known names.
         limit: Maximum number of similar names.
         hint: Text in place of all known names, where none is similar.
 
     Returns:
         Such as "no setting named 'num_god'; did you mean num_good?".
     """
-    return f"no {kind} named {shown(name)}; {suggestion(name, known, limit=limit, hint=hint)}"
+    return f"no {kind} named {shown(name)}; {suggestion(name, names, limit=limit, hint=hint)}"
 
 
-def suggestion(name: object, known: Collection[str], *, limit: int = 1, hint: str = "") -> str:
+def suggestion(name: object, names: Collection[str], *, limit: int = 1, hint: str = "") -> str:
     """Return the end of a message about an unknown name; arguments as for :func:`unknown_name_message`."""
-    if similar := similar_names(name, known, limit):
+    if similar := similar_names(name, names, limit):
         return f"did you mean {' or '.join(similar)}?"
-    return hint or (f"expected one of {format_names(known)}" if known else "there are none")
+    return hint or (f"expected one of {format_names(names)}" if names else "there are none")
 
 
 def foreign_name_hint(kind: type, name: str, value: Any, free: Collection[str]) -> str:
@@ -105,8 +107,8 @@ def foreign_name_hint(kind: type, name: str, value: Any, free: Collection[str]) 
     Returns:
         Such as "did you mean players?"; "" without an entry, or if the setting of the entry is given.
     """
-    known = getattr(kind, "FOREIGN_NAMES", {})
-    found = known.get(name) or (known.get(f"{name}={value!r}", "") if isinstance(value, str) else "")
-    if found.isidentifier():
-        return f"did you mean {found}?" if found in free else ""
-    return found
+    hints = getattr(kind, "FOREIGN_NAMES", {})
+    hint = hints.get(name) or (hints.get(f"{name}={value!r}", "") if isinstance(value, str) else "")
+    if hint.isidentifier():
+        return f"did you mean {hint}?" if hint in free else ""
+    return hint

@@ -93,8 +93,8 @@ def _cell(tag: str, value: Any) -> str:
 
 def _short(value: Any, longest: int = MAX_TEXT) -> str:
     """Return a value on one line, shortened."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    text = " ".join((f"{value:,}" if whole else str(value)).split())
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    text = " ".join((f"{value:,}" if is_integer else str(value)).split())
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

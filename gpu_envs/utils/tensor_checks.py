@@ -34,11 +34,11 @@ def check_tensor(
         ActionError: Naming the expected and the given tensor.
     """
     if not plain(value) or tuple(value.shape) != shape or value.dtype != dtype or value.device != device:
-        wanted = f"a {dtype} tensor {shape} on {device}"
-        raise ActionError(f"{env_id}: {name}: expected {wanted}, got {describe_tensor(value)}")
+        expected = f"a {dtype} tensor {shape} on {device}"
+        raise ActionError(f"{env_id}: {name}: expected {expected}, got {describe_tensor(value)}")
 
 
-def numbers(where: str, values: Any, kinds: str, wanted: Any) -> np.ndarray:
+def numbers(context: str, values: Any, kinds: str, expected: Any) -> np.ndarray:
     """Return values as a NumPy array of numbers whose dtype is of the given kinds and fits torch.
 
     Raises:
@@ -47,9 +47,9 @@ def numbers(where: str, values: Any, kinds: str, wanted: Any) -> np.ndarray:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor without elements in memory
-        raise ActionError(f"{where}: actions: expected numbers of {wanted}, got {shown(values)}") from None
+        raise ActionError(f"{context}: actions: expected numbers of {expected}, got {shown(values)}") from None
     if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
-        raise ActionError(f"{where}: actions: expected numbers of {wanted}, got {array.dtype}")
+        raise ActionError(f"{context}: actions: expected numbers of {expected}, got {array.dtype}")
     return array
 
 
@@ -59,12 +59,12 @@ def check_worlds(env_id: str, envs: Any, num_envs: int) -> tuple[int, ...]:
     Raises:
         ConfigError: There are no indices, or one is out of range.
     """
-    several: Any = (envs,) if isinstance(envs, int | np.integer) else envs
-    if isinstance(several, np.ndarray) or plain(several):
-        several = several.tolist()
+    indices: Any = (envs,) if isinstance(envs, int | np.integer) else envs
+    if isinstance(indices, np.ndarray) or plain(indices):
+        indices = indices.tolist()
     rows: tuple[Any, ...] = ()
-    if isinstance(several, Sequence) and not isinstance(several, str | bytes | bytearray):  # no set, which has no order
-        rows = tuple(int(env) if isinstance(env, np.integer) else env for env in several)
+    if isinstance(indices, Sequence) and not isinstance(indices, str | bytes | bytearray):  # no set, which has no order
+        rows = tuple(int(env) if isinstance(env, np.integer) else env for env in indices)
     if not rows or not all(type(env) is int and 0 <= env < num_envs for env in rows):  # a bool is no index
         raise ConfigError(f"{env_id}: envs: expected indices of worlds in [0, {num_envs}), got {shown(envs)}")
     return rows
@@ -79,6 +79,6 @@ def check_frame(env_id: str, envs: Any, num_envs: int, size: Any) -> tuple[tuple
     rows = check_worlds(env_id, envs, num_envs)
     side = check_value(env_id, "size", size, int, ge=1)
     if len(rows) * side * side * 3 > MAX_FRAME_BYTES:
-        most = int((MAX_FRAME_BYTES / 3 / len(rows)) ** 0.5)
-        raise ConfigError(f"{env_id}: size: expected at most {most} [pixels] for {len(rows)} worlds, got {side}")
+        largest = int((MAX_FRAME_BYTES / 3 / len(rows)) ** 0.5)
+        raise ConfigError(f"{env_id}: size: expected at most {largest} [pixels] for {len(rows)} worlds, got {side}")
     return rows, side

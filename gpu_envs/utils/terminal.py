@@ -60,16 +60,16 @@ def shorten(text: str, width: int) -> str:
     """
     if len(text) <= width:
         return text
-    kept = text[: max(0, width - 1)]
-    if not text[len(kept)].isspace():
-        kept = kept[: kept.rfind(" ") + 1] or kept
-    return f"{kept}…"
+    prefix = text[: max(0, width - 1)]
+    if not text[len(prefix)].isspace():
+        prefix = prefix[: prefix.rfind(" ") + 1] or prefix
+    return f"{prefix}…"
 
 
 def wrap_lines(text: str, width: int) -> str:
     """Return a text whose lines end between words, so that a terminal of a width does not break them inside one.
 
-    A line keeps its indent, and that of its second column if it has two columns: its parts are apart by two spaces.
+    A line keeps its indent, and its second column's if it has two columns: its parts are apart by two spaces.
     A command after "Example: " is continued by backslashes, so that it can be copied. Lines with escape sequences or
     the lines of boxes stay as they are.
 
@@ -79,7 +79,7 @@ def wrap_lines(text: str, width: int) -> str:
     """
     lines = []
     example = r"^example: .*(\n *[^\s│╭╰].*)*"  # a command of several lines becomes one
-    text = re.sub(example, lambda found: " ".join(found[0].split()), text, flags=re.IGNORECASE | re.MULTILINE)
+    text = re.sub(example, lambda match: " ".join(match[0].split()), text, flags=re.IGNORECASE | re.MULTILINE)
     for line in text.split("\n"):
         if len(line) <= width or not line.isprintable() or line[:1] in "│╭╰":
             lines.append(line)
@@ -167,11 +167,11 @@ def all_rows(lines: Sequence[Sequence[str]], width: int | None) -> list[str]:
     if width is None or len(text[1]) <= width:
         return text
     head, *rows = lines
-    text, rest = [], list(rows)
-    while rest:
-        count = len(rest)
-        while count > 1 and len(align(list(zip(head, *rest[:count], strict=True)), len(lines))[1]) > width:
+    text, remaining = [], list(rows)
+    while remaining:
+        count = len(remaining)
+        while count > 1 and len(align(list(zip(head, *remaining[:count], strict=True)), len(lines))[1]) > width:
             count -= 1
-        text += [*([""] if text else []), *align(list(zip(head, *rest[:count], strict=True)), len(lines))]
-        del rest[:count]
+        text += [*([""] if text else []), *align(list(zip(head, *remaining[:count], strict=True)), len(lines))]
+        del remaining[:count]
     return text

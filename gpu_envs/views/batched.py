@@ -24,7 +24,7 @@ __all__ = [
 
 
 TensorDict = dict[str, torch.Tensor]  # by agent; the first axis of each tensor is num_envs
-RENDER_MODES = ["rgb_array", "human"]  # besides None
+RENDER_MODES = ["rgb_array", "human"]  # or None
 
 
 class BatchedEnv(NotebookView):
@@ -46,11 +46,11 @@ class BatchedEnv(NotebookView):
     """Observations have the shape and dtype of the declared space; False: all are flat, of float32."""
 
     def __init__(
-        self, core: Core, render_mode: str | None = None, again: "Callable[[], BatchedEnv] | None" = None
+        self, core: Core, render_mode: str | None = None, remake: "Callable[[], BatchedEnv] | None" = None
     ) -> None:
         check_render_mode(core.id, render_mode)
         self.core = core
-        self._again = again
+        self._remake = remake
         self.num_envs: int = core.num_envs
         self.device: torch.device = core.device
         self.possible_agents: list[str] = list(core.possible_agents)
@@ -73,18 +73,18 @@ class BatchedEnv(NotebookView):
         self._split = _splitter(self.possible_agents, None, 0)
         self._split_action = self._split
         if core.action_kind != "discrete":
-            own = [(space.shape or (0,))[0] for space in core.action_spaces.values()]
-            self._split_action = _splitter(self.possible_agents, own, core.action_buffer.shape[2])
+            widths = [(space.shape or (0,))[0] for space in core.action_spaces.values()]
+            self._split_action = _splitter(self.possible_agents, widths, core.action_buffer.shape[2])
         self._targets = list(self._split_action(core.action_buffer).values())  # views of the buffer by agent
         self._alike = all(target.shape == core.action_buffer[:, 0].shape for target in self._targets)
         self._splits = {
             "final_obs": self._split_obs,
             "action_mask": _splitter(self.possible_agents, choices, max(choices)),
         }
-        self._kept: dict[int, Any] = {}  # views of reused buffers, created once
+        self._views: dict[int, Any] = {}  # views of reused buffers, created once
 
     def __reduce__(self) -> Any:
-        return super().__reduce__() if self._again is None else (self._again, ())
+        return super().__reduce__() if self._remake is None else (self._remake, ())
 
     @property
     def agents(self) -> list[str]:
@@ -133,8 +133,8 @@ class BatchedEnv(NotebookView):
             ConfigError: The options are not a dict, have an unknown key, or contain a second mask.
             ActionError: The mask has the wrong shape, dtype or device.
         """
-        worlds, own = options_of.read(self.core, options, reset_mask)
-        obs, info = options_of.reset(self.core, seed, worlds, own)
+        worlds, env_options = options_of.read(self.core, options, reset_mask)
+        obs, info = options_of.reset(self.core, seed, worlds, env_options)
         return self._cached(obs, self._split_obs), self._infos(info)
 
     def step(self, actions: TensorDict) -> tuple[TensorDict, TensorDict, TensorDict, TensorDict, dict[str, TensorDict]]:
@@ -185,9 +185,9 @@ class BatchedEnv(NotebookView):
         """Split a stacked tensor by agent; views of reused buffers are created once."""
         if not self.core.reuse_buffers or (split is self._split_obs and self._converts):
             return split(tensor)
-        views = self._kept.get(tensor.data_ptr())
+        views = self._views.get(tensor.data_ptr())
         if views is None:
-            views = self._kept[tensor.data_ptr()] = split(tensor)
+            views = self._views[tensor.data_ptr()] = split(tensor)
         return dict(views)
 
     def _infos(self, info: TensorDict) -> dict[str, TensorDict]:
@@ -229,16 +229,16 @@ class BatchedEnv(NotebookView):
         return buffer
 
     def _refuse(self, actions: Any, agent: str, target: torch.Tensor) -> NoReturn:
-        wanted = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"
+        expected = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"
         if not isinstance(actions, dict):
             raise ActionError(
                 f"{self.core.id}: actions: expected a dict by agent, got {type(actions).__name__}; "
                 "stacked tensors go to env.core.step"
             )
         if agent not in actions:
-            raise ActionError(f"{self.core.id}: no action for {agent}; expected {wanted}")
+            raise ActionError(f"{self.core.id}: no action for {agent}; expected {expected}")
         raise ActionError(
-            f"{self.core.id}: action of {agent}: expected {wanted}, got {describe_tensor(actions[agent])}"
+            f"{self.core.id}: action of {agent}: expected {expected}, got {describe_tensor(actions[agent])}"
         )
 
 

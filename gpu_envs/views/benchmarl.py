@@ -1,5 +1,5 @@
 """BenchMARL tasks: every environment as a ``TaskClass`` over :class:`gpu_envs.views.torchrl.TorchRLEnv`."""
-# BenchMARL needs a virtual environment of its own: the type checker runs without it.
+# BenchMARL needs a separate virtual environment: the type checker runs without it.
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class GpuEnvsClass(TaskClass):
 
     def state_spec(self, env: EnvBase) -> Composite | None:
         """Return the spec of the global state, or None with ``return_state=False``."""
-        seen = env.full_observation_spec_unbatched
-        return Composite({"state": seen["state"].clone()}) if env.return_state else None
+        spec = env.full_observation_spec_unbatched
+        return Composite({"state": spec["state"].clone()}) if env.return_state else None
 
     def action_spec(self, env: EnvBase) -> Composite:
         """Return the spec of every group's "action"."""
@@ -121,9 +121,9 @@ class GpuEnvsClass(TaskClass):
         return any(field.name == "continuous_actions" for field in fields(self._settings))
 
     def _action_space(self) -> spaces.Space[Any]:
-        known = {field.name for field in fields(self._settings)}
-        own = {name: value for name, value in self.config.items() if name in known}
-        definition = self._build(build_config(self._settings, own, self.id))
+        names = {field.name for field in fields(self._settings)}
+        settings = {name: value for name, value in self.config.items() if name in names}
+        definition = self._build(build_config(self._settings, settings, self.id))
         return definition.action_spaces[definition.agents[0]]
 
 
@@ -151,6 +151,6 @@ GpuEnvsTask: _Tasks = _Tasks("GpuEnvsTask", [(_member(id), None) for id in list_
 
 def _part(env: EnvBase, key: str) -> Composite:
     """Return the spec of one entry of every group, without the axis of worlds."""
-    seen = env.full_observation_spec_unbatched
-    parts = {name: Composite({key: seen[name, key].clone()}, shape=seen[name].shape) for name in env.group_map}
+    spec = env.full_observation_spec_unbatched
+    parts = {name: Composite({key: spec[name, key].clone()}, shape=spec[name].shape) for name in env.group_map}
     return Composite(parts)

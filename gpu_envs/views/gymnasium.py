@@ -79,7 +79,7 @@ class SingleAgentEnv(NotebookView, gymnasium.Env, RebuildOnCopy):
         if skip_waiting and core.to_move is None:
             raise ConfigError(f"{core.id}: skip_waiting has no effect, because agents act at once; leave it out")
         policies, members = scripted_policies(core, opponents, [self.agent])
-        self._opponents = {other: policies[name] for name, others in members.items() for other in others}
+        self._opponents = {opponent: policies[name] for name, agents in members.items() for opponent in agents}
         self._players = [policy for policy in policies.values() if isinstance(policy, PolicyPlayer)]
         self.metadata = world.metadata
         self.render_mode = render_mode

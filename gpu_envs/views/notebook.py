@@ -36,7 +36,7 @@ class NotebookView(Summarized):
     ) -> InlineVideo:
         """Return a film of new episodes, which a notebook shows as the result of a cell.
 
-        The film is played in worlds of its own with the same settings and parameters: this environment is unchanged.
+        The film is played in separate worlds with the same settings and parameters: this environment is unchanged.
 
         ::
 
@@ -45,7 +45,7 @@ class NotebookView(Summarized):
         Args:
             steps: Number of steps, one frame each.
             policies: "random", or a dict of policies by group; groups without one act at random. A policy has
-                ``act(obs, mask)``, as those of ``trainers``, or is a callable ``policy(obs) -> action`` on tensors
+                ``act(obs, mask)``, as in ``trainers``, or is a callable ``policy(obs) -> action`` on tensors
                 (E, n, D) and (E, n[, K]), with the signature ``policy(obs, action_mask)`` if actions can be illegal.
             num_envs: Number of worlds, tiled.
             size: Side of a world [pixels].

@@ -43,7 +43,7 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
 def aec_env(id: str, render_mode: str | None = None, **config: Any) -> "AECView":
     """Make a single world of an environment as a ``pettingzoo.AECEnv``, in which one agent acts at a time.
 
-    Arguments and errors are those of :func:`parallel_env`. A time limit counts steps of the world: moves in a game of
+    Arguments and errors as of :func:`parallel_env`. A time limit counts steps of the world: moves in a game of
     turns.
     """
     return AECView(id, render_mode, **config)
@@ -92,7 +92,7 @@ class PettingZooView(NotebookView, RebuildOnCopy):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """Random generator for wrappers such as SuperSuit's; the world has a random stream of its own."""
+        """Random generator for wrappers such as SuperSuit's; the world has its own random stream."""
         if self._np_random is None:
             self._np_random = seeding.np_random()[0]
         return self._np_random
@@ -191,8 +191,8 @@ class AECView(PettingZooView, AECEnv[str, Any, Any]):
     ``agent_selection`` is an agent that decides on the next step of the world, never one that only waits. If several
     agents decide at once, they are asked one after another, and the world steps after the last of them.
 
-    ``rewards`` has those of the last action, and ``last()`` the sum since the agent's own last action. An agent sees
-    the reward of its move when it is made: a winner gets its +1 by its last move.
+    ``rewards`` has the rewards of the last action, and ``last()`` the sum since the agent's own last action. An agent
+    sees the reward of its move when it is made: a winner gets its +1 by its last move.
 
     Agents that have left are selected once more, and then take the action None. In environments with illegal actions
     the mask of an agent that waits for others is all zeros, as in PettingZoo's classic games.

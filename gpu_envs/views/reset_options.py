@@ -24,7 +24,7 @@ def read(
     Args:
         core: Core to reset.
         options: Options passed to ``reset`` of the view, or None.
-        reset_mask: Mask passed to ``reset`` of the view as an argument of its own, or None.
+        reset_mask: Mask passed to ``reset`` of the view as a separate argument, or None.
         names: Keys of the view itself.
 
     Raises:
@@ -34,19 +34,19 @@ def read(
         return reset_mask, {}
     if not isinstance(options, Mapping):
         raise ConfigError(f"{core.id}: options: expected a dict by name or None, got {shown(options)}")
-    known = (*names, *core.definition.reset_option_names)
+    valid = (*names, *core.definition.reset_option_names)
     for key in options:
-        if key not in known:
-            raise ConfigError(f"{core.id}: {unknown_name_message('reset option', key, known)}")
-    own = dict(options)
-    given = own.pop("reset_mask", None)
-    if given is not None and reset_mask is not None:
+        if key not in valid:
+            raise ConfigError(f"{core.id}: {unknown_name_message('reset option', key, valid)}")
+    env_options = dict(options)
+    mask = env_options.pop("reset_mask", None)
+    if mask is not None and reset_mask is not None:
         raise ConfigError(f"{core.id}: reset_mask was given twice, beside the options and in them; give it once")
-    return reset_mask if given is None else given, own
+    return reset_mask if mask is None else mask, env_options
 
 
 def reset(
-    core: Core, seed: Seed | None, reset_mask: torch.Tensor | None, own: dict[str, Any]
+    core: Core, seed: Seed | None, reset_mask: torch.Tensor | None, env_options: dict[str, Any]
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Reset the core, with environment parameters changed by the environment's own options for this reset only.
 
@@ -55,8 +55,8 @@ def reset(
     Raises:
         ConfigError: An option has an invalid value; the environment is unchanged.
     """
-    known = core.definition.reset_options
-    values = known(own) if known is not None and own else {}
+    convert = core.definition.reset_options
+    values = convert(env_options) if convert is not None and env_options else {}
     if not values:
         return core.reset(seed, reset_mask)
     usual = core.get_params()
@@ -101,18 +101,18 @@ def env_mask_from_rows(core: Core, mask: Any, rows: int) -> torch.Tensor:
         ActionError: The mask has the wrong shape or dtype, or the rows of a world disagree.
     """
     try:
-        given = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
+        tensor = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
     except TypeError:  # an array of strings or objects
-        given = None
-    if not plain(given) or given.dtype != torch.bool or given.shape != (core.num_envs * rows,):
-        wanted = f"bool ({core.num_envs * rows},), one per row"
-        got = f"{given.dtype} {tuple(given.shape)}" if plain(given) else describe_tensor(mask)
-        raise ActionError(f"{core.id}: options['reset_mask']: expected {wanted}, got {got}")
-    by_world = given.view(core.num_envs, rows)
+        tensor = None
+    if not plain(tensor) or tensor.dtype != torch.bool or tensor.shape != (core.num_envs * rows,):
+        expected = f"bool ({core.num_envs * rows},), one per row"
+        actual = f"{tensor.dtype} {tuple(tensor.shape)}" if plain(tensor) else describe_tensor(mask)
+        raise ActionError(f"{core.id}: options['reset_mask']: expected {expected}, got {actual}")
+    by_world = tensor.view(core.num_envs, rows)
     worlds = by_world.any(1)
-    if given.is_cpu:
+    if tensor.is_cpu:
         torn = worlds & ~by_world.all(1)
         if torn.any():
-            which = f"the {rows} rows of world {int(torn.nonzero()[0])} disagree; set them all alike"
-            raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {which}")
+            reason = f"the {rows} rows of world {int(torn.nonzero()[0])} disagree; set them all alike"
+            raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {reason}")
     return worlds.to(core.device)

@@ -48,7 +48,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
 
     - "alive": the agent acts in the next step;
     - "valid": the agent was alive before this step;
-    - "episode_return", "episode_length": those of the agent;
+    - "episode_return", "episode_length": the agent's;
     - "action_mask": legal actions, in environments with illegal actions;
     - "to_move": the agent is the player to act, in turn-based environments.
 
@@ -159,7 +159,7 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         return batch_space(self.single_action_space, self.num_envs)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start new episodes in all worlds, or in those of ``options["reset_mask"]`` (num_envs,) bool.
+        """Start new episodes in all worlds, or in the worlds of ``options["reset_mask"]`` (num_envs,) bool.
 
         Args:
             seed: An int for all worlds, one int per world (a list, an array or an int64 tensor), or None; see
@@ -171,11 +171,11 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
             ConfigError: A seed is not an int, or their number is not the number of worlds; the options are not a dict;
                 or an option is unknown or invalid.
         """
-        mask, own = options_of.read(self.core, options)
+        mask, env_options = options_of.read(self.core, options)
         worlds = None if mask is None else env_mask_from_rows(self.core, mask, len(self.agents))
         seeds = seeds_per_env(self.core, seed)
         super().reset(seed=seeds if isinstance(seeds, int) else None)
-        obs, info = options_of.reset(self.core, seeds, worlds, own)
+        obs, info = options_of.reset(self.core, seeds, worlds, env_options)
         self._ends.restart(None if worlds is None else self._view(worlds))
         return self._observed("_obs", obs), self._present(info)
 
@@ -321,8 +321,8 @@ class RowsEnv(NotebookView, VectorEnv, RebuildOnCopy):
         if plain(actions) and actions.device == core.device:
             column = actions.squeeze(1) if actions.shape == (*shape, 1) and len(shape) == 1 else actions
             real = actions.is_floating_point() and core.action_kind == "continuous"
-            whole = not (actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool)
-            if column.shape == shape and (real or whole):
+            is_integer = not (actions.is_floating_point() or actions.is_complex() or actions.dtype == torch.bool)
+            if column.shape == shape and (real or is_integer):
                 return column.to(dtype)
         raise ActionError(
             f"{core.id}: actions: expected {dtype} {shape} on {core.device}, got {describe_tensor(actions)}"

@@ -108,7 +108,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         self.spec = rows.spec = gymnasium.spec(NAMESPACE + rows.core.id)
         self._actions: np.ndarray | None = None
         self._next_seed: Any = None
-        self._made = time.time()
+        self._start_time = time.time()
         observation_space, action_space = copy.deepcopy((rows.single_observation_space, rows.single_action_space))
         super().__init__(rows.num_envs, observation_space, action_space)
         self.metadata: dict[str, Any] = rows.metadata
@@ -159,8 +159,8 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
             self._next_seed = super().seed(seeds)[0]
         else:
             if len(seeds) != self.core.num_envs:
-                wanted = f"an int or one int per world, {self.core.num_envs} of them"
-                raise ConfigError(f"{self.core.id}: seed: expected {wanted}, got {len(seeds)} seeds")
+                expected = f"an int or one int per world, {self.core.num_envs} of them"
+                raise ConfigError(f"{self.core.id}: seed: expected {expected}, got {len(seeds)} seeds")
             self._next_seed = seeds
             self._seeds = [key for key in seeds for _ in self.rows.agents]
         return self._seeds
@@ -188,7 +188,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         rows = np.flatnonzero(dones)
         infos = self._infos(info, truncated & ~terminated, rows)
         if rows.size:
-            figures, elapsed = info["final_info"], round(time.time() - self._made, 6)
+            figures, elapsed = info["final_info"], round(time.time() - self._start_time, 6)
             obs_of_ends = info["final_obs"]
             if isinstance(obs_of_ends, dict):
                 blocks = {name: block[rows] for name, block in obs_of_ends.items()}  # copies
@@ -258,9 +258,9 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
         return [wrapper_class is Monitor for _ in self._chosen(indices)]
 
     def _find(self, name: str) -> Any:
-        for place in (self.rows, self.core):
-            if hasattr(place, name):
-                return getattr(place, name)
+        for owner in (self.rows, self.core):
+            if hasattr(owner, name):
+                return getattr(owner, name)
         raise AttributeError(f"neither the rows nor the core of {self.core.id} have an attribute {name!r}")
 
     def _chosen(self, indices: int | Iterable[int] | None) -> list[int]:

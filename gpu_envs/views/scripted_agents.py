@@ -48,11 +48,11 @@ class PolicyPlayer:
             return self.policy.act(obs, mask)
         begins = core.elapsed_steps == 0
         hidden_state.masked_fill_(begins[:, None, None], 0.0)
-        before = hidden_state.clone()
+        previous = hidden_state.clone()
         action = self.policy.act(obs, mask, hidden_state=hidden_state)
         if self.turns is not None and core.to_move is not None:
             advances = self.turns.step(obs, core.to_move[:, self.rows], begins)
-            hidden_state.copy_(torch.where(advances.unsqueeze(-1), hidden_state, before))
+            hidden_state.copy_(torch.where(advances.unsqueeze(-1), hidden_state, previous))
         return action
 
     def by_agent(self) -> dict[str, Any]:
@@ -101,10 +101,10 @@ class ScriptedAgents:
         self.live: bool = live
         policies, members = scripted_policies(core, opponents, controlled, argument)
         self._parts = [_scripted_rows(core, name, policies[name], agents) for name, agents in members.items()]
-        others = core.num_agents - len(controlled)
-        self._some_random = sum(map(len, members.values())) < others
+        uncontrolled = core.num_agents - len(controlled)
+        self._some_random = sum(map(len, members.values())) < uncontrolled
         # Not the core's own buffer, so that an error can show the action as it was.
-        self._joint = torch.zeros_like(core.action_buffer) if others else None
+        self._joint = torch.zeros_like(core.action_buffer) if uncontrolled else None
 
     def join(self, rows: slice | torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Return the joint action for the core from the actions of the view's rows, (E, n) or (E, n, K).
@@ -135,9 +135,9 @@ class ScriptedAgents:
 def scripted_policies(
     core: Core, opponents: Any, controlled: list[str], argument: str = "opponents"
 ) -> tuple[dict[str, Callable[..., Any]], dict[str, list[str]]]:
-    """Return the callable policies by name of agent or group, and the agents that each of them plays by its name.
+    """Return the callable policies by name of agent or group, and the agents that each plays by its name.
 
-    An agent's own policy goes before that of its group. Agents without a policy act at random.
+    An agent's own policy goes before its group's. Agents without a policy act at random.
 
     Args:
         core: Core of the view.
@@ -156,27 +156,32 @@ def scripted_policies(
     }
     played = {group: agents for group, agents in groups.items() if agents} | {name: [name] for name in names}
     if callable(opponents) or hasattr(opponents, "act") or _random(opponents):
-        given = dict.fromkeys((group for group, agents in groups.items() if agents), opponents)
+        by_name = dict.fromkeys((group for group, agents in groups.items() if agents), opponents)
     else:
-        given = opponents
-    if not isinstance(given, dict):
+        by_name = opponents
+    if not isinstance(by_name, dict):
         raise ConfigError(
-            f"{core.id}: {argument}: expected 'random', a policy or a dict of these by name, got {_shown(opponents)}"
+            f"{core.id}: {argument}: expected 'random', a policy or a dict of these by name, got {_describe(opponents)}"
         )
-    given = {name: each.policy if isinstance(each, PolicyName) else each for name, each in given.items()}
-    for name, policy in given.items():
+    by_name = {name: policy.policy if isinstance(policy, PolicyName) else policy for name, policy in by_name.items()}
+    for name, policy in by_name.items():
         if name not in played:
             has = format_names(played) or "none"
             raise ConfigError(f"{core.id}: {argument} has no {name!r} to play; it has {has}")
         if not _random(policy) and not callable(policy) and not hasattr(policy, "act"):
-            raise ConfigError(f"{core.id}: {argument}[{name!r}]: expected 'random' or a policy, got {_shown(policy)}")
-    apart = [name for name in given if name not in groups]  # also those at random
-    own = [name for name, policy in given.items() if not _random(policy)]
-    members = {name: [agent for agent in played[name] if name in apart or agent not in apart] for name in own}
+            raise ConfigError(
+                f"{core.id}: {argument}[{name!r}]: expected 'random' or a policy, got {_describe(policy)}"
+            )
+    separate = [name for name in by_name if name not in groups]  # also those at random
+    scripted = [name for name, policy in by_name.items() if not _random(policy)]
+    members = {
+        name: [agent for agent in played[name] if name in separate or agent not in separate] for name in scripted
+    }
     members = {name: agents for name, agents in members.items() if agents}
-    policies = {name: given[name] for name in members}
+    policies = {name: by_name[name] for name in members}
     return {
-        name: each if callable(each) else PolicyPlayer(core, members[name], each) for name, each in policies.items()
+        name: policy if callable(policy) else PolicyPlayer(core, members[name], policy)
+        for name, policy in policies.items()
     }, members
 
 
@@ -184,7 +189,7 @@ def _random(policy: Any) -> bool:
     return isinstance(policy, str) and policy == "random"
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Return the repr of an invalid policy, with advice if it is the name of a policy from a JSON spec."""
     recorded = isinstance(value, str) and value.startswith(POLICY)
     return shown(value) + ("; JSON keeps only the name of a policy, give opponents= again" if recorded else "")

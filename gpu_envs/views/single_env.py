@@ -53,10 +53,10 @@ class SingleEnv:
         turns = takes_turns(env_id, settings, refused=FIXED)  # also the first check of the environment's settings
         if "illegal_actions" not in settings:
             settings = settings | {"illegal_actions": "loss" if turns else illegal_actions}
-        place = "cpu" if device is None else device
+        target = "cpu" if device is None else device
         core: Core
         self.core: Core
-        core = self.core = make_core(env_id, 1, place, autoreset="disabled", reuse_buffers=True, **settings)
+        core = self.core = make_core(env_id, 1, target, autoreset="disabled", reuse_buffers=True, **settings)
         self.render_mode = render_mode
         self.agents: list[str] = []
         """Agents that act in the next step."""
@@ -115,8 +115,8 @@ class SingleEnv:
 
     def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with all agents."""
-        _, own = options_of.read(self.core, options, names=())  # a single world has no mask
-        options_of.reset(self.core, seed, None, own)
+        _, env_options = options_of.read(self.core, options, names=())  # a single world has no mask
+        options_of.reset(self.core, seed, None, env_options)
         self.agents = list(self.core.possible_agents)
         self.started = True
         self._show()
@@ -317,8 +317,8 @@ class SingleEnv:
         except (TypeError, ValueError, RuntimeError):  # a tensor on a GPU or without memory, a ragged list
             value = np.asarray(None)
         if value.dtype.kind not in self._kinds or value.shape != space.shape:
-            shown = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__
-            raise ActionError(f"{self.core.id}: action of {agent}: expected one of {space}, got {shown}")
+            actual = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__
+            raise ActionError(f"{self.core.id}: action of {agent}: expected one of {space}, got {actual}")
         return value
 
 

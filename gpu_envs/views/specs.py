@@ -28,9 +28,9 @@ class PolicyName(str):
         name.policy = policy
         return name
 
-    def __call__(self, *seen: Any) -> Any:
+    def __call__(self, *inputs: Any) -> Any:
         """Call the policy."""
-        return self.policy(*seen)
+        return self.policy(*inputs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PolicyName":
         return self  # a model is shared: torch cannot copy a model in training

@@ -51,7 +51,7 @@ class TorchRLEnv(EnvBase):
 
     Later steps do not write to the results of a step. The entries of the groups are views of one tensor for all agents,
     if their rows are contiguous. A seed of ``set_seed`` takes effect at the next reset of all worlds; a list of a seed
-    per world needs ``static_seed=True``. ``reset(seed=, options=)`` are those of
+    per world needs ``static_seed=True``. ``reset(seed=, options=)`` are as in
     :class:`gpu_envs.views.batched.BatchedEnv`. A copied environment is rebuilt from its arguments and needs a reset.
 
     Args:
@@ -110,10 +110,12 @@ class TorchRLEnv(EnvBase):
     def _reset(
         self, tensordict: TensorDictBase | None = None, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> TensorDictBase:
-        mask, own = options_of.read(self.core, options, None if tensordict is None else self._worlds(tensordict))
+        mask, env_options = options_of.read(
+            self.core, options, None if tensordict is None else self._worlds(tensordict)
+        )
         if mask is None and seed is None:
             seed, self._next_seed = self._next_seed, None
-        obs, info = options_of.reset(self.core, seed, mask, own)
+        obs, info = options_of.reset(self.core, seed, mask, env_options)
         self._ends.restart(mask)
         return self._by_group(obs, info)
 
@@ -137,9 +139,9 @@ class TorchRLEnv(EnvBase):
 
     def to(self, device: Any) -> TorchRLEnv:
         """Return the environment itself; raise a DeviceError if the device is not its own."""
-        asked, own = torch.device(device), self.core.device
-        if asked.type != own.type or asked.index not in (None, own.index or 0):
-            raise DeviceError(f"{self.core.id} is on {own}; create another one with device={str(device)!r}")
+        target, current = torch.device(device), self.core.device
+        if target.type != current.type or target.index not in (None, current.index or 0):
+            raise DeviceError(f"{self.core.id} is on {current}; create another one with device={str(device)!r}")
         return self
 
     def close(self, **kwargs: Any) -> None:
@@ -190,8 +192,8 @@ class TorchRLEnv(EnvBase):
             action = tensordict.get((name, "action"), None)
             if action is None:
                 spec = self.full_action_spec[name, "action"]
-                wanted = f"a {spec.dtype} tensor {tuple(spec.shape)} at {(name, 'action')}"
-                raise ActionError(f"{core.id}: no action of group {name!r} in the tensordict; expected {wanted}")
+                expected = f"a {spec.dtype} tensor {tuple(spec.shape)} at {(name, 'action')}"
+                raise ActionError(f"{core.id}: no action of group {name!r} in the tensordict; expected {expected}")
             one_hot = not self.categorical_actions and core.action_kind != "continuous"
             dtype = action.dtype if one_hot else joint.dtype  # one-hot vectors can have any dtype
             check_tensor(core.id, f"action of group {name!r}", action, self._action_shapes[name], dtype, core.device)

@@ -42,7 +42,7 @@ class Group:
     choices: int  # width of the action mask; 0 if all actions are always legal
 
 
-def named_groups(core: Core, asked: Any) -> dict[str, list[str]]:
+def named_groups(core: Core, group_map: Any) -> dict[str, list[str]]:
     """Return the names of agents by group.
 
     Raises:
@@ -50,24 +50,24 @@ def named_groups(core: Core, asked: Any) -> dict[str, list[str]]:
             exactly one group.
     """
     agents = core.possible_agents
-    if asked is None:
+    if group_map is None:
         return {name: [agents[row] for row in rows] for name, rows in core.groups.items()}
-    if isinstance(asked, MarlGroupMapType):
-        asked = asked.get_group_map(list(agents))
-    if not isinstance(asked, Mapping) or not all(
-        isinstance(names, Sequence) and not isinstance(names, str) for names in asked.values()
+    if isinstance(group_map, MarlGroupMapType):
+        group_map = group_map.get_group_map(list(agents))
+    if not isinstance(group_map, Mapping) or not all(
+        isinstance(names, Sequence) and not isinstance(names, str) for names in group_map.values()
     ):
-        raise ConfigError(f"{core.id}: group_map: expected a dict of lists of agents by group, got {asked!r}")
-    for group in asked:
+        raise ConfigError(f"{core.id}: group_map: expected a dict of lists of agents by group, got {group_map!r}")
+    for group in group_map:
         if group in _RESERVED or not isinstance(group, str):
             raise ConfigError(f"{core.id}: group_map cannot have a group named {group!r}: choose another name")
-    pairs = [name for names in asked.values() for name in names]
-    if sorted(map(str, pairs)) != sorted(agents) or not all(asked.values()):
+    pairs = [name for names in group_map.values() for name in names]
+    if sorted(map(str, pairs)) != sorted(agents) or not all(group_map.values()):
         raise ConfigError(
             f"{core.id}: group_map must have each of its agents once and no empty group; "
             f"the agents are {format_names(agents)}, got {format_names(pairs)}"
         )
-    return {group: list(names) for group, names in asked.items()}
+    return {group: list(names) for group, names in group_map.items()}
 
 
 def group_of(core: Core, name: str, agents: list[str]) -> Group:
@@ -99,7 +99,7 @@ def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: boo
         state: The global state (S,) is part of the observation.
     """
     device = core.device
-    seen, acts, earns, ends = {}, {}, {}, {}
+    observations, acts, earns, ends = {}, {}, {}, {}
     for name, group in groups.items():
         n, first = len(group.agents), group.agents[0]
         part = {"observation": _observation(group.space, n, device), "alive": _flag((n,), device)}
@@ -111,23 +111,23 @@ def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: boo
             extra = {label: core.world_state[field][0] for label, field in core.definition.info.items()}
             extra = {label: _free((n, *value.shape[1:]), value.dtype, device) for label, value in extra.items()}
             part["info"] = Composite(extra, shape=(n,))
-        seen[name] = Composite(part, shape=(n,))
+        observations[name] = Composite(part, shape=(n,))
         acts[name] = Composite({"action": _action(core.action_spaces[first], n, categorical, device)}, shape=(n,))
         earns[name] = Composite({"reward": _free((n, 1), torch.float32, device)}, shape=(n,))
         ends[name] = Composite({label: _flag((n, 1), device) for label in FLAGS}, shape=(n,))
     if state:
         widths = [space.shape[0] for space in core.observation_spaces.values()]
-        seen["state"] = _free((core.definition.global_state_size or sum(widths),), torch.float32, device)
+        observations["state"] = _free((core.definition.global_state_size or sum(widths),), torch.float32, device)
     ends |= {label: _flag((1,), device) for label in FLAGS}
-    return tuple(Composite(part, device=device) for part in (seen, acts, earns, ends))
+    return tuple(Composite(part, device=device) for part in (observations, acts, earns, ends))
 
 
 def choices_of(spec: OneHot | MultiOneHot, action: torch.Tensor) -> torch.Tensor:
     """Return the choices (E, n) or (E, n, K) of one-hot vectors; -1, an invalid action, for other vectors."""
-    several = isinstance(spec, MultiOneHot)
-    hot = (action.detach() > 0.5).split([box.n for box in spec.space] if several else [spec.space.n], -1)
+    is_multi = isinstance(spec, MultiOneHot)
+    hot = (action.detach() > 0.5).split([box.n for box in spec.space] if is_multi else [spec.space.n], -1)
     choices = torch.stack([torch.where(part.sum(-1) == 1, part.long().argmax(-1), -1) for part in hot], -1)
-    return choices if several else choices[..., 0]
+    return choices if is_multi else choices[..., 0]
 
 
 def _flag(shape: tuple[int, ...], device: torch.device) -> Any:

@@ -61,8 +61,8 @@ class RescaleAction(TensorWrapper):
             raise ConfigError(f"RescaleAction needs bounds on both sides, got {box}")
         low, high = self._bounds(box.shape, min_action=min_action, max_action=max_action)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            got = f"{shown(min_action)} and {shown(max_action)}"
-            raise ConfigError(f"RescaleAction: min_action: expected finite and below max_action, got {got}")
+            actual = f"{shown(min_action)} and {shown(max_action)}"
+            raise ConfigError(f"RescaleAction: min_action: expected finite and below max_action, got {actual}")
         self.single_action_space = spaces.Box(low.copy(), high.copy(), dtype=np.float32)
         self._min, self._max = self._tensor(low), self._tensor(high)
         self._low, self._high = self._tensor(box.low), self._tensor(box.high)

@@ -57,11 +57,11 @@ class TensorWrapper(VectorWrapper):
 
     def _restarted(self, done: torch.Tensor) -> torch.Tensor:
         """Return the rows (num_envs,) whose observation is the first one of an episode; call it once per step."""
-        before, self._over = self._over, done
+        previous, self._over = self._over, done
         if self._same_step:
             return done
         if self.autoreset_mode is AutoresetMode.NEXT_STEP:
-            return before
+            return previous
         return torch.zeros_like(done)  # only reset starts an episode
 
     def _reset_rows(self, options: dict[str, Any] | None) -> torch.Tensor:
@@ -84,14 +84,14 @@ class TensorWrapper(VectorWrapper):
             or actions.device != self.device
             or actions.is_complex()
         ):
-            wanted = f"torch.float32 {shape} on {self.device}"
-            raise ActionError(f"{name}: actions: expected {wanted}, got {describe_tensor(actions)}")
+            expected = f"torch.float32 {shape} on {self.device}"
+            raise ActionError(f"{name}: actions: expected {expected}, got {describe_tensor(actions)}")
         return actions
 
-    def _box(self, space: spaces.Space[Any], what: str) -> spaces.Box:
+    def _box(self, space: spaces.Space[Any], kind: str) -> spaces.Box:
         """Return the space; raise a ConfigError if it is not a Box."""
         if not isinstance(space, spaces.Box):
-            raise ConfigError(f"{type(self).__name__} needs a Box {what} space, got {space}")
+            raise ConfigError(f"{type(self).__name__} needs a Box {kind} space, got {space}")
         return space
 
     def _bounds(self, shape: tuple[int, ...], **ends: Any) -> tuple[np.ndarray, ...]:
@@ -102,9 +102,9 @@ class TensorWrapper(VectorWrapper):
                 raise TypeError
             return tuple(np.broadcast_to(array.astype(np.float32), shape) for array in arrays)
         except (TypeError, ValueError, RuntimeError):  # also values that NumPy cannot read
-            names, got = " and ".join(ends), " and ".join(map(_shape, ends.values()))
+            names, actual = " and ".join(ends), " and ".join(map(_shape, ends.values()))
             raise ConfigError(
-                f"{type(self).__name__}: {names}: expected numbers or of shape {shape}, got {got}"
+                f"{type(self).__name__}: {names}: expected numbers or of shape {shape}, got {actual}"
             ) from None
 
     def _tensor(self, value: Any) -> torch.Tensor:

@@ -69,8 +69,8 @@ class FrameStackObservation(TensorWrapper):
         """Play one step."""
         obs, rewards, terminated, truncated, info = self.env.step(actions)
         if "final_obs" in info:
-            seen = torch.where(expand_rows(info["_final_obs"], obs), info["final_obs"], obs)
-            self._last = torch.where(expand_rows(info["valid"], self._frames), self._pushed(seen), self._last)
+            latest = torch.where(expand_rows(info["_final_obs"], obs), info["final_obs"], obs)
+            self._last = torch.where(expand_rows(info["valid"], self._frames), self._pushed(latest), self._last)
             info = {**info, "final_obs": self._last.clone()}
         started = self._restarted(terminated | truncated)
         frames = torch.where(expand_rows(started, self._frames), self._first(obs), self._pushed(obs))

@@ -39,8 +39,8 @@ class ClipReward(TensorWrapper):
         }
         low, high = self._bounds((self.num_envs,), **ends)
         if not (low <= high).all():
-            got = f"{shown(min_reward)} and {shown(max_reward)}"
-            raise ConfigError(f"ClipReward: min_reward: expected a value <= max_reward, got {got}")
+            actual = f"{shown(min_reward)} and {shown(max_reward)}"
+            raise ConfigError(f"ClipReward: min_reward: expected a value <= max_reward, got {actual}")
         self._low, self._high = self._tensor(low), self._tensor(high)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

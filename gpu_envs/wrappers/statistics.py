@@ -53,7 +53,7 @@ class RecordEpisodeStatistics(TensorWrapper):
         self.episode_lengths = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self._count = torch.zeros((), dtype=torch.int64, device=self.device)
         # Returns, lengths and times at rank modulo size; the last column receives values that are dropped.
-        self._kept = torch.zeros((3, buffer_length + 1), dtype=torch.float64, device=self.device)
+        self._history = torch.zeros((3, buffer_length + 1), dtype=torch.float64, device=self.device)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start new episodes, with sums of 0."""
@@ -118,13 +118,13 @@ class RecordEpisodeStatistics(TensorWrapper):
         rank = done.cumsum(0) - 1
         ended = done.sum()
         stays = done & (rank >= ended - self._size)
-        place = torch.where(stays, (self._count + rank) % self._size, self._size)
+        slot = torch.where(stays, (self._count + rank) % self._size, self._size)
         figures = torch.stack((self.episode_returns, self.episode_lengths.double(), elapsed))
-        self._kept.index_copy_(1, place, figures)
+        self._history.index_copy_(1, slot, figures)
         self._count = self._count + ended
 
-    def _queue(self, which: int) -> deque[float]:
+    def _queue(self, row: int) -> deque[float]:
         count = self.episode_count
-        kept = self._kept[which, : self._size].tolist()
+        values = self._history[row, : self._size].tolist()
         start = count % self._size if count > self._size else 0
-        return deque(kept[start:] + kept[:start] if count > self._size else kept[:count], maxlen=self._size)
+        return deque(values[start:] + values[:start] if count > self._size else values[:count], maxlen=self._size)

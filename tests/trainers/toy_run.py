@@ -37,7 +37,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     out, iterations = Path(sys.argv[1]), int(sys.argv[2])
     resume = checkpoint.load(out) if "--resume" in sys.argv else None
-    progress = ProgressBar(iterations * 64, every=0.0, file=sys.stderr) if "--progress" in sys.argv else None
+    progress = ProgressBar(iterations * 64, interval=0.0, file=sys.stderr) if "--progress" in sys.argv else None
     trainer = Trainer(toy_config(iterations), out, resume, make_corridor, progress)
     last = trainer.run()
     print(f"stopped by {trainer.stopped_by} at {trainer.iteration}, saved {last.name}")

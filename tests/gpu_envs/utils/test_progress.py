@@ -25,7 +25,7 @@ def test_plain_lines_are_the_first_the_last_and_some_between(capsys):
         "          10 / 2,000 frames  fine",
         "       2,000 / 2,000 frames  fine",
     ]
-    with ProgressBar(3, "laws", every=0.0, file=sys.stderr) as progress:
+    with ProgressBar(3, "laws", interval=0.0, file=sys.stderr) as progress:
         for done in (1, 2, 3):
             progress(done)
     assert [line.split() for line in capsys.readouterr().err.splitlines()] == [

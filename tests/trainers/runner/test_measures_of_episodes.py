@@ -135,7 +135,7 @@ def test_columns_exist_from_the_first_row_on_and_the_progress_has_the_latest_mea
     file = io.StringIO()
     learner = PPOConfig(rollout_length=3, num_epochs=1, hidden_sizes=(8,))  # episodes have five steps
     config = configured(learner=learner, total_steps=3 * 16 * 3, env={"top": 1000})
-    Trainer(config, tmp_path, progress=ProgressBar(config.total_steps, every=0.0, file=file)).run()
+    Trainer(config, tmp_path, progress=ProgressBar(config.total_steps, interval=0.0, file=file)).run()
     with (tmp_path / "metrics.csv").open(encoding="utf-8") as rows:
         first, second, third = csv.DictReader(rows)
     assert first.keys() == third.keys()
@@ -151,7 +151,7 @@ def test_columns_exist_from_the_first_row_on_and_the_progress_has_the_latest_mea
 def test_means_over_seeds_have_results(tmp_path):
     file = io.StringIO()
     config = configured(total_steps=2 * 16 * 12)
-    with ProgressBar(2 * config.total_steps, every=0.0, file=file) as progress:
+    with ProgressBar(2 * config.total_steps, interval=0.0, file=file) as progress:
         train_seeds(config, 2, tmp_path, progress=progress)
     runs = [read_rows(tmp_path / name / "metrics.csv")[-1] for name in ("seed-0", "seed-1")]
     mean = sum(float(run["climber/is_high_mean"]) for run in runs) / 2
