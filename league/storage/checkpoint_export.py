@@ -25,14 +25,14 @@ def latest(store: StoreReader) -> dict[str, PolicyRecord]:
     Raises:
         ConfigError: A seat has no policy yet.
     """
-    found = {}
+    result = {}
     for seat in store.game.seats:
         entries = store.populations[seat.role].entries
         if not entries:
             raise ConfigError(f"{store.path}: {seat.role}: no policy yet; wait until the run has trained one")
         main = [entry for entry in entries if entry.meta.get("kind") == "main"]
-        found[seat.name] = (main or entries)[-1]
-    return found
+        result[seat.name] = (main or entries)[-1]
+    return result
 
 
 def generations(store: StoreReader) -> list[dict[str, PolicyRecord]]:
@@ -45,22 +45,22 @@ def generations(store: StoreReader) -> list[dict[str, PolicyRecord]]:
     for seat in store.game.seats:
         player = last[seat.name].meta.get("player")
         entries = store.populations[seat.role].entries
-        copies[seat.name] = [each for each in entries if _is_trained(each) and each.meta.get("player") == player]
+        copies[seat.name] = [entry for entry in entries if _is_trained(entry) and entry.meta.get("player") == player]
     count = min(map(len, copies.values()))
-    return [{name: own[len(own) - count + number] for name, own in copies.items()} for number in range(count)]
+    return [{name: copied[len(copied) - count + number] for name, copied in copies.items()} for number in range(count)]
 
 
 def _is_trained(entry: PolicyRecord) -> bool:
     return entry.kind == "policy" or (entry.kind == "team" and entry.name != "random")
 
 
-def _names(game: Game, place: int) -> list[str]:
+def _names(game: Game, index: int) -> list[str]:
     """Return the names of the policies of a seat in a checkpoint: its own, or the first members of its parts."""
-    parts, others = game.parts[place], {seat.name for at, seat in enumerate(game.seats) if at != place}
+    parts, other_names = game.parts[index], {seat.name for at, seat in enumerate(game.seats) if at != index}
     if len(parts) == 1:
-        return [game.seats[place].name]
+        return [game.seats[index].name]
     names = [part.members[0] for part in parts]
-    return [f"{game.seats[place].name}-{name}" if name in others else name for name in names]
+    return [f"{game.seats[index].name}-{name}" if name in other_names else name for name in names]
 
 
 def export_checkpoint(
@@ -81,21 +81,21 @@ def export_checkpoint(
     Raises:
         ConfigError: A policy is no network.
     """
-    game, own = store.game, configuration(store, config_type)
+    game, league_config = store.game, configuration(store, config_type)
     members = {
         member: name
-        for place, seat in enumerate(game.seats)
-        for part, name in zip(game.parts[place], _names(game, place), strict=True)
+        for index, seat in enumerate(game.seats)
+        for part, name in zip(game.parts[index], _names(game, index), strict=True)
         for member in part.members
     }
-    settings = training(game, own.device, own.train_overrides)
-    config = dataclasses.replace(settings, seed=own.seed, policies=members)
+    settings = training(game, league_config.device, league_config.train_overrides)
+    config = dataclasses.replace(settings, seed=league_config.seed, policies=members)
     loaded: dict[str, Policy] = {}
-    for place, seat in enumerate(game.seats):
+    for index, seat in enumerate(game.seats):
         entry = policies[seat.name]
         policy = store.populations[seat.role].policy(entry.index)
-        for number, name in enumerate(_names(game, place)):
-            part = part_policy(policy, game.parts[place], number)
+        for number, name in enumerate(_names(game, index)):
+            part = part_policy(policy, game.parts[index], number)
             if not isinstance(part, Policy):
                 raise ConfigError(
                     f"{store.path}: {entry.name}: expected a trained network, got a policy of kind {entry.kind}"

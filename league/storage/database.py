@@ -143,25 +143,25 @@ def check_database(db: sqlite3.Connection, file: Path) -> None:
         row = db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
         if row is None or not re.fullmatch(r"[0-9]{1,9}", str(row[0])):
             raise CheckpointError(f"{file}: expected a format number, got {row and row[0]!r:.80}")
-        found = int(row[0])
-        if found > FORMAT:
-            raise CheckpointError(f"{file}: expected format {FORMAT} or older, got {found}; update gpu-envs")
-        if missing := [each for each in range(found, FORMAT) if each not in MIGRATIONS]:
+        number = int(row[0])
+        if number > FORMAT:
+            raise CheckpointError(f"{file}: expected format {FORMAT} or older, got {number}; update gpu-envs")
+        if missing := [step for step in range(number, FORMAT) if step not in MIGRATIONS]:
             raise CheckpointError(
                 f"{file}: expected format {FORMAT}, got {missing[0]}, which is too old; use an older gpu-envs"
             )
-        for each in range(found, FORMAT):
+        for step in range(number, FORMAT):
             with transaction(db):
-                MIGRATIONS[each](db)
-                db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (each + 1,))
+                MIGRATIONS[step](db)
+                db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (step + 1,))
         if lost := TABLES.keys() - _tables(db):
             raise CheckpointError(f"{file}: expected the tables of format {FORMAT}, got no {', '.join(sorted(lost))}")
         # views, triggers and other kinds of tables would change the effect of statements
         for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"):
             columns = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
             hidden, lost = (
-                any(each for _, each in columns),
-                COLUMNS.get(name, {}).keys() - {each for each, _ in columns},
+                any(is_hidden for _, is_hidden in columns),
+                COLUMNS.get(name, {}).keys() - {column for column, _ in columns},
             )
             if kind != "table" or not str(sql).startswith("CREATE TABLE") or hidden or lost:
                 raise CheckpointError(

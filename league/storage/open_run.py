@@ -25,7 +25,7 @@ def open_run(path: Path, game: Game, algorithm: str, config: Any) -> RunStore:
         path: Folder of the run.
         game: Game of the run.
         algorithm: Name of the league algorithm, see `league.registry`.
-        config: Configuration, a dataclass; `iterations` may differ from that of an existing run.
+        config: Configuration, a dataclass; `iterations` may differ from an existing run's.
 
     Raises:
         ConfigError: The folder holds a run of another game, algorithm or configuration.
@@ -63,13 +63,13 @@ def check_same(store: RunStore, game: Game, algorithm: str, config: Any) -> None
             f"{store.path}: expected a run of {game.env_id} {dict(game.env)}, got one of {recorded_game}; choose "
             "another folder"
         )
-    if (got := store.config.get("algorithm")) != algorithm:
-        raise ConfigError(f"{store.path}: expected a run of {algorithm}, got one of {got}; choose another folder")
+    if (actual := store.config.get("algorithm")) != algorithm:
+        raise ConfigError(f"{store.path}: expected a run of {algorithm}, got one of {actual}; choose another folder")
     recorded = configuration(store, type(config))
     for field in dataclasses.fields(config):
-        expected, got = getattr(config, field.name), getattr(recorded, field.name)
-        if field.name != "iterations" and expected != got:
+        expected, actual = getattr(config, field.name), getattr(recorded, field.name)
+        if field.name != "iterations" and expected != actual:
             raise ConfigError(
-                f"{store.path}: expected {field.name} = {got!r} as recorded, got {expected!r}; "
+                f"{store.path}: expected {field.name} = {actual!r} as recorded, got {expected!r}; "
                 "omit the setting, or choose another folder"
             )

@@ -67,7 +67,7 @@ def remove_orphans(folder: Path, recorded: Collection[str]) -> None:
     """Remove files of runs that no record names; other files in the folder stay."""
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():
-        # policies may add names of their own; safetensors writes to .tmpXXXXXX first
+        # policies may add other names; safetensors writes to .tmpXXXXXX first
         of_run = PARTIAL_PREFIX in file.name or file.name[:5].isdigit() or file.name.startswith(".tmp")
         if of_run and file.name not in recorded and file.is_file():
             file.unlink()

@@ -1,6 +1,6 @@
 """Presets for training in leagues, by environment and type of device.
 
-They override those of `trainers.config.presets`: a league trains many policies, each of them briefly.
+They override `trainers.config.presets`: a league trains many policies, each briefly.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def train_preset(env_id: str, device: str, algorithm: str | None = None) -> dict
     Args:
         env_id: Id of the environment.
         device: Device of the training.
-        algorithm: Training algorithm; None: that of the preset. Settings for other algorithms are left out.
+        algorithm: Training algorithm; None: the preset's. Settings for other algorithms are left out.
 
     Raises:
         ConfigError: The device is unknown.
@@ -74,10 +74,10 @@ def train_preset(env_id: str, device: str, algorithm: str | None = None) -> dict
     kind = device.partition(":")[0]
     if kind not in FALLBACK_PRESETS:
         raise ConfigError(f"device: expected one of cpu, cuda, cuda:N, got {device!r:.80}")
-    found = TRAIN_PRESETS.get((env_id, kind), FALLBACK_PRESETS[kind])
-    if algorithm in (None, found["algorithm"]):
-        return dict(found)
-    return {name: value for name, value in found.items() if name != "algorithm" and not name.startswith("learner.")}
+    preset = TRAIN_PRESETS.get((env_id, kind), FALLBACK_PRESETS[kind])
+    if algorithm in (None, preset["algorithm"]):
+        return dict(preset)
+    return {name: value for name, value in preset.items() if name != "algorithm" and not name.startswith("learner.")}
 
 
 def psro_preset(env_id: str) -> dict[str, Any]:

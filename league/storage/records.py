@@ -110,16 +110,16 @@ class MatchCounts:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as one line of JSON; numbers and arrays of NumPy and PyTorch become those of Python."""
+    """Return a value as one line of JSON; numbers and arrays of NumPy and PyTorch become Python's."""
     return json.dumps(value, default=to_plain)
 
 
-def read_json(text: str, where: str, hints: Any, required: Collection[str] = ()) -> Any:
+def read_json(text: str, context: str, hints: Any, required: Collection[str] = ()) -> Any:
     """Read a JSON value of a run.
 
     Args:
         text: JSON text.
-        where: Place of the text for messages.
+        context: Place of the text for messages.
         hints: Type of the value; or, for an object, types of known fields by name. Other fields are allowed.
         required: Required fields.
 
@@ -127,54 +127,54 @@ def read_json(text: str, where: str, hints: Any, required: Collection[str] = ())
         CheckpointError: The text is not valid JSON, is nested too deeply, has another type, or holds an integer of
             more than 64 bits.
     """
-    value = parse_json(text, where, finite=False)  # summaries of iterations may contain NaN
+    value = parse_json(text, context, finite=False)  # summaries of iterations may contain NaN
     if isinstance(hints, Mapping):
-        fields = check_fields(where, {"value": value}, {"value": dict[str, Any]})["value"]
-        known = {name: each for name, each in fields.items() if name in hints}
-        check_fields(where, known, hints, hints.keys() - set(required))
+        fields = check_fields(context, {"value": value}, {"value": dict[str, Any]})["value"]
+        selected = {name: entry for name, entry in fields.items() if name in hints}
+        check_fields(context, selected, hints, hints.keys() - set(required))
     else:
-        check_fields(where, {"value": value}, {"value": hints})
+        check_fields(context, {"value": value}, {"value": hints})
     return value
 
 
 def check_rows(file: Path, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Check the types of columns; raise CheckpointError for the first value of a wrong type."""
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         allowed = COLUMNS[table][column]
-        if not {type(row[place]) for row in rows} <= allowed:
-            bad = next(row[place] for row in rows if type(row[place]) not in allowed)
-            expected = " or ".join(sorted(each.__name__ for each in allowed))
+        if not {type(row[index]) for row in rows} <= allowed:
+            bad = next(row[index] for row in rows if type(row[index]) not in allowed)
+            expected = " or ".join(sorted(kind.__name__ for kind in allowed))
             raise CheckpointError(f"{file}: {table}.{column}: expected {expected}, got {bad!r:.80} (damaged)")
 
 
-def check_strategy(where: str, row: Mapping[str, Any], sizes: Sequence[int]) -> None:
+def check_strategy(context: str, row: Mapping[str, Any], sizes: Sequence[int]) -> None:
     """Check that a summary has a meta-strategy over at most `sizes` policies per seat; else raise CheckpointError."""
     marginals, joint = row["meta_strategy"], row.get("joint")
-    lengths = [len(each) for each in marginals]
+    lengths = [len(weights) for weights in marginals]
     if len(lengths) != len(sizes) or not all(0 < length <= size for length, size in zip(lengths, sizes, strict=True)):
-        raise CheckpointError(f"{where}: meta_strategy: expected up to {list(sizes)} policies, got {lengths!r:.80}")
+        raise CheckpointError(f"{context}: meta_strategy: expected up to {list(sizes)} policies, got {lengths!r:.80}")
     try:
-        given = [torch.tensor(each, dtype=torch.float64) for each in marginals]
-        given += [] if joint is None else [torch.tensor(joint, dtype=torch.float64)]
-        fits = all(bool((each >= 0).all()) and abs(float(each.sum()) - 1) < 1e-3 for each in given)
-        fits &= joint is None or [*given[-1].shape] == lengths
+        tensors = [torch.tensor(weights, dtype=torch.float64) for weights in marginals]
+        tensors += [] if joint is None else [torch.tensor(joint, dtype=torch.float64)]
+        fits = all(bool((weights >= 0).all()) and abs(float(weights.sum()) - 1) < 1e-3 for weights in tensors)
+        fits &= joint is None or [*tensors[-1].shape] == lengths
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
-        raise CheckpointError(f"{where}: meta_strategy: expected probabilities that sum to 1 for every seat")
+        raise CheckpointError(f"{context}: meta_strategy: expected probabilities that sum to 1 for every seat")
 
 
 def finite(value: Any) -> Any:
     """Replace numbers that are not finite by None, which JSON can represent; field names become text."""
     if isinstance(value, dict):
-        return {str(key): finite(each) for key, each in value.items()}
+        return {str(key): finite(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [finite(element) for element in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def to_plain(value: Any) -> Any:
-    """Convert numbers and arrays of NumPy and PyTorch to those of Python."""
+    """Convert numbers and arrays of NumPy and PyTorch to Python's."""
     if isinstance(value, np.generic | np.ndarray | Tensor):
         return value.tolist()
     raise TypeError(f"expected a JSON value, got {type(value).__name__}")

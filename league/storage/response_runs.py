@@ -26,7 +26,7 @@ def save_responses(
         folder: Folder of the runs.
         game: Game of the responses.
         train: Training settings.
-        responses: Responses by role, as many for each role.
+        responses: Responses by role, the same number for each.
         steps: Environment steps of a training.
 
     Returns:
@@ -35,10 +35,10 @@ def save_responses(
     config, runs = dataclasses.asdict(settled(game, train)), []
     for number in range(min(map(len, responses.values()))):
         policies: dict[str, Policy] = {}
-        for role, own in responses.items():
+        for role, trained in responses.items():
             parts = game.parts[game.seats_of(role)[0]]
-            for place, name in enumerate(game.learners_of(role)):
-                policy = part_policy(own[number], parts, place)
+            for index, name in enumerate(game.learners_of(role)):
+                policy = part_policy(trained[number], parts, index)
                 assert isinstance(policy, Policy)
                 policies[name] = policy
         run = folder / f"response-{number}"

@@ -74,7 +74,7 @@ def configuration(store: StoreReader, kind: type[C]) -> C:
     return from_json(kind, data, str(store.file))
 
 
-def from_json(kind: type[C], data: Any, where: str) -> C:
+def from_json(kind: type[C], data: Any, context: str) -> C:
     """Read a configuration, which may be nested, from the result of `dataclasses.asdict`.
 
     Settings that did not exist when the run was recorded have the values of `gpu_envs.utils.settings.completed`.
@@ -88,48 +88,48 @@ def from_json(kind: type[C], data: Any, where: str) -> C:
         data = {**data, **{name: added[name] for name in added.keys() - data.keys() if _is_plain(hints[name])}}
     plain = {name: dict[str, Any] if dataclasses.is_dataclass(hint) else hint for name, hint in hints.items()}
     try:
-        given = check_fields(where, data, plain)
+        values = check_fields(context, data, plain)
         parts = {
-            name: from_json(hint, given[name], f"{where}: {name}")
+            name: from_json(hint, values[name], f"{context}: {name}")
             for name, hint in hints.items()
             if isinstance(hint, type) and dataclasses.is_dataclass(hint)
         }
-        return kind(**{**given, **parts})
+        return kind(**{**values, **parts})
     except ConfigError as error:
-        raise CheckpointError(f"{where}: {error}") from None
+        raise CheckpointError(f"{context}: {error}") from None
 
 
 def _is_plain(hint: Any) -> bool:
     return not dataclasses.is_dataclass(hint)
 
 
-def table_of(store: StoreReader, kept: Mapping[str, Sequence[int]] | None = None) -> PayoffTable:
-    """Return the payoff table with all recorded results, or that of some policies by role."""
+def table_of(store: StoreReader, indices: Mapping[str, Sequence[int]] | None = None) -> PayoffTable:
+    """Return the payoff table with all recorded results, or the part for some policies by role."""
     counts = sizes(store)
     table, cells = (
-        PayoffTable(store.game, {role: len((kept or {}).get(role, range(counts[role]))) for role in counts}),
+        PayoffTable(store.game, {role: len((indices or {}).get(role, range(counts[role]))) for role in counts}),
         store.cells(),
     )
     if len(cells.matchups):
-        sums = (torch.from_numpy(each) for each in (cells.count, cells.total, cells.square, cells.score))
-        add_to_table(table, torch.from_numpy(cells.matchups), MatchupResults(*sums), kept)
+        sums = (torch.from_numpy(array) for array in (cells.count, cells.total, cells.square, cells.score))
+        add_to_table(table, torch.from_numpy(cells.matchups), MatchupResults(*sums), indices)
     return table
 
 
 def add_to_table(
-    table: PayoffTable, matchups: Tensor, results: MatchupResults, kept: Mapping[str, Sequence[int]] | None = None
+    table: PayoffTable, matchups: Tensor, results: MatchupResults, indices: Mapping[str, Sequence[int]] | None = None
 ) -> None:
-    """Add the results of matchups (K, S) to a table, or to that of some policies by role the results of theirs."""
-    if kept is not None:
+    """Add the results of matchups (K, S) to a table; with `indices` by role, only these policies' results."""
+    if indices is not None:
         places = torch.empty_like(matchups)
         for column, seat in enumerate(table.game.seats):
-            own = torch.tensor(kept[seat.role])
-            found = torch.searchsorted(own, matchups[:, column].contiguous()).clamp(max=len(own) - 1)
-            places[:, column] = torch.where(own[found] == matchups[:, column], found, -1)
-        known = (places >= 0).all(1)
-        matchups = places[known]
+            members = torch.tensor(indices[seat.role])
+            positions = torch.searchsorted(members, matchups[:, column].contiguous()).clamp(max=len(members) - 1)
+            places[:, column] = torch.where(members[positions] == matchups[:, column], positions, -1)
+        is_member = (places >= 0).all(1)
+        matchups = places[is_member]
         fields = ("count", "total", "square", "score")
-        results = MatchupResults(*(getattr(results, name)[known] for name in fields))
+        results = MatchupResults(*(getattr(results, name)[is_member] for name in fields))
     table.add(matchups, results)
 
 
