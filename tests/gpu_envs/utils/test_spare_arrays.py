@@ -29,7 +29,7 @@ def address(array):
 def test_array_is_spare_once_nothing_refers_to_it(hold):
     spares = SpareArrays(np.zeros((4, 3), np.float32))
     held = hold(torch.from_numpy(spares.take()))
-    first = address(spares._kept[0])
+    first = address(spares._spares[0])
     assert address(spares.take()) != first
     del held
     assert address(spares.take()) == first
@@ -39,7 +39,7 @@ def test_few_spare_arrays_are_kept():
     spares = SpareArrays(np.zeros(4))
     used = [spares.take() for _ in range(10)]
     assert len({address(array) for array in used}) == 10
-    assert len(spares._kept) == MOST_SPARES
+    assert len(spares._spares) == MOST_SPARES
 
 
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)

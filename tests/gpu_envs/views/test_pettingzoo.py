@@ -237,7 +237,7 @@ def test_single_agent_with_max_cycles_truncates(toys):
     assert results[1][3] == {"walker_0": True}
 
 
-@pytest.mark.parametrize("name", ["num_envs", "devices", "autoreset", "reuse_buffers"])
+@pytest.mark.parametrize("name", ["num_envs", "autoreset", "reuse_buffers"])
 def test_settings_of_batches_raise(name):
     with pytest.raises(ConfigError, match=f"{name} is fixed"):
         gpu_envs.parallel_env("SimpleTag-v0", **{name: 1})
