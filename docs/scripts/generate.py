@@ -25,10 +25,6 @@ from gpu_envs.utils.settings import has_default
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-FOLDED = 15
-"""Lines of a table of results from which it is shown on a click."""
-
-
 def environments(folder: str) -> str:
     """Return the table of all environments; ``folder`` is the path of their pages from the page of the table."""
     rows = []
@@ -77,7 +73,7 @@ def errors() -> str:
 
 
 def options(algorithm: str) -> str:
-    """Return the table of the settings of an algorithm."""
+    """Return the table of the settings of an algorithm, for the directive ``settings``."""
     from trainers.algorithms import registry
 
     config_type = registry.find(algorithm).config_type
@@ -120,22 +116,6 @@ def family(module: str) -> str:
             rows.append((f"`{name}`", each.summary, f"[{Path(path).name}](../../{path})"))
     assert rows, f"no algorithm in a module {module}"
     return table(("name", "description", "code"), rows)
-
-
-def results(module: str) -> str:
-    """Return the recorded results of the trainings of a family, with links from docs/algorithms."""
-    from benchmarks.training import learning_page, train_tasks
-    from benchmarks.training.tasks.all_tasks import TASKS
-
-    recorded = train_tasks.recorded()
-    tasks = [task for task in TASKS if learning_page.family_of(task) == module]
-    text = "\n".join(learning_page.table_of(recorded, tasks))
-    text += "\n\n[Learning results](../learning.md#trainings) has the commands and the reasons of the thresholds."
-    if len(text.splitlines()) <= FOLDED:
-        return text
-    met, missed = (text.count(f": {word}") for word in ("yes", "**no**"))
-    words = f"All results: {met} thresholds are reached, {missed} are not"
-    return f"<details>\n<summary>{words}</summary>\n\n{text}\n\n</details>"
 
 
 def presets() -> str:
@@ -192,7 +172,7 @@ def script(file: str, *names: str) -> str:
 
 
 OF_LIBRARY = (readme.headline, readme.measured, readme.hardware, readme.families, readme.against)
-OF_OTHERS = (environments, gallery, runner, errors, learners, family, results, presets, options, template, script)
+OF_OTHERS = (environments, gallery, runner, errors, learners, family, presets, template, script)
 """Parts of other pages; they get the words behind their name in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
 

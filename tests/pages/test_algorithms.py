@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs.scripts import generate
-from trainers.algorithms.registry import ALGORITHMS, IMITATION
+from trainers.algorithms.registry import ALGORITHMS, IMITATION, find
 
 PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
 FAMILIES = sorted({each.module.rpartition(".")[2] for each in (*ALGORITHMS.values(), *IMITATION.values())} - {"masac"})
@@ -29,6 +29,19 @@ def test_page_has_equation_source_curves_and_settings(family):
     assert pictures == ([] if family == "behavior_cloning" else [f"{family}_curves.png"])
     assert all((PAGES / picture).stat().st_size > 5_000 for picture in pictures)
     assert pictures or "**no recorded training**" in sections["Learning curves"]
+
+
+def test_settings_of_every_algorithm_are_shown():
+    """The site replaces a block of the page with the table."""
+    shown = [
+        name for path in PAGES.glob("*.md") for name in re.findall(r"^```\{settings\} (\w+)$", path.read_text(), re.M)
+    ]
+    assert len(shown) == len(set(shown))
+    for name in shown:
+        table = generate.options(name)
+        assert re.search(r"^\| `--learner\.[\w-]+` \| .+ \| .+ \|$", table, re.MULTILINE)
+        assert "|  |\n" not in table, f"{name}: a setting without meaning"
+    assert {find(name).config_type for name in {*ALGORITHMS, *IMITATION}} == {find(name).config_type for name in shown}
 
 
 def test_unknown_family_raises():
