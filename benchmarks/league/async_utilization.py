@@ -98,7 +98,7 @@ class SleepingDevices:
 
 def nothing(policies: Any) -> None:
     """Import PyTorch and what a training needs."""
-    import league.leagues.train_group
+    import league.leagues.training_group
     import league.psro.variants.pipeline  # noqa: F401
 
 

@@ -34,8 +34,7 @@ from league.leagues.apply_transitions import apply_transitions
 from league.leagues.iteration_summary import change_text, iteration_summary, merge_results, read_result
 from league.leagues.league import LANE, TRAIN, League, training_task_name
 from league.leagues.league_state import SCHEDULE
-from league.leagues.train_group import drop_trainings
-from league.leagues.training_group import SEPARATOR, TrainingGroup, group_key
+from league.leagues.training_group import SEPARATOR, TrainingGroup, drop_trainings, group_key
 from league.leagues.transitions import Change, Enter, Freeze, Retire
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields

@@ -35,8 +35,7 @@ from league.leagues.builder import LeagueBuilder, LeagueResult
 from league.leagues.draw_margin import DrawMargins
 from league.leagues.iteration_summary import change_text, iteration_summary, read_result, training_result
 from league.leagues.league_state import LEARNER_STATE, LeagueState, check_schedule
-from league.leagues.train_group import MAX_WORKER_TRAININGS, drop_trainings, train_group
-from league.leagues.training_group import TrainingGroup, group_key
+from league.leagues.training_group import MAX_WORKER_TRAININGS, TrainingGroup, drop_trainings, group_key, train_group
 from league.leagues.transitions import Change, Enter, Freeze
 from league.policies.population import Population
 from league.rollout.payoff_table import PayoffTable

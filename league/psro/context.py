@@ -13,7 +13,7 @@ from league.game import Game
 from league.policies.population import Population
 from league.psro.config import PSROConfig
 from league.solvers import MetaStrategy
-from league.storage.store_reader import StoreReader
+from league.storage.run_store import RunStore
 from trainers.config.train_config import TrainConfig
 
 __all__ = ["PSROContext"]
@@ -29,7 +29,7 @@ class PSROContext:
     """Game of the run."""
     config: PSROConfig
     """Settings of the run."""
-    store: StoreReader
+    store: RunStore
     """Records of the run."""
     populations: Mapping[str, Population]
     """Populations by role."""

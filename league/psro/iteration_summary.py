@@ -10,7 +10,7 @@ from league.evaluation.nash_conv import UNKNOWN, ce_gap_lower_bound, nash_conv_l
 from league.psro.context import PSROContext
 from league.solvers import MetaStrategy
 from league.storage.records import SUMMARY_FIELDS, check_strategy
-from league.storage.store_reader import StoreReader
+from league.storage.run_store import RunStore
 
 __all__ = ["FIELDS", "latest_strategy", "psro_summary"]
 
@@ -65,7 +65,7 @@ def _lower_bound(meta_game: Tensor, strategy: MetaStrategy, recommends: bool) ->
     return nash_conv_lower_bound(meta_game, strategy)
 
 
-def latest_strategy(store: StoreReader) -> MetaStrategy | None:
+def latest_strategy(store: RunStore) -> MetaStrategy | None:
     """Return the meta-strategy of the last finished iteration, None if there is none.
 
     Raises:

@@ -12,14 +12,14 @@ from league.game import Game
 from league.policies.population import PolicyRecord
 from league.policies.team import part_policy
 from league.storage.run_config import configuration, training
-from league.storage.store_reader import StoreReader
+from league.storage.run_store import RunStore
 from trainers.models.policy import Policy
 from trainers.storage import checkpoint
 
 __all__ = ["export_checkpoint", "generations", "latest"]
 
 
-def latest(store: StoreReader) -> dict[str, PolicyRecord]:
+def latest(store: RunStore) -> dict[str, PolicyRecord]:
     """Return the latest policy of each seat by the seat's name: of main players in a league with exploiters.
 
     Raises:
@@ -35,7 +35,7 @@ def latest(store: StoreReader) -> dict[str, PolicyRecord]:
     return result
 
 
-def generations(store: StoreReader) -> list[dict[str, PolicyRecord]]:
+def generations(store: RunStore) -> list[dict[str, PolicyRecord]]:
     """Return the policies of each seat by the seat's name, one entry per copy of the latest policies' players.
 
     A player is a learning player of a league, or the population of a role in PSRO.
@@ -64,7 +64,7 @@ def _names(game: Game, index: int) -> list[str]:
 
 
 def export_checkpoint(
-    store: StoreReader, config_type: type[Any], policies: Mapping[str, PolicyRecord], run: Path, keep: int = 1
+    store: RunStore, config_type: type[Any], policies: Mapping[str, PolicyRecord], run: Path, keep: int = 1
 ) -> Path:
     """Write a checkpoint of one policy per seat to a run's folder, without the state for resuming.
 

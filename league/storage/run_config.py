@@ -16,7 +16,7 @@ from league.game import Game
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage import presets
-from league.storage.store_reader import StoreReader
+from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
 from trainers.config.recorded_settings import completed
@@ -61,7 +61,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     return changed(plain, settings, "train_overrides", OVERRIDES)
 
 
-def configuration(store: StoreReader, kind: type[C]) -> C:
+def configuration(store: RunStore, kind: type[C]) -> C:
     """Return the recorded configuration of a run.
 
     Raises:
@@ -103,7 +103,7 @@ def _is_plain(hint: Any) -> bool:
     return not dataclasses.is_dataclass(hint)
 
 
-def table_of(store: StoreReader, indices: Mapping[str, Sequence[int]] | None = None) -> PayoffTable:
+def table_of(store: RunStore, indices: Mapping[str, Sequence[int]] | None = None) -> PayoffTable:
     """Return the payoff table with all recorded results, or the part for some policies by role."""
     counts = sizes(store)
     table, cells = (
@@ -133,7 +133,7 @@ def add_to_table(
     table.add(matchups, results)
 
 
-def write_summary(store: StoreReader, **more: Any) -> Path:
+def write_summary(store: RunStore, **more: Any) -> Path:
     """Write `summary.json` with the summaries of all iterations, and return its path."""
     rows = [{"iteration": number, **row} for number, row in store.iterations().items()]
     path = store.path / SUMMARY_FILE
@@ -141,6 +141,6 @@ def write_summary(store: StoreReader, **more: Any) -> Path:
     return path
 
 
-def sizes(store: StoreReader) -> dict[str, int]:
+def sizes(store: RunStore) -> dict[str, int]:
     """Return the number of policies of each role."""
     return {role: len(population) for role, population in store.populations.items()}

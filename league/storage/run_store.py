@@ -28,30 +28,47 @@ import contextlib
 import hashlib
 import json
 import operator
-from collections.abc import Mapping
+import re
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 import gpu_envs
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.summaries import Summarized, Summary
 from league.game import Game
 from league.policies.kinds import SupportsSave, kind_of
-from league.policies.population import PolicyRecord
+from league.policies.population import PolicyRecord, Population
 from league.policies.team import random_policy
 from league.storage import database, policy_files
-from league.storage.policy_files import policy_id, state_file_name
-from league.storage.records import MatchupTotals, checked_array, matchup_key, to_json
-from league.storage.step_store import StepStore
+from league.storage.policy_files import policy_id, remove_orphans, state_file_name
+from league.storage.records import (
+    CONFIG_FIELDS,
+    MAX_EPISODES,
+    MatchCounts,
+    MatchupTotals,
+    PayoffCells,
+    check_rows,
+    checked_array,
+    matchup_indices,
+    matchup_key,
+    read_json,
+    to_host,
+    to_json,
+)
 from trainers.base.seeding import SEEDS
-from trainers.base.serialization import fsync_folder, sha256
+from trainers.base.serialization import check_digests, fsync_folder, read_tensors, sha256
 from trainers.storage.folder_lock import FolderLock
 from trainers.storage.run_folder import check_kind
 
-__all__ = ["RunStore", "derive_named_seed"]
+__all__ = ["RunStore", "StoreStep", "derive_named_seed"]
 
 
 def derive_named_seed(seed: int, *words: str | int) -> int:
@@ -64,12 +81,58 @@ def derive_named_seed(seed: int, *words: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % SEEDS
 
 
-class RunStore(StepStore):
+@dataclass
+class StoreStep:
+    """Work that remains when an open step is committed."""
+
+    task: str | None
+    """Task that the step completes."""
+    folders: set[Path] = field(default_factory=set)
+    """Folders with new files, flushed before the commit."""
+    outdated: list[Path] = field(default_factory=list)
+    """Files that no record names after the commit, removed then."""
+
+
+class RunStore(Summarized):
     """Store of one run; see the module's documentation. Values are read at any time and written inside `step`.
 
     A run opened with `write=False` is a snapshot: nothing is written, and a writing process is not disturbed. A store
-    is used by one thread, and closed by `close` or `with`.
+    is used by one thread, and closed by `close` or `with`. Every value that is read is checked, because a file may be
+    damaged or come from another author; a CheckpointError names the file, the table and the field.
     """
+
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: FolderLock | None) -> None:
+        """Read the game, the configuration and the populations; `create` and `open` call it.
+
+        Args:
+            path: Folder of the run.
+            db: Its database, which `database.check_database` has accepted.
+            lock: Lock of the folder; None: the run is read only.
+
+        Raises:
+            CheckpointError: A value is damaged.
+        """
+        self.path: Path = path
+        self._db = db
+        self.file: Path = path / database.DATABASE
+        self._sqlite_errors = database.SQLiteErrorTranslator(self.file)
+        meta = dict(self._read("meta", ("key", "value")))
+        if lost := {"game", "config", "version"} - meta.keys():
+            raise CheckpointError(
+                f"{self.file}: expected a run's game, config and version, got no {min(lost)} (damaged)"
+            )
+        self.game: Game = Game.from_json(self._json("meta", "game", meta["game"], Any), f"{self.file}: meta: game")
+        self.config: dict[str, Any] = self._json("meta", "config", meta["config"], CONFIG_FIELDS)
+        self.version: str = meta["version"]
+        self.populations: dict[str, Population] = {
+            role: Population(role, path / "policies") for role in self.game.roles
+        }
+        self._read_populations()
+        self._lock = lock
+        self._step: StoreStep | None = None
+        self._steps: list[StoreStep] | None = None  # steps of the open batch
+        if lock is not None:
+            self._remove_orphans()
 
     @classmethod
     def create(cls, path: Path | str, game: Game, config: Mapping[str, Any]) -> RunStore:
@@ -169,6 +232,210 @@ class RunStore(StepStore):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _summary(self) -> Summary:
+        """Return the game and the populations; the database may be closed."""
+        return self.summary_with(algorithm=self.config.get("algorithm"))
+
+    def summary_with(self, **facts: Any) -> Summary:
+        """Return the summary of a run of this store, with further facts."""
+        rows = []
+        for role, population in self.populations.items():
+            seats = ", ".join(self.game.seats[seat].name for seat in self.game.seats_of(role))
+            rows.append((role, seats, len(population), population.entries[-1].name if len(population) else "none"))
+        facts |= {"path": self.path}
+        return Summary(self.game.env_id, facts, ("role", "seats", "policies", "newest"), rows)
+
+    # ---------------------------------------------------------------- tasks
+
+    def done(self, task: str) -> bool:
+        """Return whether a task is complete."""
+        return bool(self._rows("SELECT 1 FROM tasks WHERE name = ?", task))
+
+    def result(self, task: str, hints: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Read the result of a complete task.
+
+        Args:
+            task: Name of the task.
+            hints: Required fields and their types.
+
+        Raises:
+            GpuEnvsError: The task is not complete.
+            CheckpointError: A field is missing or has another type.
+        """
+        rows = self._read("tasks", ("result",), "WHERE name = ?", task)
+        if not rows:
+            raise GpuEnvsError(f"{self.path}: task {task!r} is not done, it has no result")
+        return self._json("tasks", f"result of {task!r:.80}", rows[0][0], hints or {}, hints or ())
+
+    def tasks(self) -> list[str]:
+        """Return the names of all complete tasks, in the order of completion."""
+        return [name for (name,) in self._read("tasks", ("name",), "ORDER BY number")]
+
+    # ---------------------------------------------------------------- tables
+
+    def cells(self) -> PayoffCells:
+        """Read the payoff cells, the sums of all results of `add_results`.
+
+        Raises:
+            CheckpointError: A value is damaged.
+        """
+        names = ("matchup", "seat", "count", "total", "square", "score")
+        rows, seats = self._read("cells", names, "ORDER BY rowid"), len(self.game.seats)
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        if columns[1] != tuple(range(seats)) * (len(rows) // seats):  # a matchup has consecutive rows
+            raise CheckpointError(f"{self.file}: cells.seat: expected every seat of a matchup in turn (damaged)")
+        keys, counts = (np.array(column, object).reshape(-1, seats) for column in (columns[0], columns[2]))
+        if (keys != keys[:, :1]).any() or (counts != counts[:, :1]).any():
+            raise CheckpointError(
+                f"{self.file}: cells: expected the same matchup and count for all its seats (damaged)"
+            )
+        matchups = self._matchups_of("cells", columns[0][::seats], 0)
+        self._check_counts("cells", columns[2])
+        total, square, score = (np.array(column, np.float64).reshape(-1, seats) for column in columns[3:])
+        for name, values in (("total", total), ("square", square), ("score", score)):
+            if not np.isfinite(values).all():
+                raise CheckpointError(f"{self.file}: cells.{name}: expected finite numbers (damaged)")
+        return PayoffCells(matchups, np.array(counts[:, 0], np.int64), total, square, score)
+
+    def matches(self) -> list[MatchCounts]:
+        """Read training matches by iteration, role and matchup, in the order of their first episode."""
+        rows = self._read("matches", ("iteration", "role", "matchup", "count"), "ORDER BY rowid")
+        players = self._matchups_of("matches", [row[2] for row in rows], -1).tolist()
+        self._check_counts("matches", [row[3] for row in rows])
+        return [MatchCounts(row[0], row[1], tuple(who), row[3]) for row, who in zip(rows, players, strict=True)]
+
+    def iterations(
+        self, hints: Mapping[str, Any] | None = None, required: Collection[str] = ()
+    ) -> dict[int, dict[str, Any]]:
+        """Read the summaries of iterations.
+
+        Args:
+            hints: Types of known fields.
+            required: Required fields.
+
+        Raises:
+            CheckpointError: A field is missing or has another type.
+        """
+        rows = self._read("iterations", ("number", "summary"), "ORDER BY number")
+        if rows and not 0 <= rows[0][0] == rows[-1][0] - len(rows) + 1:
+            raise CheckpointError(f"{self.file}: iterations.number: expected all from the first to the last (damaged)")
+        return {n: self._json("iterations", f"summary of {n}", text, hints or {}, required) for n, text in rows}
+
+    def get(self, key: str, default: Any = None, hint: Any = Any) -> Any:
+        """Read a value of `put`; raise CheckpointError if it does not have the type `hint`."""
+        rows = self._read("kv", ("value",), "WHERE key = ?", key)
+        return self._json("kv", key, rows[0][0], hint) if rows else default
+
+    def has_state(self, name: str) -> bool:
+        """Return whether a state is stored under a name."""
+        return bool(self._rows("SELECT 1 FROM states WHERE name = ?", name))
+
+    def state_names(self) -> list[str]:
+        """Return the names of all stored states, in alphabetical order."""
+        return [name for (name,) in self._rows("SELECT name FROM states ORDER BY name")]
+
+    def state(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
+        """Read a state of `put_state`, None if there is none; raise CheckpointError if its file is damaged."""
+        rows = self._read("states", ("number", "sha256", "scalars"), "WHERE name = ?", name)
+        if not rows:
+            return None
+        number, digest, text = rows[0]
+        scalars = self._json("states", f"scalars of {name!r:.80}", text, dict[str, int | float | str | bool])
+        check_digests(self.path / "states", {state_file_name(number): digest})
+        return {**read_tensors(self.path / "states" / state_file_name(number), device), **scalars}
+
+    def matchups(self, matchups: Any, least: int = 0) -> np.ndarray:
+        """Check matchups (K, S), indices of policies by seat from `least` on, and return them as int64.
+
+        Raises:
+            GpuEnvsError: The shape is wrong, or an index is out of range.
+        """
+        seats = self.game.seats
+        array = to_host(matchups)
+        if array.ndim != 2 or array.shape[1] != len(seats) or array.dtype.kind not in "iu":
+            raise GpuEnvsError(
+                f"{self.path}: matchups: expected integers (K, {len(seats)}), got {array.dtype} {array.shape}"
+            )
+        for column, seat in zip(array.T, seats, strict=True):
+            size = len(self.populations[seat.role])
+            if len(bad := column[(column < least) | (column >= size)]):
+                raise GpuEnvsError(f"{self.path}: seat {seat.name}: expected one of {size} policies, got {bad[0]}")
+        return array.astype(np.int64)
+
+    # ---------------------------------------------------------------- steps
+
+    @contextlib.contextmanager
+    def step(self, task: str | None = None) -> Iterator[dict[str, Any]]:
+        """Commit all writes of the block, or none of them.
+
+        Args:
+            task: Task that the step completes; a task is completed once. None: a repeatable step, which may replace
+                values but not add any.
+
+        Yields:
+            The result of the task, a dictionary of JSON values to fill.
+
+        Raises:
+            GpuEnvsError: The task is complete already, the run is open for reading, or another step is open.
+        """
+        self._check_writable()
+        if self._step is not None:
+            raise GpuEnvsError(f"{self.path}: a step is open already; end it before the next")
+        if task is not None and self.done(task):
+            raise GpuEnvsError(f"{self.path}: task {task!r} is done already; check store.done(task) first")
+        step, result = StoreStep(task), {}
+        self._step = step
+        try:
+            with contextlib.nullcontext() if self._steps is not None else self.together():
+                with self._sqlite_errors, database.savepoint(self._db):
+                    yield result
+                    if task is not None:
+                        self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, to_json(result)))
+                assert self._steps is not None
+                self._steps.append(step)
+        except BaseException:
+            self._read_populations()
+            raise
+        finally:
+            self._step = None
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Commit the steps of the block in one transaction, which waits for the disk once.
+
+        A step that fails is rolled back alone. If the process is killed, none of the steps is committed.
+
+        Raises:
+            GpuEnvsError: The run is open for reading or closed, or another such block is open.
+        """
+        self._check_writable()
+        if self._steps is not None:
+            raise GpuEnvsError(f"{self.path}: a batch of steps is open already; end it before the next")
+        self._steps, failed = [], None
+        try:
+            with self._sqlite_errors, database.transaction(self._db):
+                try:
+                    yield
+                except BaseException as error:
+                    if not self._db.in_transaction:  # the disk is full
+                        raise
+                    failed = error
+                for folder in {folder for step in self._steps for folder in step.folders}:
+                    fsync_folder(folder)
+        except BaseException:
+            self._read_populations()
+            self._remove_orphans()
+            raise
+        else:
+            for path in (path for step in self._steps for path in step.outdated):
+                path.unlink(missing_ok=True)
+        finally:
+            self._steps = None
+        if failed is not None:
+            self._read_populations()
+            self._remove_orphans()
+            raise failed
 
     # ---------------------------------------------------------------- methods that add: in the step of a task
 
@@ -304,3 +571,86 @@ class RunStore(StepStore):
         for (number,) in self._rows("SELECT number FROM states WHERE name = ?", name):
             step.outdated.append(self.path / "states" / state_file_name(number))
         self._run("DELETE FROM states WHERE name = ?", (name,))
+
+    # ---------------------------------------------------------------- private
+
+    def _check_writable(self) -> None:
+        if self._lock is None:
+            raise GpuEnvsError(f"{self.path}: expected a run open for writing, got one opened for reading, or closed")
+
+    def _run(self, sql: str, *rows: tuple[Any, ...]) -> None:
+        with self._sqlite_errors:
+            self._db.executemany(sql, rows)
+
+    def _open_step(self, method: str) -> StoreStep:
+        """Return the open step; raise GpuEnvsError if there is none."""
+        if self._step is None:
+            raise GpuEnvsError(f"{self.path}: {method}: expected to be inside of store.step(), got no step")
+        return self._step
+
+    def _open_task(self, method: str) -> StoreStep:
+        """Return the open step of a task; raise GpuEnvsError if there is none."""
+        step = self._open_step(method)
+        if step.task is None:
+            raise GpuEnvsError(f"{self.path}: {method}: expected a step with a task; use store.step('task')")
+        return step
+
+    def _remove_orphans(self) -> None:
+        """Remove files that no record names."""
+        policies = {file for pool in self.populations.values() for entry in pool.entries for file in entry.sha256}
+        states = {state_file_name(number) for (number,) in self._read("states", ("number",))}
+        remove_orphans(self.path / "policies", policies)
+        remove_orphans(self.path / "states", states)
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._sqlite_errors:
+            return self._db.execute(sql, values).fetchall()
+
+    def _read(self, table: str, columns: Sequence[str], which: str = "", *values: Any) -> list[tuple[Any, ...]]:
+        """Read rows of a table and check their types."""
+        rows = self._rows(f"SELECT {', '.join(columns)} FROM {table} {which}", *values)
+        check_rows(self.file, table, columns, rows)
+        return rows
+
+    def _json(self, table: str, field: str, text: str, hints: Any, required: Collection[str] = ()) -> Any:
+        return read_json(text, f"{self.file}: {table}: {field}", hints, required)
+
+    def _matchups_of(self, table: str, keys: Sequence[str], least: int) -> np.ndarray:
+        """Return the matchups (K, S) with the given text forms."""
+        seats = len(self.game.seats)
+        try:
+            found = [matchup_indices(key) for key in keys]
+            if any(len(each) != seats for each in found):
+                raise ValueError(f"expected indices of {seats} seats")
+            return self.matchups(np.array(found, np.int64).reshape(-1, seats), least)
+        except (ValueError, GpuEnvsError) as error:
+            raise CheckpointError(f"{self.file}: {table}.matchup: {error} (damaged)") from None
+
+    def _check_counts(self, table: str, counts: Sequence[int]) -> None:
+        if counts and not 0 <= min(counts) <= max(counts) <= MAX_EPISODES:
+            bad = min(counts) if min(counts) < 0 else max(counts)
+            raise CheckpointError(f"{self.file}: {table}.count: expected 0 to {MAX_EPISODES}, got {bad} (damaged)")
+
+    def _read_populations(self) -> None:
+        found: dict[str, list[PolicyRecord]] = {role: [] for role in self.populations}
+        columns = ("number", "name", "role", "position", "kind", "parent", "iteration", "meta", "id", "sha256")
+        rows = self._read("policies", columns, "ORDER BY number")
+        for place, (number, name, role, index, kind, parent, iteration, meta, id, digests) in enumerate(rows):
+            where, entries = f"{self.file}: policies: {place}", found.get(role)
+            if entries is None:
+                raise CheckpointError(f"{where}: role: expected one of {', '.join(found)}, got {role!r:.80} (damaged)")
+            files = read_json(digests, f"{where}: sha256", dict[str, str])
+            for column, got, right in (  # file names are checked too: they are those of `add_policy`
+                ("number", number, number == place),
+                ("position", index, index == len(entries)),
+                ("parent", parent, parent is None or 0 <= parent < index),
+                ("iteration", iteration, iteration >= 0),
+                ("id", id, id == policy_id(place, role)),
+                ("sha256", files, files and all(re.fullmatch(rf"{re.escape(id)}\.[^/\0]+", file) for file in files)),
+            ):
+                if not right:
+                    raise CheckpointError(f"{where}: {column}: expected another value, got {got!r:.80} (damaged)")
+            meta = read_json(meta, f"{where}: meta", {"player": str})
+            entries.append(PolicyRecord(name, role, index, kind, parent, iteration, meta, id, files))
+        for role, entries in found.items():
+            self.populations[role].replace(entries)

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu_envs.utils.lru_cache import LRUCache
 from league.executors import RemoteTask, packed, transport, unpacked
-from league.leagues import train_group
+from league.leagues import training_group
 
 
 class Shuffled:
@@ -59,12 +59,12 @@ class Shuffled:
     @contextmanager
     def worker(self) -> Iterator[None]:
         """Use the caches of a random worker."""
-        own = train_group._TRAININGS, transport._LOADED
-        train_group._TRAININGS, transport._LOADED = self.draw.choice(self.caches)
+        own = training_group._TRAININGS, transport._LOADED
+        training_group._TRAININGS, transport._LOADED = self.draw.choice(self.caches)
         try:
             yield
         finally:
-            train_group._TRAININGS, transport._LOADED = own
+            training_group._TRAININGS, transport._LOADED = own
 
     def cancel(self) -> None:
         """Remove all tasks."""

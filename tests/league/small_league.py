@@ -27,7 +27,7 @@ from league.leagues.league import LANE, League, LeagueConfig
 from league.leagues.league_state import POLICY_KEYS
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
-from league.leagues.train_group import cached_trainings
+from league.leagues.training_group import cached_trainings
 from league.rollout.best_response import BestResponseTraining
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore

@@ -11,7 +11,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.rollout.rollout_core import RolloutCore
 from gpu_envs.utils.devices import host_view
 from gpu_envs.utils.settings import MAX_INT
 from warp_kernels.framework.policies import Trace
@@ -35,7 +35,7 @@ class EpisodeResults:
     """(E, A, R) float32, declared results (`EnvDefinition.results`) at the end of the agent."""
 
     @classmethod
-    def allocate(cls, core: EnvBatch) -> EpisodeResults:
+    def allocate(cls, core: RolloutCore) -> EpisodeResults:
         """Allocate the buffers."""
         shape = (core.num_envs, core.num_agents)
 

@@ -11,7 +11,7 @@ import torch
 import warp as wp
 
 from gpu_envs.definition.rules_errors import record_kernel
-from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.rollout.rollout_core import RolloutCore
 from gpu_envs.runtime.thread_pool import ThreadedRun
 from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.world_split import split_worlds
@@ -40,9 +40,9 @@ class FusedRollout:
     """
 
     def __init__(
-        self, core: EnvBatch, kernel: Any, acting: Acting, policies: Callable[[], Any], trace: Any, threads: int
+        self, core: RolloutCore, kernel: Any, acting: Acting, policies: Callable[[], Any], trace: Any, threads: int
     ) -> None:
-        self.core: EnvBatch = core
+        self.core: RolloutCore = core
         self.threads: int = threads
         self._span = (0, 0, False, False)
         launcher = core._launcher

@@ -14,7 +14,6 @@ from torch import Tensor
 import warp_kernels
 from gpu_envs.definition.rules_errors import record_kernel
 from gpu_envs.errors import ConfigError, shown
-from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.item_launch import ItemLaunch
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.fused_rollout import FusedRollout
@@ -22,6 +21,7 @@ from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
 from gpu_envs.runtime.rollout.network_form import acting_tile_rows
 from gpu_envs.runtime.rollout.policy_tables import PolicyTables
 from gpu_envs.runtime.rollout.rollout_checks import check_buffers, check_policies, misfit
+from gpu_envs.runtime.rollout.rollout_core import RolloutCore
 from gpu_envs.runtime.rollout.trace import RolloutTrace
 from gpu_envs.runtime.seeding import int_key
 from gpu_envs.utils.devices import current_device_kept
@@ -68,7 +68,7 @@ class PolicyRollout:
 
     def __init__(
         self,
-        core: EnvBatch,
+        core: RolloutCore,
         policies: Sequence[KernelPolicy],
         index: Tensor | np.ndarray,
         trace: RolloutTrace | EpisodeResults,
@@ -78,7 +78,7 @@ class PolicyRollout:
         draw: MatchupDraw | None = None,
         flexible: bool = False,
     ) -> None:
-        self.core: EnvBatch = core
+        self.core: RolloutCore = core
         self.trace: RolloutTrace | EpisodeResults = trace
         self.draw: MatchupDraw | None = draw
         self._flexible = flexible
@@ -142,7 +142,7 @@ class PolicyRollout:
     @classmethod
     def of(
         cls,
-        core: EnvBatch,
+        core: RolloutCore,
         policies: Mapping[str, KernelPolicy | None] | PolicyRollout,
         num_steps: int,
         trace: RolloutTrace | None = None,
@@ -172,7 +172,7 @@ class PolicyRollout:
 
     @classmethod
     def of_groups(
-        cls, core: EnvBatch, policies: Mapping[str, KernelPolicy | None], trace: RolloutTrace
+        cls, core: RolloutCore, policies: Mapping[str, KernelPolicy | None], trace: RolloutTrace
     ) -> PolicyRollout:
         """Prepare rollouts with one policy per group or agent, by its name; other agents take random legal actions.
 
@@ -343,7 +343,7 @@ class PolicyRollout:
             command.launch()
 
 
-def _outputs_of(acting: Acting, core: EnvBatch) -> Tensor:
+def _outputs_of(acting: Acting, core: RolloutCore) -> Tensor:
     """Allocate the outputs of networks that blocks compute in tiles, (E * A, K), empty without any."""
     widths = [kind.mlp.head_width for kind, rows in zip(acting.kinds, acting.tile_rows, strict=True) if rows]
     return torch.zeros((core.num_envs * core.num_agents if widths else 0, max(widths, default=0)), device=core.device)

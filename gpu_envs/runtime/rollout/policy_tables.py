@@ -10,8 +10,8 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.rollout_core import RolloutCore
 from gpu_envs.utils.devices import host_view
 from warp_kernels.framework.policies import PolicyKind
 
@@ -26,7 +26,7 @@ class PolicyTables:
         repeated: Every world has a matchup.
     """
 
-    def __init__(self, core: EnvBatch, repeated: bool) -> None:
+    def __init__(self, core: RolloutCore, repeated: bool) -> None:
         self._core = core
         self.matchup = torch.zeros(core.num_envs if repeated else 0, dtype=torch.int32, device=core.device)
         """(E,) of every world; empty where all play matchup 0."""

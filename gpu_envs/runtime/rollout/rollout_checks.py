@@ -9,9 +9,9 @@ from gymnasium import spaces
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError, describe_tensor, shown
-from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.rollout.episode_results import EpisodeResults
 from gpu_envs.runtime.rollout.kernel_policy import KernelPolicy
+from gpu_envs.runtime.rollout.rollout_core import RolloutCore
 from gpu_envs.runtime.rollout.trace import RolloutTrace, trace_layout
 from gpu_envs.utils.tensor_checks import plain
 from warp_kernels.framework.policies import NO_POLICY, PolicyKind
@@ -19,7 +19,7 @@ from warp_kernels.framework.policies import NO_POLICY, PolicyKind
 __all__ = ["check_buffers", "check_policies", "misfit"]
 
 
-def check_buffers(core: EnvBatch, trace: RolloutTrace | EpisodeResults, draws: bool) -> None:
+def check_buffers(core: RolloutCore, trace: RolloutTrace | EpisodeResults, draws: bool) -> None:
     """Raise ConfigError if buffers do not fit the environments.
 
     Args:
@@ -48,7 +48,7 @@ def check_buffers(core: EnvBatch, trace: RolloutTrace | EpisodeResults, draws: b
 
 
 def check_policies(
-    core: EnvBatch, policies: Sequence[KernelPolicy], index: Tensor | np.ndarray, repeated: bool
+    core: RolloutCore, policies: Sequence[KernelPolicy], index: Tensor | np.ndarray, repeated: bool
 ) -> np.ndarray:
     """Raise ConfigError if weights are not where kernels read them, or an index is out of range.
 
@@ -80,7 +80,7 @@ def check_policies(
     return numbers.reshape(-1, core.num_agents)
 
 
-def misfit(core: EnvBatch, name: str, kind: PolicyKind) -> str:
+def misfit(core: RolloutCore, name: str, kind: PolicyKind) -> str:
     """Return why policies of a kind do not fit an agent, or an empty string."""
     continuous = kind.continuous
     if continuous != core.definition.rules.continuous:

@@ -9,7 +9,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.rollout.rollout_core import RolloutCore
 from warp_kernels.framework.policies import Trace
 
 __all__ = ["RolloutTrace", "trace_layout"]
@@ -57,7 +57,7 @@ class RolloutTrace:
     """(T + 1, E, A) bool, agents that decide; None if all agents act at every step."""
 
     @classmethod
-    def allocate(cls, core: EnvBatch, num_steps: int, final_capacity: int, matchups: bool = False) -> RolloutTrace:
+    def allocate(cls, core: RolloutCore, num_steps: int, final_capacity: int, matchups: bool = False) -> RolloutTrace:
         """Allocate the buffers.
 
         Args:
@@ -100,7 +100,7 @@ class RolloutTrace:
 _Layout = dict[str, tuple[tuple[int, ...], torch.dtype] | None]
 
 
-def trace_layout(core: EnvBatch, num_steps: int, final_capacity: int, matchups: bool) -> _Layout:
+def trace_layout(core: RolloutCore, num_steps: int, final_capacity: int, matchups: bool) -> _Layout:
     """Return shape and dtype of the buffers of a `RolloutTrace`, by name; arguments as of its `allocate`."""
     shape, action = (num_steps, core.num_envs, core.num_agents), core.action_buffer
     turns, mask, after = core.to_move is not None, core.action_mask, (num_steps + 1, *shape[1:])

@@ -30,7 +30,7 @@ from league.psro.variants.pipeline import PipelineSegment, PipelineVariant, poli
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage.run_config import table_of
-from league.storage.store_reader import StoreReader
+from league.storage.run_store import RunStore
 
 __all__ = ["AsyncPipelineVariant", "LevelProgress"]
 
@@ -85,7 +85,7 @@ class AsyncPipelineVariant(PipelineVariant):
         tasks = self.tasks(context)
         yield [self._fixed(context, task.name, task.role, self._lowest_index(context, task.role)) for task in tasks]
 
-    def _read(self, store: StoreReader) -> None:
+    def _read(self, store: RunStore) -> None:
         """Read the completed segments and payoffs of an interrupted run."""
         for task in store.tasks():
             word, *parts = task.split("/")

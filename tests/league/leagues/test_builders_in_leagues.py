@@ -15,7 +15,7 @@ from league.leagues.builder import LeagueBuilder, NoLeagueBuilder, players_per_r
 from league.leagues.league import League, LeagueConfig
 from league.leagues.player import Match, Player
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
-from league.leagues.train_group import cached_trainings
+from league.leagues.training_group import cached_trainings
 from league.leagues.transitions import Copy, Enter, Freeze, Reset, Retire
 from league.rollout.best_response import BestResponseTraining
 from league.storage.open_run import open_run

@@ -8,12 +8,12 @@ import small_league
 import torch
 import warp as wp
 
-from gpu_envs.runtime.env_batch import EnvBatch
+from gpu_envs.runtime.core import Core
 from league.cli.train import train_command
 from league.executors.worker import perform
 from league.game import Game
 from league.leagues.league import League
-from league.leagues.train_group import train_group
+from league.leagues.training_group import train_group
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.storage.open_run import open_run
 from league.storage.run_config import training
@@ -40,7 +40,7 @@ def pretended_gpu(monkeypatch):
                 start()
             return super().__new__(cls, device)
 
-    make = EnvBatch.__init__
+    make = Core.__init__
 
     def make_core(self, definition, **settings):
         if settings["device"].type == "cuda":
@@ -54,7 +54,7 @@ def pretended_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", start)
     monkeypatch.setattr(torch, "Generator", Generator)
     monkeypatch.setattr(wp, "get_cuda_device_count", lambda: 1)
-    monkeypatch.setattr(EnvBatch, "__init__", make_core)
+    monkeypatch.setattr(Core, "__init__", make_core)
 
 
 def started():

@@ -15,7 +15,7 @@ from small_league import RPS, league, records
 from gpu_envs.errors import GpuEnvsError
 from league.executors import packed, unpacked
 from league.game import Game
-from league.leagues import train_group
+from league.leagues import training_group
 from league.leagues.league import League
 from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
@@ -180,19 +180,19 @@ def test_local_training_is_built_once_without_reading_states(tmp_path, monkeypat
     assert read == ["live.main_0"]
     assert len(built) == 1 + 1  # its first weights, its training
     name = running.id
-    assert list(train_group.cached_trainings(name)) == ["main_0"]
+    assert list(training_group.cached_trainings(name)) == ["main_0"]
     del running
     gc.collect()
-    assert not train_group.cached_trainings(name)
+    assert not training_group.cached_trainings(name)
 
 
 @pytest.mark.slow
 def test_cache_of_trainings_is_bounded(tmp_path, monkeypatch):
     settings = {"which": "alphastar", **WIDE}
     run(tmp_path / "whole", **settings)
-    monkeypatch.setattr(train_group, "MAX_TRAININGS", 2)
+    monkeypatch.setattr(training_group, "MAX_TRAININGS", 2)
     running = run(tmp_path / "other", **settings)
-    assert len(train_group.cached_trainings(running.id)) == 2
+    assert len(training_group.cached_trainings(running.id)) == 2
     assert unordered(tmp_path / "whole") == unordered(tmp_path / "other")
 
 

@@ -18,7 +18,7 @@ from torch import distributed
 
 from league.executors import pack, packed
 from league.game import Game
-from league.leagues.train_group import drop_trainings, train_group
+from league.leagues.training_group import drop_trainings, train_group
 from league.policies.mixture import MixturePolicy
 from league.policies.random import RandomPolicy
 from league.psro.variants.anytime import train_against_regret_minimizer

@@ -12,7 +12,7 @@ from toy_store import store  # noqa: F401
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league.storage import step_store
+from league.storage import run_store
 from league.storage.records import MatchCounts
 from league.storage.run_store import RunStore, derive_named_seed
 
@@ -65,7 +65,7 @@ def test_full_disk_leaves_no_writes(store, monkeypatch):
     def full(folder):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(step_store, "fsync_folder", full)
+    monkeypatch.setattr(run_store, "fsync_folder", full)
     with pytest.raises(OSError, match="No space left"), store.step("more"):
         store.add_policy("first", trained(2))
     assert dump(store.path) == before

@@ -228,7 +228,7 @@ def test_resumed_run_equals_the_uninterrupted_one(case, tmp_path):
 def test_training_is_equal_for_any_number_of_threads_and_both_schedules(case, monkeypatch):
     states = []
     for threads, schedule in ((1, "fused"), (3, "fused"), (1, "phased")):
-        monkeypatch.setattr("gpu_envs.runtime.env_batch.available_cores", lambda count=threads: count)
+        monkeypatch.setattr("gpu_envs.runtime.core.available_cores", lambda count=threads: count)
         monkeypatch.setattr(
             "gpu_envs.runtime.thread_pool.ThreadingHeuristic.parallel", lambda self, count=threads: count > 1
         )
