@@ -12,9 +12,27 @@ __all__ = ["RolloutCore"]
 
 
 class RolloutCore(Protocol):
-    """Attributes of :class:`gpu_envs.runtime.core.Core`; see there."""
+    """The part of :class:`gpu_envs.runtime.core.Core` that rollouts read and call.
 
-    # See Core.
+    Attributes:
+        id: ID of the environment, for messages.
+        definition: Configured environment.
+        device: Device of all tensors and kernels.
+        num_envs: Number of worlds E.
+        num_agents: Number of agents A.
+        possible_agents: Names of the agents.
+        groups: Rows of the agents by group.
+        observation_spaces: Observation spaces by agent.
+        action_spaces: Action spaces by agent.
+        obs_width: Width D of the widest observation.
+        action_kind: Kind of all actions.
+        num_choices: (A, K) int32 on the CPU, sizes of the discrete action components; 0 pads.
+        action_mask: (E, A, n) bool, legal actions; None if all are legal.
+        to_move: (E, A) bool, agents that decide on the next step; None without turns.
+        schedule: "fused" or "phased".
+        fuse_fp: Whether the compiler may contract multiply-adds.
+    """
+
     id: str
     definition: EnvDefinition
     device: torch.device
