@@ -76,22 +76,12 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str], studies: Mappin
 
 def _about(name: str, result: Mapping[str, Any]) -> list[str]:
     machine = result["machine"]
-    where = (
-        f"Commit {result['commit']}, {result['date']}, {machine['cpu'].split(' (')[0]}, {machine['cores']} cores, "
-        f"{result['threads']} of them used by PyTorch, torch {machine['torch']}; {result['minutes']:.1f} minutes in "
-        "all."
+    run = (
+        f"`python -m benchmarks.league.demonstrations {name}`, commit {result['commit']}, {result['date']}, "
+        f"{machine['cpu'].split(' (')[0]}, {machine['cores']} cores, {result['threads']} of them used by PyTorch, "
+        f"torch {machine['torch']}; {result['minutes']:.1f} minutes in all."
     )
-    section = _section(result)
-    return [
-        f"## {TITLES[name]}",
-        "",
-        f"    python -m benchmarks.league.demonstrations {name}",
-        "",
-        *section(result),
-        "",
-        where,
-        "",
-    ]
+    return [f"## {TITLES[name]}", "", *_section(result)(result), "", run, ""]
 
 
 def _section(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[str]]:

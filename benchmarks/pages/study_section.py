@@ -108,8 +108,6 @@ def section(name: str, result: Mapping[str, Any]) -> list[str]:
     lines = [
         f"## {TITLES[name]}",
         "",
-        f"    python -m benchmarks.league.study {name}",
-        "",
         f"{settings['env_id']}{f' ({env})' if env else ''}, {settings['steps']:,} environment steps of each method"
         f"{f', all with {train}' if train else ''}. {how} Intervals are 95 % over seeds (Student's t). Episodes that "
         "fill payoff tables are not counted as steps; the table lists them. Policies of a mixture with a probability "
@@ -119,7 +117,7 @@ def section(name: str, result: Mapping[str, Any]) -> list[str]:
         "",
         *_cross_play(result),
         *_attempts(result),
-        f"Commits {', '.join(commits)}, {', '.join(machines)}, 1 thread; "
+        f"`python -m benchmarks.league.study {name}`, commits {', '.join(commits)}, {', '.join(machines)}, 1 thread; "
         f"{sum(run['processor_seconds'] for run in runs) / 60:.0f} minutes of processor time for the trainings.",
         "",
     ]
