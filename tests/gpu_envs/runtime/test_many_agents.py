@@ -14,8 +14,8 @@ from many_agents import SMALL, many_agents
 
 import gpu_envs
 import warp_kernels
-from gpu_envs.definition import k_nearest
 from gpu_envs.definition.registry import find
+from gpu_envs.envs.tag.tag_continuous import choose_search
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime import kernels
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
@@ -225,9 +225,9 @@ def test_phase_violation_is_reported_by_phase_name():
 
 def test_search_is_chosen_by_size():
     """Among all while they are few, in cells when they are many."""
-    assert k_nearest.choose_search(105, 10) == "brute"
-    assert k_nearest.choose_search(1000, 10) == "grid"
-    assert k_nearest.choose_search(100_000, 0) == "brute"
+    assert choose_search(105, 10) == "brute"
+    assert choose_search(1000, 10) == "grid"
+    assert choose_search(100_000, 0) == "brute"
     cells = {n: make_core(ID, 1, "cpu", **many_agents(n, 10)).world_state["cells"].numel() for n in (105, 1000)}
     assert cells[105] == 0
     assert 400 < cells[1000] < 1000
