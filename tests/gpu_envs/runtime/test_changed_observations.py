@@ -42,9 +42,7 @@ def actions(core, generator):
 
 def test_environments_that_write_changes_are_tested():
     definitions = {env_id: configured_definition(env_id, None, settings)[2] for env_id, settings in SMALL.items()}
-    assert [env_id for env_id, each in definitions.items() if each.rules.forget is not None] == sorted(
-        ENVS, reverse=True
-    )
+    assert {env_id for env_id, each in definitions.items() if each.rules.forget is not None} == set(ENVS)
 
 
 @pytest.mark.parametrize("env_id", ENVS)
