@@ -1,4 +1,7 @@
-"""Curves of the gaps of JPSRO with correlated equilibria, in a game of three players."""
+"""Curves of the gaps of JPSRO with correlated equilibria, in a game of three players.
+
+Measures them, and writes their section of docs/league.md.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.population_curves_section import first_below
+from benchmarks.league.population_curves import LEVELS, first_below
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
@@ -49,3 +52,26 @@ def correlated_curves(
         print(env_id, name, curve[-1], sizes, flush=True)
     met = {f"{name} reaches {below:g}": first_below(each["curve"], below) is not None for name, each in found.items()}
     return {"env_id": env_id, "env": dict(env), "correlated": found, "below": below, "met": met}
+
+
+def section(result: Mapping[str, Any]) -> list[str]:
+    """Return the text and the table of one game."""
+    env = ", ".join(f"{key} = {value}" for key, value in result["env"].items())
+    levels = (*LEVELS, result["below"])
+    lines = [
+        f"{result['env_id']} ({env}). Responses, payoffs and gaps are exact. The CE gap is the sum over seats and "
+        "recommendations of what a seat gains by a deviation after it knows its recommendation. The CCE gap is the sum "
+        "of what seats gain by a deviation before. The meta-solver is the correlated equilibrium of maximum welfare.",
+        "",
+        "| method | gap at the start | " + " | ".join(f"iterations to {level:g}" for level in levels) + " | last gap | "
+        "policies per role | seconds |",
+        "| --- |" + " --- |" * (len(levels) + 4),
+    ]
+    for name, each in result["correlated"].items():
+        curve = each["curve"]
+        reached = [first_below(curve, level) for level in levels]
+        cells = ["not reached" if at is None else str(at) for at in reached]
+        sizes = ", ".join(str(size) for size in each["policies"].values())
+        seconds, last = curve[-1]
+        lines.append(f"| {name} | {curve[0][1]:.4f} | {' | '.join(cells)} | {last:.1g} | {sizes} | {seconds:.1f} |")
+    return lines

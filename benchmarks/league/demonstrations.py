@@ -23,10 +23,10 @@ import torch
 from benchmarks.hardware import provenance
 from benchmarks.hardware.result_folder import ResultFolder
 from benchmarks.league.correlated_curves import correlated_curves
+from benchmarks.league.league_page import write
 from benchmarks.league.population_curves import KUHN, LEDUC, nash_conv_curve, population_curves
 from benchmarks.league.self_play_curves import self_play_curves
 from benchmarks.league.study_settings import STUDIES, study_file
-from benchmarks.pages.league_page import write
 from benchmarks.peers import openspiel_psro
 from league.game import Game
 from league.policies.random import RandomPolicy

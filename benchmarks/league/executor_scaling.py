@@ -34,8 +34,7 @@ import numpy as np
 import torch
 
 from benchmarks.hardware import provenance
-from benchmarks.league import async_utilization, sleeping_device
-from benchmarks.pages import scaling_page
+from benchmarks.league import async_utilization, scaling_page, sleeping_device
 from benchmarks.training import actor_processes
 from league.evaluation.payoff_filler import PayoffSamplingConfig
 from league.evaluation.payoff_filler import payoff_task as cells_of

@@ -1,14 +1,19 @@
-"""Curves of exact NashConv by iteration and second: variants of PSRO with exact best responses and payoffs."""
+"""Curves of exact NashConv by iteration and second: variants of PSRO with exact best responses and payoffs.
+
+Measures them, and writes their section and figure of docs/league.md.
+"""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.population_curves_section import first_below, largest_rise
+from benchmarks.hardware.figure_file import save_figure
+from benchmarks.hardware.provenance import ROOT
 from league.exact import GameTree, solve_restricted_game
 from league.game import Game
 from league.psro.config import PSROConfig
@@ -45,6 +50,10 @@ LEDUC: dict[str, Any] = {
     "few": 5,
 }
 """Arguments of `population_curves` for Leduc poker."""
+PICTURE = ROOT / "docs" / "league_population_curves.png"
+LEVELS = (1.0, 0.3, 0.1, 0.03, 0.01)
+"""Values of NashConv whose first iterations the table has."""
+_FLOOR = 1e-4  # smallest NashConv of the figure
 _ROUNDING = 1e-9  # NashConv of an unchanged policy may rise by it
 
 
@@ -121,3 +130,96 @@ def verdicts(curves: Mapping[str, Sequence[Sequence[float]]], below: float, fact
         f"PSRO / XDO iterations at least {factor:g}": extensive is not None and plain >= factor * extensive,
         f"SP-PSRO within {few} iterations": quick is not None and quick <= few,
     }
+
+
+def section(result: Mapping[str, Any]) -> list[str]:
+    """Return the text and the table of one game."""
+    methods, whole, below = result["methods"], result["whole_game"], result["below"]
+    restricted, choices = methods["XDO"]["choices"][-1], result["choices"]
+    lines = [
+        f"{result['env_id']}. NashConv is exact, best responses and payoffs too, and nothing is random. Seconds are of "
+        "a complete run: responses, payoffs, NashConv and files. PSRO is the double oracle algorithm (Nash as "
+        "meta-strategy). SP-PSRO alternates "
+        f"{result['settings']['methods']['SP-PSRO']['num_segments']} best responses for each average policy, and "
+        "has the meta-strategy of anytime PSRO. The "
+        f"last restricted game of XDO has {restricted[0]} + {restricted[1]} of {choices[0]} + {choices[1]} choices. "
+        f"CFR+ solves the whole game to NashConv {whole['nash_conv']:.4f} in {whole['seconds']:.2f} s "
+        f"({whole['iterations']} iterations); value of the first player {whole['value']:.4f}.",
+        "",
+        f"{_factor(methods, below)} {_rise(methods['PSRO']['curve'])} The figure shows values below {_FLOOR:g} as "
+        f"{_FLOOR:g}.",
+        "",
+        "| method | " + " | ".join(f"iterations to {level:g}" for level in LEVELS) + f" | seconds to {below:g} | "
+        "largest rise | minimum | last | iterations | seconds |",
+        "| --- |" + " --- |" * (len(LEVELS) + 6),
+    ]
+    for name, method in methods.items():
+        curve = method["curve"]
+        reached = [first_below(curve, level) for level in LEVELS]
+        cells = ["not reached" if each is None else str(each) for each in reached]
+        at = first_below(curve, below)
+        cells.append("not reached" if at is None else f"{curve[at][0]:.1f}")
+        seconds, last = curve[-1]
+        rise, least = largest_rise(curve), min(value for _, value in curve)
+        numbers = [f"{each:.4f}" for each in (rise, least, last)]
+        lines.append(f"| {name} | {' | '.join([*cells, *numbers])} | {len(curve) - 1} | {seconds:.1f} |")
+    return lines
+
+
+def _factor(methods: Mapping[str, Any], below: float) -> str:
+    """Return the ratio of the iterations of PSRO to those of XDO in words."""
+    plain, extensive = (first_below(methods[name]["curve"], below) for name in ("PSRO", "XDO"))
+    if not plain or not extensive:
+        return f"PSRO or XDO does not reach NashConv {below:g}."
+    return (
+        f"To NashConv {below:g} PSRO needs {plain} iterations and XDO {extensive}, a factor of {plain / extensive:.1f}."
+    )
+
+
+def _rise(curve: Sequence[Sequence[float]]) -> str:
+    """Return the largest rise of PSRO in words."""
+    values = [value for _, value in curve]
+    number = max(range(1, len(values)), key=lambda place: values[place] - values[place - 1])
+    return f"PSRO rises most in iteration {number}, from {values[number - 1]:.2f} to {values[number]:.2f}."
+
+
+def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Draw NashConv by iteration and by second, one row per game.
+
+    Args:
+        results: Recorded results by demonstration.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 0.6 + 2.6 * len(results)), layout="constrained")
+    drawn: dict[str, Any] = {}
+    for row, result in enumerate(results.values()):
+        for column, label in enumerate(("iterations", "seconds")):
+            axes = figure.add_subplot(len(results), 2, 2 * row + column + 1)
+            for name, method in result["methods"].items():
+                curve = method["curve"]
+                places = [max(seconds, 0.02) if column else number for number, (seconds, _) in enumerate(curve)]
+                heights = [max(value, _FLOOR) for _, value in curve]
+                (drawn[name],) = axes.plot(places, heights, marker=".", markersize=3, lw=1.1)
+            if column:
+                axes.set_xscale("log")
+            else:
+                axes.set_xscale("symlog", linthresh=10)
+            axes.set_yscale("log")
+            axes.set_title(result["env_id"], fontsize=9)
+            axes.set_xlabel(label, fontsize=8)
+            axes.tick_params(labelsize=7)
+            axes.grid(alpha=0.3)
+    figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
+    figure.supylabel("NashConv", fontsize=8)
+    save_figure(figure, PICTURE, 80)
+
+
+def first_below(curve: Sequence[Sequence[float]], below: float) -> int | None:
+    """Return the first iteration with NashConv of at most `below`, or None."""
+    return next((number for number, (_, nash_conv) in enumerate(curve) if nash_conv <= below), None)
+
+
+def largest_rise(curve: Sequence[Sequence[float]]) -> float:
+    """Return the largest rise of NashConv from one iteration to the next; 0 if it never rises."""
+    return max([0.0, *(now - before for (_, before), (_, now) in pairwise(curve))])

@@ -26,8 +26,8 @@ import torch
 from benchmarks.hardware import provenance
 from benchmarks.league.cross_play import Side, cross_play
 from benchmarks.league.study_methods import train_config, train_method
+from benchmarks.league.study_section import JOINT
 from benchmarks.league.study_settings import STUDIES, Study, study_file
-from benchmarks.pages.study_section import JOINT
 from league.evaluation.approximate_exploitability import approximate_exploitability
 from league.evaluation.tabular_game import TabularGame
 from league.policies.kinds import KINDS, kind_of

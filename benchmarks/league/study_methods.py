@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.league.cross_play import Side
-from benchmarks.pages.study_section import AVERAGE, LAST
+from benchmarks.league.study_section import AVERAGE, LAST
 from league import solvers
 from league.game import Game, is_two_player_zero_sum
 from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules

@@ -5,17 +5,17 @@ import sys
 
 import pytest
 
-from benchmarks.league import correlated_curves, demonstrations, population_curves, self_play_curves
-from benchmarks.pages import (
-    correlated_curves_section,
+from benchmarks.league import (
+    correlated_curves,
+    demonstrations,
     league_page,
-    population_curves_section,
-    self_play_section,
+    population_curves,
+    self_play_curves,
     study_section,
 )
 from league.storage import presets
 
-DRAWN = (league_page, population_curves_section, self_play_section, study_section)
+DRAWN = (league_page, population_curves, self_play_curves, study_section)
 """Modules with a figure of the page."""
 
 
@@ -86,7 +86,7 @@ def test_correlated_curves_have_the_gap_of_their_meta_solver():
         assert gaps[0] == pytest.approx(0.9167, abs=1e-4)  # of the uniform policies
         assert min(gaps) < 0.9
     assert found["met"] == {"ce reaches 0.9": True, "cce reaches 0.9": True}
-    text = "\n".join(correlated_curves_section.section(found))
+    text = "\n".join(correlated_curves.section(found))
     assert text.count("\n| c") == 2
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from benchmarks.league import executor_scaling
-from benchmarks.pages import scaling_page
-from benchmarks.pages.scaling_page import GPUS, LINK, PER_NODE, SHARING, Load, full_at, loads_of, shortest
+from benchmarks.league import executor_scaling, scaling_page
+from benchmarks.league.scaling_page import GPUS, LINK, PER_NODE, SHARING, Load, full_at, loads_of, shortest
 
 
 def test_page_equals_the_recorded_results(monkeypatch, tmp_path):

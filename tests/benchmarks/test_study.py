@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks.league import cross_play, study, study_methods, study_settings
+from benchmarks.league import cross_play, study, study_methods, study_section, study_settings
 from benchmarks.league.cross_play import Side
 from benchmarks.league.study_settings import STUDIES, Method, Study
-from benchmarks.pages import study_section
 from league.evaluation.tabular_game import TabularGame
 from league.game import Game
 from league.policies.random import RandomPolicy

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
-from benchmarks.pages import correlated_curves_section, population_curves_section, self_play_section, study_section
+from benchmarks.league import correlated_curves, population_curves, self_play_curves, study_section
 
 PAGE = ROOT / "docs" / "league.md"
 PICTURE = ROOT / "docs" / "league_curves.png"
@@ -61,11 +61,11 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str], studies: Mappin
         lines += ["![NashConv over seconds](league_curves.png)", ""]
     exact = {name: results[name] for name in shown if "methods" in results[name]}
     if exact:
-        population_curves_section.draw(exact)
+        population_curves.draw(exact)
         lines += ["![NashConv of exact populations](league_population_curves.png)", ""]
     by_step = {name: results[name] for name in shown if "by_step" in results[name]}
     if by_step:
-        self_play_section.draw(by_step)
+        self_play_curves.draw(by_step)
         lines += ["![NashConv of PPO and PSRO by environment step](league_self_play_curves.png)", ""]
     for name, result in studies.items():
         lines += study_section.section(name, result)
@@ -87,11 +87,11 @@ def _about(name: str, result: Mapping[str, Any]) -> list[str]:
 def _section(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[str]]:
     """Return the function that writes a result."""
     if "methods" in result:
-        return population_curves_section.section
+        return population_curves.section
     if "correlated" in result:
-        return correlated_curves_section.section
+        return correlated_curves.section
     if "by_step" in result:
-        return self_play_section.section
+        return self_play_curves.section
     return _curves if "lines" in result else _cells
 
 
