@@ -101,7 +101,7 @@ HELPERS: dict[str, Any] = {
 class Site:
     """A place in an author's code that is checked."""
 
-    place: str
+    location: str
     """File and line."""
     function: str
     """Name of the function."""

@@ -182,7 +182,7 @@ def _raise_fault(env_id: str, output: bytes, sites: list[Any], phase: str, world
             "loop": ("loops end", f"`while` has run {value:,} times"),
         }[kind]
         raise ConformanceError(
-            f"{env_id}: {promise}; {site.place}, {site.function}: {shown(site.code)[1:-1]}: {fault}; phase {phase}, "
+            f"{env_id}: {promise}; {site.location}, {site.function}: {shown(site.code)[1:-1]}: {fault}; phase {phase}, "
             f"world {env if env >= 0 else world}, step {step}"
         )
 

@@ -115,7 +115,12 @@ def _payoffs(tables: RunTables) -> dict[str, Any]:
             "kept": None,
         }
     table = tables.table
-    result = {"exact": False, "mean": table.mean.tolist(), "half_width": table.half_width.tolist(), "kept": tables.kept}
+    result = {
+        "exact": False,
+        "mean": table.mean.tolist(),
+        "half_width": table.half_width.tolist(),
+        "kept": tables.indices,
+    }
     return {**result, "count": table.count.tolist(), "win_rate": table.win_rate().tolist()}
 
 

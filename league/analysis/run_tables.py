@@ -48,11 +48,13 @@ class RunTables:
         )
         self.exact: bool = store.config.get("payoff_estimation") == "exact" and self.tabular is not None
         limit = store.config.get("max_payoff_cells")
-        self.kept: dict[str, list[int]] | None = kept_policies(self.game, sizes(store), limit)
-        if self.kept is not None:
-            shares = ", ".join(f"{len(indices)} of {sizes(store)[role]} {role}" for role, indices in self.kept.items())
+        self.indices: dict[str, list[int]] | None = kept_policies(self.game, sizes(store), limit)
+        if self.indices is not None:
+            shares = ", ".join(
+                f"{len(indices)} of {sizes(store)[role]} {role}" for role, indices in self.indices.items()
+            )
             self.left_out["payoffs of other policies"] = f"max_payoff_cells = {limit}: the table has {shares}"
-        self.table: PayoffTable = table_of(store, self.kept)
+        self.table: PayoffTable = table_of(store, self.indices)
         self.payoffs: Tensor = self.table.meta_game()
         if self.exact and self.tabular is not None and all(sizes(store).values()):
             self.payoffs = self.tabular.payoffs(store.populations)
@@ -78,9 +80,9 @@ class RunTables:
     def rated_sizes(self, iteration: int) -> dict[str, int]:
         """Return the number of policies of each role after an iteration that are in the payoff table."""
         counts = self.sizes(iteration)
-        if self.kept is None:
+        if self.indices is None:
             return counts
-        return {role: sum(index < counts[role] for index in indices) for role, indices in self.kept.items()}
+        return {role: sum(index < counts[role] for index in indices) for role, indices in self.indices.items()}
 
     @property
     def rated(self) -> dict[str, int]:
@@ -89,9 +91,9 @@ class RunTables:
 
     def in_table(self, strategy: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Select the probabilities (n,) of the payoff table's policies from those of all policies, per seat."""
-        if self.kept is None:
+        if self.indices is None:
             return tuple(strategy)
-        axes = [self.kept[seat.role] for seat in self.game.seats]
+        axes = [self.indices[seat.role] for seat in self.game.seats]
         return tuple(
             marginal[[index for index in indices if index < len(marginal)]]
             for marginal, indices in zip(strategy, axes, strict=True)
@@ -99,9 +101,9 @@ class RunTables:
 
     def by_index(self, role: str, values: Sequence[float]) -> list[float | None]:
         """Return values of the first policies of the payoff table by the policies' indices; None for other policies."""
-        if self.kept is None:
+        if self.indices is None:
             return list(values)
-        value_of = dict(zip(self.kept[role], values, strict=False))
+        value_of = dict(zip(self.indices[role], values, strict=False))
         return [value_of.get(index) for index in range(max(value_of, default=-1) + 1)]
 
     def final_iteration(self) -> int | None:
@@ -149,12 +151,12 @@ class RunTables:
 
     def _of_all(self, sizes: Mapping[str, int], strategy: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Extend the probabilities of the policies in the payoff table to all policies (N,), per seat."""
-        if self.kept is None:
+        if self.indices is None:
             return strategy
         result = []
         for seat, marginal in zip(self.game.seats, strategy, strict=True):
             padded = marginal.new_zeros(sizes[seat.role])
-            padded[self.kept[seat.role][: len(marginal)]] = marginal
+            padded[self.indices[seat.role][: len(marginal)]] = marginal
             result.append(padded)
         return tuple(result)
 

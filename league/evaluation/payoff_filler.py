@@ -89,8 +89,8 @@ class PayoffFiller:
 
     def _read_table(self) -> None:
         """Read the payoff table: of all policies, or of those that a limited table keeps."""
-        self.kept: dict[str, list[int]] | None = kept_policies(self.store.game, sizes(self.store), self.max_cells)
-        self.table: PayoffTable = table_of(self.store, self.kept)
+        self.indices: dict[str, list[int]] | None = kept_policies(self.store.game, sizes(self.store), self.max_cells)
+        self.table: PayoffTable = table_of(self.store, self.indices)
 
     def plan(self, name: str, least: int = 1) -> None:
         """Plan and submit the missing cells that are not submitted yet; of a limited table, only `fill` does.
@@ -124,13 +124,13 @@ class PayoffFiller:
         """Commit a plan and submit its tasks; return whether the plan has any cells, or was committed before."""
         if self.store.done(name + _PLAN):
             return True
-        if kept_policies(self.store.game, sizes(self.store), self.max_cells) != self.kept:
+        if kept_policies(self.store.game, sizes(self.store), self.max_cells) != self.indices:
             self._read_table()
-        if self.kept is None:
+        if self.indices is None:
             self.table.grow(sizes(self.store))
         matchups, episodes = self.table.missing(self.sampling.episodes, ci_half_width)
-        if self.kept is not None:
-            matchups = widen(self.store.game, self.kept, matchups)
+        if self.indices is not None:
+            matchups = widen(self.store.game, self.indices, matchups)
         if self._submitted:
             submitted = {tuple(matchup) for batch in self._submitted.values() for matchup in batch.tolist()}
             is_submitted = torch.tensor(
@@ -166,7 +166,7 @@ class PayoffFiller:
             with self.store.step(key) as result:
                 self.store.add_results(matchups, results)
                 result["episodes"] = int(results.count.sum())
-            add_to_table(self.table, matchups, results, self.kept)
+            add_to_table(self.table, matchups, results, self.indices)
             del self._submitted[key]
 
         self._submitted[key] = matchups

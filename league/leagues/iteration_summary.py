@@ -109,7 +109,7 @@ def matches_by_opponent(
     own_seats, seats = state.game.seats_of(player.role), state.game.seats
     partners = {state.roster.players[name].role: name for name in group}
     members = {role: state.members(role) for role in state.game.roles}
-    sums = list(zip(tally.count.tolist(), tally.begun.tolist(), strict=True))
+    sums = list(zip(tally.count.tolist(), tally.started.tolist(), strict=True))
     scores = {
         (seat, other): tally.score_against(seat, other).tolist()
         for seat, other in itertools.product(own_seats, range(len(seats)))

@@ -253,7 +253,7 @@ class League(Summarized):
         arguments = {
             "run": self.id,
             "group": group,
-            "before": previous,
+            "previous": previous,
             "task": task,
             "game": self.game,
             "draw": builder_validation.matchup_distribution(self.builder, self.state, group),

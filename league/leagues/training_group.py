@@ -105,7 +105,7 @@ def train_group(
     *,
     run: str,
     group: TrainingGroup,
-    before: str | None,
+    previous: str | None,
     task: str,
     game: Game,
     draw: MatchupDistribution,
@@ -123,12 +123,12 @@ def train_group(
         pools: Policies by role, as in `OpponentSampler`.
         run: Unique name of the run, under which the training is cached until `drop_trainings`.
         group: Names of the players.
-        before: Last task of the group since its players started or restarted; None: there is none.
+        previous: Last task of the group since its players started or restarted; None: there is none.
         task: Name of this task.
         game: Game to play.
         draw: Distribution of matchups.
         config: Training configuration of the players.
-        state: State after the task `before`; without one, the first weights of each role's learner.
+        state: State after the task `previous`; without one, the first weights of each role's learner.
         draw_margin: Difference of the two seats' returns that counts as a draw.
         seed: Random seed of the opponents' actions.
         steps: Environment steps, rounded up to whole rollouts.
@@ -141,18 +141,18 @@ def train_group(
     """
     key = run, group_key(group)
     last, training = _TRAININGS.pop(key, (None, None))  # a training that fails leaves the cache
-    if training is None or last != before or sharded:
+    if training is None or last != previous or sharded:
         training = None  # free its memory first
         initial = state() if isinstance(state, LazyValue) else state
         config.prepare()
         with config.in_force():
             initial = {**initial}
             weights = None
-            if before is None:
+            if previous is None:
                 weights = {role: to_device(value, config.device) for role, value in initial.items()}
             shard = joined_shard(config, sharded)
             training = BestResponseTraining(game, draw, pools, config, weights, draw_margin, shard)
-            if before is not None:
+            if previous is not None:
                 training.load_state_dict(to_device(initial, config.device))
     training.opponents.replace(draw, pools, draw_margin)
     training.opponents.reseed(seed)  # opponents also act in other players' trainings

@@ -49,4 +49,4 @@ class BestResponseTask:
         """Return the distribution of its training episodes over matchups."""
         joint = self.opponents.joint
         marginals = self.opponents.marginals if joint is None else None
-        return MatchupDistribution.against(game, self.role, marginals, joint=joint, given=self.recommendation)
+        return MatchupDistribution.against(game, self.role, marginals, joint=joint, recommendation=self.recommendation)

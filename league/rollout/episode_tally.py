@@ -20,7 +20,7 @@ class EpisodeTally:
     """(K, S) int64, see `MatchupDistribution.matchups`."""
     learns: Tensor
     """(K, S) bool, see `MatchupDistribution.learns`."""
-    begun: Tensor
+    started: Tensor
     """Number of started episodes (K,) int64."""
     count: Tensor
     """Number of finished episodes (K,) int64."""
@@ -41,7 +41,7 @@ class EpisodeTally:
         rows, index = torch.unique(keys, dim=0, return_inverse=True)
         matchups, learns = rows.chunk(2, 1)
         sums = []
-        for name in ("begun", "count", "total", "square", "score", "pairs"):
+        for name in ("started", "count", "total", "square", "score", "pairs"):
             values = torch.cat([getattr(tally, name) for tally in tallies])
             sums.append(values.new_zeros((len(rows), *values.shape[1:])).index_add_(0, index, values))
         return cls(matchups, learns.bool(), *sums)

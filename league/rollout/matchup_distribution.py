@@ -58,7 +58,7 @@ class MatchupDistribution:
         marginals: Sequence[Tensor] | None = None,
         *,
         joint: Tensor | None = None,
-        given: int | None = None,
+        recommendation: int | None = None,
     ) -> MatchupDistribution:
         """Return the training distribution of a best response to a meta-strategy.
 
@@ -70,7 +70,7 @@ class MatchupDistribution:
             marginals: (N_s,) per seat, from which the opponents are sampled independently; or
             joint: (N_1, ..., N_S), a distribution over profiles, such as a (coarse) correlated equilibrium. Opponents
                 are sampled from its marginal over the other seats, as in JPSRO (Marris et al. 2021).
-            given: With `joint`, the recommendation to the learner's seat. Opponents are sampled from the joint
+            recommendation: With `joint`, the recommendation to the learner's seat. Opponents are sampled from the joint
                 distribution conditional on it; a correlated equilibrium has one best response per recommendation.
 
         Raises:
@@ -79,9 +79,9 @@ class MatchupDistribution:
         seats, count = game.seats_of(role), len(game.seats)
         if not seats:
             raise ConfigError(f"{game.env_id}: expected a role among {', '.join(game.roles)}, got {role!r}")
-        if (marginals is None) == (joint is None) or (given is not None and joint is None):
+        if (marginals is None) == (joint is None) or (recommendation is not None and joint is None):
             raise ConfigError(
-                "best response: expected either marginals or joint, and given only with joint, got others"
+                "best response: expected either marginals or joint, and recommendation only with joint, got others"
             )
         if (axes := len(marginals) if marginals is not None else joint.dim() if joint is not None else 0) != count:
             raise ConfigError(f"best response: expected a meta-strategy of {count} seats, got one of {axes}")
@@ -90,7 +90,7 @@ class MatchupDistribution:
             weight = torch.ones((), dtype=torch.float64)
             if joint is not None:
                 weight = joint.double().cpu()
-                weight = weight.sum(seat) if given is None else weight.select(seat, given)
+                weight = weight.sum(seat) if recommendation is None else weight.select(seat, recommendation)
             elif marginals is not None:
                 for other, marginal in enumerate(marginals):
                     if other != seat:

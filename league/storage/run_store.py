@@ -303,7 +303,7 @@ class RunStore(Summarized):
         rows = self._read("matches", ("iteration", "role", "matchup", "count"), "ORDER BY rowid")
         players = self._matchups_of("matches", [row[2] for row in rows], -1).tolist()
         self._check_counts("matches", [row[3] for row in rows])
-        return [MatchCounts(row[0], row[1], tuple(who), row[3]) for row, who in zip(rows, players, strict=True)]
+        return [MatchCounts(row[0], row[1], tuple(matchup), row[3]) for row, matchup in zip(rows, players, strict=True)]
 
     def iterations(
         self, hints: Mapping[str, Any] | None = None, required: Collection[str] = ()
@@ -509,10 +509,10 @@ class RunStore(Summarized):
         if (count < 0).any():
             raise GpuEnvsError(f"{self.path}: expected counts of at least 0, got {count.min()}")
         if not (finite := np.isfinite(sums)).all():
-            which, k, seat = np.argwhere(~finite)[0]
+            kind, k, seat = np.argwhere(~finite)[0]
             raise GpuEnvsError(
-                f"{self.path}: {names[which]} of matchup {players[k].tolist()}, seat {self.game.seats[seat].name}: "
-                f"expected a finite number, got {sums[which, k, seat]}; none of these results is stored"
+                f"{self.path}: {names[kind]} of matchup {players[k].tolist()}, seat {self.game.seats[seat].name}: "
+                f"expected a finite number, got {sums[kind, k, seat]}; none of these results is stored"
             )
         played = count > 0
         keys, by_cell = map(matchup_key, players[played].tolist()), sums.transpose(1, 2, 0)[played]
@@ -554,7 +554,7 @@ class RunStore(Summarized):
         self._run("INSERT OR REPLACE INTO iterations VALUES (?, ?)", (int(number), to_json(dict(summary))))
 
     def put_state(self, name: str, state: Mapping[str, Tensor | int | float | str]) -> None:
-        """Store tensors and scalars, such as those of a learner, under a name."""
+        """Store tensors and scalars, such as a learner's, under a name."""
         step = self._open_step("put_state")
         folder = self.path / "states"
         partial = policy_files.write_partial_state(folder, state)
@@ -606,9 +606,9 @@ class RunStore(Summarized):
         with self._sqlite_errors:
             return self._db.execute(sql, values).fetchall()
 
-    def _read(self, table: str, columns: Sequence[str], which: str = "", *values: Any) -> list[tuple[Any, ...]]:
+    def _read(self, table: str, columns: Sequence[str], clause: str = "", *values: Any) -> list[tuple[Any, ...]]:
         """Read rows of a table and check their types."""
-        rows = self._rows(f"SELECT {', '.join(columns)} FROM {table} {which}", *values)
+        rows = self._rows(f"SELECT {', '.join(columns)} FROM {table} {clause}", *values)
         check_rows(self.file, table, columns, rows)
         return rows
 
@@ -619,10 +619,10 @@ class RunStore(Summarized):
         """Return the matchups (K, S) with the given text forms."""
         seats = len(self.game.seats)
         try:
-            found = [matchup_indices(key) for key in keys]
-            if any(len(each) != seats for each in found):
+            matchups = [matchup_indices(key) for key in keys]
+            if any(len(matchup) != seats for matchup in matchups):
                 raise ValueError(f"expected indices of {seats} seats")
-            return self.matchups(np.array(found, np.int64).reshape(-1, seats), least)
+            return self.matchups(np.array(matchups, np.int64).reshape(-1, seats), least)
         except (ValueError, GpuEnvsError) as error:
             raise CheckpointError(f"{self.file}: {table}.matchup: {error} (damaged)") from None
 
@@ -632,25 +632,27 @@ class RunStore(Summarized):
             raise CheckpointError(f"{self.file}: {table}.count: expected 0 to {MAX_EPISODES}, got {bad} (damaged)")
 
     def _read_populations(self) -> None:
-        found: dict[str, list[PolicyRecord]] = {role: [] for role in self.populations}
+        records: dict[str, list[PolicyRecord]] = {role: [] for role in self.populations}
         columns = ("number", "name", "role", "position", "kind", "parent", "iteration", "meta", "id", "sha256")
         rows = self._read("policies", columns, "ORDER BY number")
-        for place, (number, name, role, index, kind, parent, iteration, meta, id, digests) in enumerate(rows):
-            where, entries = f"{self.file}: policies: {place}", found.get(role)
+        for position, (number, name, role, index, kind, parent, iteration, meta, id, digests) in enumerate(rows):
+            context, entries = f"{self.file}: policies: {position}", records.get(role)
             if entries is None:
-                raise CheckpointError(f"{where}: role: expected one of {', '.join(found)}, got {role!r:.80} (damaged)")
-            files = read_json(digests, f"{where}: sha256", dict[str, str])
-            for column, got, right in (  # file names are checked too: they are those of `add_policy`
-                ("number", number, number == place),
+                raise CheckpointError(
+                    f"{context}: role: expected one of {', '.join(records)}, got {role!r:.80} (damaged)"
+                )
+            files = read_json(digests, f"{context}: sha256", dict[str, str])
+            for column, actual, right in (  # file names are checked too: `add_policy` has named them
+                ("number", number, number == position),
                 ("position", index, index == len(entries)),
                 ("parent", parent, parent is None or 0 <= parent < index),
                 ("iteration", iteration, iteration >= 0),
-                ("id", id, id == policy_id(place, role)),
+                ("id", id, id == policy_id(position, role)),
                 ("sha256", files, files and all(re.fullmatch(rf"{re.escape(id)}\.[^/\0]+", file) for file in files)),
             ):
                 if not right:
-                    raise CheckpointError(f"{where}: {column}: expected another value, got {got!r:.80} (damaged)")
-            meta = read_json(meta, f"{where}: meta", {"player": str})
+                    raise CheckpointError(f"{context}: {column}: expected another value, got {actual!r:.80} (damaged)")
+            meta = read_json(meta, f"{context}: meta", {"player": str})
             entries.append(PolicyRecord(name, role, index, kind, parent, iteration, meta, id, files))
-        for role, entries in found.items():
+        for role, entries in records.items():
             self.populations[role].replace(entries)

@@ -108,7 +108,7 @@ def test_training_of_a_player_prepares_cublas_before_its_state_is_on_the_gpu():
             {},
             run="run",
             group=("main",),
-            before=None,
+            previous=None,
             task="task",
             game=game,
             draw=draw,

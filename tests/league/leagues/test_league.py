@@ -73,7 +73,7 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, worlds, tmp_path):
 
 
 def _both_seats_alike(tally) -> None:
-    begun = {tuple(row): n for row, n in zip(tally.matchups.tolist(), tally.begun.tolist(), strict=True) if n}
+    begun = {tuple(row): n for row, n in zip(tally.matchups.tolist(), tally.started.tolist(), strict=True) if n}
     for (first, second), count in begun.items():
         if first == second == LEARNER:
             continue

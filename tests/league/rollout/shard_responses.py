@@ -96,7 +96,7 @@ def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: A
         rows = rows[:1] + rows[1 + number :]  # the second draw has fewer matchups
         draw = MatchupDistribution(torch.tensor(rows), torch.tensor([weight] + [1.0] * (len(rows) - 1)).double())
         result = train_group(
-            opponents, before=f"{number - 1}" if number else None, task=f"{number}", draw=draw, state=state,
+            opponents, previous=f"{number - 1}" if number else None, task=f"{number}", draw=draw, state=state,
             seed=10 + number, steps=WORLDS * 8 * 2, sharded=sharded, **arguments,
         )  # fmt: skip
         drop_trainings("shards")  # the next one begins from the state, as after a restart

@@ -80,7 +80,7 @@ def assert_equal_results(case, *outs):
     for first, other in zip(one, many, strict=True):
         assert first["steps"] == other["steps"]
         assert first["tally"]["count"].sum() > WORLDS
-        for name in ("matchups", "learns", "begun", "count"):
+        for name in ("matchups", "learns", "started", "count"):
             assert torch.equal(first["tally"][name], other["tally"][name]), name
         for name in ("total", "square", "score"):
             torch.testing.assert_close(first["tally"][name], other["tally"][name], rtol=1e-4, atol=1e-4)

@@ -95,7 +95,7 @@ def test_tally_agrees_with_simulated_matchups(game, role):
     for _ in range(60):
         run.iterate()
     tally, learned = run.tally(), run.learner(role).policy()
-    assert int(tally.begun.sum()) == int(tally.count.sum()) + run.core.num_envs  # one runs in every world
+    assert int(tally.started.sum()) == int(tally.count.sum()) + run.core.num_envs  # one runs in every world
     pools = {each: [*pool, learned] for each, pool in pools.items()}
     places = torch.where(tally.matchups == LEARNER, 3, tally.matchups)
     exact = simulate_matchups(pools, game=game, matchups=places, episodes=4000, seed=1, engine="torch")

@@ -29,7 +29,7 @@ def play(rounds: int, reads: bool) -> tuple[list[torch.Tensor], dict[tuple[int, 
     def read():
         tally = opponents.read()
         for index, matchup in enumerate(map(tuple, tally.matchups.tolist())):
-            counts = [tally.begun[index], tally.count[index], *tally.total[index], *tally.square[index]]
+            counts = [tally.started[index], tally.count[index], *tally.total[index], *tally.square[index]]
             found[matchup] = [old + float(new) for old, new in zip(found.get(matchup, [0.0] * 6), counts, strict=True)]
 
     for draw in DRAWS[:rounds]:

@@ -33,9 +33,9 @@ def test_opponents_are_sampled_from_marginal_or_conditional_distribution():
     draw = MatchupDistribution.against(kuhn, "player_0", joint=joint)
     torch.testing.assert_close(draw.probability, torch.tensor([0.1, 0.9], dtype=torch.float64))
     assert draw.matchups.tolist() == [[LEARNER, 0], [LEARNER, 1]]
-    draw = MatchupDistribution.against(kuhn, "player_1", joint=joint, given=1)
+    draw = MatchupDistribution.against(kuhn, "player_1", joint=joint, recommendation=1)
     torch.testing.assert_close(draw.probability, torch.tensor([2 / 9, 7 / 9], dtype=torch.float64))
-    draw = MatchupDistribution.against(kuhn, "player_0", joint=joint, given=1)
+    draw = MatchupDistribution.against(kuhn, "player_0", joint=joint, recommendation=1)
     assert draw.matchups.tolist() == [[LEARNER, 1]], "what is never drawn is no matchup"
 
 
@@ -64,8 +64,8 @@ def test_matchups_are_sampled_with_their_probabilities():
     tally = opponents.read()
     found = {tuple(row): count for row, count in zip(tally.matchups.tolist(), tally.count.tolist(), strict=True)}
     assert found == {tuple(row): count for row, count in zip(pairs.tolist(), counts.tolist(), strict=True)}
-    assert int(tally.begun.sum()) == worlds * (steps + 1)
-    assert int(opponents.read().begun.sum()) == 0, "read once"
+    assert int(tally.started.sum()) == worlds * (steps + 1)
+    assert int(opponents.read().started.sum()) == 0, "read once"
 
 
 def test_opponents_change_at_resets_only_and_act_by_their_policy(monkeypatch):
@@ -164,7 +164,7 @@ def test_many_policies_fit_into_one_sampler():
     assert opponents.assigned.tolist() == [[LEARNER, 0]] * 4
     opponents.observe(core, core.reset(seed=0)[1], torch.ones(4, dtype=torch.bool))
     assert int(opponents.assigned[:, 1].max()) > 0
-    assert int(opponents.read().begun.sum()) == 8
+    assert int(opponents.read().started.sum()) == 8
 
 
 @pytest.mark.parametrize(

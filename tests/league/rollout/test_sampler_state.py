@@ -75,7 +75,7 @@ def test_training_resumes_within_episodes():
     for one, other in zip(expected, rollouts(part, 4), strict=True):
         assert torch.equal(one, other)
     again = part.opponents.read()
-    for name in ("matchups", "begun", "count", "total", "score"):
+    for name in ("matchups", "started", "count", "total", "score"):
         assert torch.equal(getattr(counted, name), getattr(again, name)), name
     for name, value, line in (
         ("drawn", state["opponents.drawn"] + 1000, r"drawn in \[0, "),
