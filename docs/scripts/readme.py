@@ -51,7 +51,7 @@ def headline() -> str:
         f"in training.** These are environment steps per second of {simulation.label} "
         f"({simulation.processor}), and of {training.label} ({training.processor}). With JaxMARL's own "
         f"settings on one core, training is {_times(one_core.ratio)} times as fast. With one world, simulation is "
-        f"{number(one_world.ratio)} times as fast. [Performance](docs/performance.md) has the method and all figures."
+        f"{number(one_world.ratio)} times as fast. [Performance](docs/performance.md) has the method and the figures."
     )
 
 
