@@ -77,7 +77,7 @@ class Rules:
         masked: Some actions are illegal at times; observe writes io.action_mask.
         illegal_noop: The rules treat a masked choice as the no-op, as their original: it is no error.
         turn_based: Agents take turns; observe writes io.to_move. Needs masked.
-        relayout: f(state, n) -> state with dense arrays of constant sizes; EnvDefinition.dense names them.
+        relayout: f(state, n) -> state with dense arrays of constant sizes.
         stake: f(params, state, env, agent): loss of an agent that forfeits by an illegal action; default 1.
         shared_stake: All players lose the stake, where they play together; otherwise the others share it.
         num_choices: Size of every discrete component, where all are equal; loops over choices then unroll.

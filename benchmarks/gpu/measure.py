@@ -81,18 +81,12 @@ def throughputs(
     seconds: float,
     *,
     schedule: str | None = None,
-    env_contiguous: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per mode for one batch of worlds; a failure becomes a row with the reason."""
-    about = {"env": env_id, "worlds": worlds, "schedule": schedule or "auto", "env_contiguous": env_contiguous}
+    about = {"env": env_id, "worlds": worlds, "schedule": schedule or "auto"}
     try:
-        settings: dict[str, Any] = {
-            "seed": 1,
-            "reuse_buffers": True,
-            "schedule": schedule,
-            "env_contiguous": env_contiguous,
-        }
+        settings: dict[str, Any] = {"seed": 1, "reuse_buffers": True, "schedule": schedule}
         core = make_core(env_id, worlds, device, **settings, **(config or {}))
         core.reset()
         actions = random_actions(core)

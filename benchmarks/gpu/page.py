@@ -132,7 +132,6 @@ def label(row: Row) -> str:
     words = [row.get("peer"), row.get("env"), row.get("what")]
     if "worlds" in row:
         words += [f"{row['worlds']:,} worlds", row.get("schedule"), row.get("mode")]
-        words += ["env_contiguous"] if row.get("env_contiguous") else []
     return " ".join(str(word) for word in words if word)
 
 
@@ -190,21 +189,17 @@ def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
     found = rows(result, part, unit="env-steps/s")
     lines = []
     for row in (row for row in found if "value" in row):
-        layout = "env_contiguous" if row.get("env_contiguous") else ""
         blocks = "/".join(str(size) for size in dict.fromkeys(row.get("block_dims", {}).get("step", ())))
-        cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), blocks, layout]
+        cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), blocks]
         cells.append(row["mode"])
         rates = [number(row["value"]), number(row["value"] * row["agents"])]
         lines.append([*cells, *rates, _percent(share(result, row)), row.get("note", "")])
-    head = ["environment", "agents", "worlds", "schedule", "block", "state", "mode", "env-steps/s", "agent-steps/s"]
+    head = ["environment", "agents", "worlds", "schedule", "block", "mode", "env-steps/s", "agent-steps/s"]
     return [f"## {title}", "", *table([*head, "of the bandwidth", ""], lines)] if lines else []
 
 
-COLUMNS = [("copied", False), ("copied", True), ("eager", False)]
-
-
 def _sweep(result: dict[str, Any]) -> list[str]:
-    """Return a table per environment: worlds by schedules and layouts."""
+    """Return a table per environment: worlds by schedules."""
     text = []
     found = [row for row in rows(result, "sweep", unit="env-steps/s") if "value" in row]
     for env_id in dict.fromkeys(row["env"] for row in found):
@@ -213,16 +208,12 @@ def _sweep(result: dict[str, Any]) -> list[str]:
         for worlds in sorted({row["worlds"] for row in mine}):
             cells, best = [f"{worlds:,}"], _best([row for row in mine if row["worlds"] == worlds])
             for schedule in ("fused", "phased"):
-                for mode, minor in COLUMNS:
-                    here = {"worlds": worlds, "schedule": schedule, "mode": mode, "env_contiguous": minor}
+                for mode in ("copied", "eager"):
+                    here = {"worlds": worlds, "schedule": schedule, "mode": mode}
                     fits = [row for row in mine if all(row[key] == value for key, value in here.items())]
                     cells.append(number(fits[0]["value"]) if fits else "")
             lines.append([*cells, _percent(share(result, best)) if best else ""])
-        head = [
-            f"{schedule}, {what}"
-            for schedule in ("fused", "phased")
-            for what in ("captured", "env_contiguous", "eager")
-        ]
+        head = [f"{schedule}, {what}" for schedule in ("fused", "phased") for what in ("captured", "eager")]
         text += [f"## {env_id}, env-steps/s", "", *table(["worlds", *head, "best, of the bandwidth"], lines)]
     return text
 

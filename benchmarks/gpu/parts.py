@@ -71,45 +71,29 @@ def goals(device: torch.device, scale: Scale) -> Rows:
     yield from _registers("SimpleTag-v0", device, "fused")
     for worlds in reversed(scale.headline):
         modes = ("in place", "copied", "sampled", "random play", "eager")
-        for env_contiguous in (False, True):
-            yield from throughputs(
-                "SimpleTag-v0",
-                worlds,
-                device,
-                modes,
-                2 * scale.seconds,
-                schedule="fused",
-                env_contiguous=env_contiguous,
-            )
-            free(device)
-            modes = ("in place",)
+        yield from throughputs("SimpleTag-v0", worlds, device, modes, 2 * scale.seconds, schedule="fused")
+        free(device)
     agents, worlds = scale.tag
     yield from _bytes("TagContinuous-v0", device, **many_agent_settings(agents))
     yield from _registers("TagContinuous-v0", device, "phased", **many_agent_settings(agents))
-    for env_contiguous in (False, True):
-        yield from throughputs(
-            "TagContinuous-v0",
-            worlds,
-            device,
-            ("in place", "copied", "sampled"),
-            2 * scale.seconds,
-            env_contiguous=env_contiguous,
-            config=many_agent_settings(agents),
-        )
-        free(device)
+    yield from throughputs(
+        "TagContinuous-v0",
+        worlds,
+        device,
+        ("in place", "copied", "sampled"),
+        2 * scale.seconds,
+        config=many_agent_settings(agents),
+    )
+    free(device)
 
 
 def sweep(device: torch.device, scale: Scale) -> Rows:
-    """Yield throughput from one world to a million, by schedule and layout, captured and eager."""
+    """Yield throughput from one world to a million, by schedule, captured and eager."""
     for env_id in scale.environments:
         yield from _bytes(env_id, device)
     for worlds, env_id, schedule in product(reversed(scale.worlds), scale.environments, ("fused", "phased")):
-        for env_contiguous in (False, True):
-            modes = ("copied",) if env_contiguous else ("copied", "eager")
-            yield from throughputs(
-                env_id, worlds, device, modes, scale.seconds, schedule=schedule, env_contiguous=env_contiguous
-            )
-            free(device)
+        yield from throughputs(env_id, worlds, device, ("copied", "eager"), scale.seconds, schedule=schedule)
+        free(device)
 
 
 def many_agents(device: torch.device, scale: Scale) -> Rows:
@@ -117,10 +101,9 @@ def many_agents(device: torch.device, scale: Scale) -> Rows:
     for agents in scale.many_agents:
         config, many = many_agent_settings(agents), max(1, scale.rows // agents)
         yield from _bytes("TagContinuous-v0", device, **config)
-        for worlds, env_contiguous in ((many, False), (many, True), (1, False)):
-            modes = ("copied", "eager") if not env_contiguous else ("copied",)
+        for worlds in (many, 1):
             yield from throughputs(
-                "TagContinuous-v0", worlds, device, modes, scale.seconds, env_contiguous=env_contiguous, config=config
+                "TagContinuous-v0", worlds, device, ("copied", "eager"), scale.seconds, config=config
             )
             free(device)
         if 8 < agents <= 100:  # the other schedule, where a world is no trouble for one thread

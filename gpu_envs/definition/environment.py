@@ -156,8 +156,6 @@ class EnvDefinition:
             ``state``.
         scratch: Fields of State that later steps do not depend on, and whose content may depend on the order of
             siblings.
-        dense: Fields of State that rules view as dense arrays of constant sizes (``Rules.relayout``, or in searches).
-            They are stored in C order, whatever ``env_contiguous`` is.
         bounds: Bounds of parameters that have no setting of their name: name -> (lowest, highest).
         info: Additional entries of ``info``: name -> field of State, per agent (A, ...). An entry is the field after a
             step, before autoreset starts the next episode. After an agent has left, its entries are those of its end,
@@ -191,7 +189,6 @@ class EnvDefinition:
     zero_sum: bool = False
     initial: dict[str, np.ndarray] = field(default_factory=dict)
     scratch: tuple[str, ...] = ()
-    dense: tuple[str, ...] = ()
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     info: dict[str, str] = field(default_factory=dict)
     results: tuple[str, ...] = ()

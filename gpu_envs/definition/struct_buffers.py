@@ -3,7 +3,6 @@
 import math
 import mmap
 import os
-from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -45,17 +44,13 @@ _TORCH = {
 _PYTHON = {float: wp.float32, int: wp.int32, bool: wp.bool}
 
 
-def allocate(
-    struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device, env_contiguous: Collection[str] = ()
-) -> dict[str, torch.Tensor]:
+def allocate(struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device) -> dict[str, torch.Tensor]:
     """Allocate one zeroed tensor for every array of a Warp struct.
 
     Args:
         struct: A Warp struct; fields that are not arrays are ignored.
         shapes: Full shape by field; a vector dtype adds its own last axis.
         device: Device of the tensors.
-        env_contiguous: Fields stored with the world axis contiguous, so that neighboring threads access neighboring
-            words; indices stay logical.
 
     Raises:
         ConfigError: The memory does not suffice.
@@ -65,24 +60,21 @@ def allocate(
     for name, kind in arrays.items():
         scalar, inner = _element(kind.dtype)
         shape = (*shapes[name], *inner)
-        minor = name in env_contiguous and len(shapes[name]) > 1
-        order = (*shapes[name][1:], shapes[name][0], *inner) if minor else shape
-        check_stride(name, order, scalar)
-        needed = math.prod(order) * scalar.itemsize
+        check_stride(name, shape, scalar)
+        needed = math.prod(shape) * scalar.itemsize
         short = ConfigError(f"{name} {shape} takes {needed / 1e9:,.3g} GB, more than {device} has left: {LESS}")
         left -= needed
         if left < 0:  # before any memory is written
             raise short
-        planned.append((name, kind.ndim, order, scalar, minor, short))
+        planned.append((name, shape, scalar, short))
     tensors = {}
-    for name, ndim, order, scalar, minor, short in planned:
+    for name, shape, scalar, short in planned:
         try:
-            tensor = _zeros(order, scalar, device)
+            tensors[name] = _zeros(shape, scalar, device)
         except RuntimeError as error:  # torch is out of memory
             if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
                 raise  # the error of an earlier kernel, reported here first
             raise short from error
-        tensors[name] = tensor.movedim(ndim - 1, 0) if minor else tensor
     return tensors
 
 

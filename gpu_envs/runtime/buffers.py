@@ -67,7 +67,6 @@ class EnvBuffers:
         num_envs: Number of worlds E.
         slots: Number of error slots, one per shard.
         device: Device of the tensors.
-        env_contiguous: Store State with the world axis contiguous in memory.
         ranges: Lowest and highest value of the parameters that every episode samples.
     """
 
@@ -77,7 +76,6 @@ class EnvBuffers:
         num_envs: int,
         slots: int,
         device: torch.device,
-        env_contiguous: bool,
         ranges: Mapping[str, tuple[float, float]],
     ) -> None:
         d, rules = definition, definition.rules
@@ -118,8 +116,7 @@ class EnvBuffers:
         }
         self.io: dict[str, torch.Tensor] = struct_buffers.allocate(episode.IO, shapes, device)
         tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.shapes.items()}
-        strided = tables.keys() - set(d.dense) if env_contiguous else ()
-        self.state: dict[str, torch.Tensor] = struct_buffers.allocate(rules.state, tables, device, strided)
+        self.state: dict[str, torch.Tensor] = struct_buffers.allocate(rules.state, tables, device)
         self.params: torch.Tensor = struct_buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
         kinds = struct_buffers.param_fields(rules.params)
         for row, (name, bounds) in enumerate(ranges.items()):

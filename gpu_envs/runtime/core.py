@@ -85,7 +85,6 @@ class Core(Summarized):
             number of multiprocessors. Ignored on a CPU; it does not change results.
         fuse_fp: Allow the compiler to contract multiply-adds. None allows it on a GPU only, so that CPU schedules agree
             bit for bit.
-        env_contiguous: Store State with the world axis contiguous in memory.
         domain_randomization: Environment parameters that every world samples uniformly at the start of each episode:
             name -> (lowest, highest), such as {"good_max_speed": (1.0, 1.6)}. The samples come from the world's own
             random stream.
@@ -112,12 +111,10 @@ class Core(Summarized):
         threads: int | None = None,
         block_dim: int | None = None,
         fuse_fp: bool | None = None,
-        env_contiguous: bool = False,
         domain_randomization: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
         reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
-        env_contiguous = check_value(env_id, "env_contiguous", env_contiguous, bool)
         fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
         self.domain_randomization: dict[str, tuple[float, float]] = parameters.check_ranges(
             env_id, definition, config, domain_randomization
@@ -152,7 +149,7 @@ class Core(Summarized):
         )
         slots, ranges = self._launcher.num_slots, self.domain_randomization
         try:
-            buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, env_contiguous, ranges)
+            buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, ranges)
         except ConfigError as error:
             given = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
             raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error

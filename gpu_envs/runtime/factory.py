@@ -154,7 +154,6 @@ def make_core(
     threads: int | None = None,
     block_dim: int | None = None,
     fuse_fp: bool | None = None,
-    env_contiguous: bool = False,
     domain_randomization: Mapping[str, tuple[float, float]] | None = None,
     max_episode_steps: int | None = None,
     **config: Any,
@@ -191,7 +190,6 @@ def make_core(
         threads=threads,
         block_dim=block_dim,
         fuse_fp=fuse_fp,
-        env_contiguous=env_contiguous,
         domain_randomization=domain_randomization,
     )
 

@@ -13,7 +13,6 @@ CUTOFF = 0.7
 """Lowest similarity of names in the measure of difflib."""
 RENAMED: dict[str, tuple[str, ...]] = {
     # arguments and methods of environments and views
-    "env_minor": ("env_contiguous",),
     "illegal": ("illegal_actions",),
     "randomise": ("domain_randomization",),  # prose: ok (old name)
     "play_random": ("random_rollout",),

@@ -15,7 +15,6 @@ def result(**rates):
             "agents": agents,
             "mode": mode,
             "schedule": "fused",
-            "env_contiguous": False,
             "block_dims": {"step": [256, 32, 256]},
         }
         return about | {"unit": "env-steps/s", "value": value, **more}
@@ -74,7 +73,7 @@ def test_page_has_all_results():
     for words in (
         "# GPU report: NVIDIA X",
         "| 3.6 G |",
-        "| SimpleTag-v0 | 4 | 1,048,576 | fused | 256/32 |  | copied |",
+        "| SimpleTag-v0 | 4 | 1,048,576 | fused | 256/32 | copied |",
         "3 passed",
         "| JaxMARL | SimpleTag-v0 | 1,048,576 |",
         "no \\| memory",

@@ -97,18 +97,6 @@ def test_several_environments_on_one_device():
             assert torch.equal(getattr(left, name), getattr(right, name)), f"{left.id} {name}"
 
 
-@SCHEDULES
-@pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG, "TagGridworld-v0", "CartPole-v1"])
-def test_env_contiguous_gives_equal_results(env_id, schedule):
-    major, minor = (make(env_id, schedule=schedule, env_contiguous=minor) for minor in (False, True))
-    major.reset()
-    minor.reset()
-    for _ in range(20):
-        action = major.sample_actions()
-        for a, b in zip(major.step(action)[:4], minor.step(action)[:4], strict=True):
-            assert torch.equal(a, b)
-
-
 def test_reset_by_mask_is_captured():
     """With autoreset disabled, a captured rollout resets finished worlds inside the graph."""
     settings = {"autoreset": "disabled", "reuse_buffers": True}
@@ -156,12 +144,11 @@ def test_images_are_equal_on_both_devices(env_id):
 @MEASURES_MEMORY
 @SCHEDULES
 @pytest.mark.parametrize(("worlds", "needed"), [(1 << 20, 8), (1 << 24, 48)])
-@pytest.mark.parametrize("env_contiguous", [False, True])
-def test_last_worlds_of_a_large_batch_equal_a_small_batch(worlds, needed, env_contiguous, schedule):
+def test_last_worlds_of_a_large_batch_equal_a_small_batch(worlds, needed, schedule):
     """In the larger case the last worlds lie beyond 2^31 bytes."""
     if torch.cuda.mem_get_info()[0] < needed << 30:
         pytest.skip(f"needs {needed} GiB of free memory")
-    settings = {"schedule": schedule, "reuse_buffers": True, "env_contiguous": env_contiguous}
+    settings = {"schedule": schedule, "reuse_buffers": True}
     many = make("SimpleTag-v0", num_envs=worlds, **settings)
     last = make("SimpleTag-v0", num_envs=64, env_offset=worlds - 64, **settings)
     many.reset()

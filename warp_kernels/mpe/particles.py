@@ -15,7 +15,6 @@ from warp_kernels.rules import Phase, agent_phase
 __all__ = [
     "CONTACT_FORCE",
     "CONTACT_MARGIN",
-    "DENSE",
     "KEPT_VELOCITY",
     "REACH",
     "accelerate",
@@ -132,10 +131,6 @@ def relayout(State: type, num_agents: int, num_entities: int) -> Any:
         return state
 
     return dense
-
-
-DENSE = ("pos", "vel", "force")
-"""Value of ``EnvDefinition.dense`` for :func:`relayout`."""
 
 
 def motion(

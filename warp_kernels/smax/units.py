@@ -13,7 +13,6 @@ __all__ = [
     "ATTACK",
     "ATTACK_RANGE",
     "COOLDOWN",
-    "DENSE",
     "EAST",
     "HEALTH",
     "MOVES",
@@ -110,8 +109,6 @@ class State:
 
 
 _PER_UNIT = ("pos", "health", "cooldown", "kind", "move", "attack", "before", "damage", "body", "push")
-DENSE = (*_PER_UNIT, "goal", "victim", "won", "lives")
-"""Fields of State that kernels view with constant sizes."""
 SCRATCH = ("before", "damage", "body", "push")
 """Fields of State that carry nothing to the next step."""
 

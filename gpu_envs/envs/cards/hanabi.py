@@ -138,7 +138,6 @@ def build(config: Config) -> EnvDefinition:
             "seen": any_bits((players, num_words(width))),
             "is_blank": index((players,), 2),
         },
-        dense=hanabi.DENSE,
         global_state_size=sizes.global_state,
         max_episode_steps=sizes.most_turns,  # no game is longer
         time_limit_terminates=True,

@@ -15,7 +15,7 @@ from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.mpe import assigned_targets, particles, simple_formation
+from warp_kernels.mpe import assigned_targets, simple_formation
 from warp_kernels.rules import Rules
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def define(
             **lengths,
         },
         bounds=dict.fromkeys(("capture_radius", *lengths), scenario.NOT_NEGATIVE),
-        dense=particles.DENSE,
         state={
             "pos": (n + landmarks,),
             "vel": (n,),

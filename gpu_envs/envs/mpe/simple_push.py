@@ -14,7 +14,7 @@ from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scenario import action_names, color_block, goal_offset, offsets, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.mpe import particles, simple_push
+from warp_kernels.mpe import simple_push
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -45,7 +45,6 @@ def build(config: Config) -> EnvDefinition:
         widths=simple_push.OBSERVATIONS,
         rules=simple_push.rules(config.continuous_actions),
         params={"agent_size": 0.05, "accel": 5.0},
-        dense=particles.DENSE,
         state={
             "pos": (4,),
             "vel": (2,),

@@ -14,7 +14,7 @@ from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.mpe import particles, simple_spread
+from warp_kernels.mpe import simple_spread
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -67,7 +67,6 @@ def build(config: Config) -> EnvDefinition:
             "curriculum": int(config.curriculum),
             "curriculum_stage": 0,
         },
-        dense=particles.DENSE,
         state={
             "pos": (2 * n,),
             "vel": (n,),

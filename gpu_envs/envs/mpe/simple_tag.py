@@ -14,7 +14,7 @@ from gpu_envs.envs.mpe import scenario
 from gpu_envs.envs.mpe.scenario import action_names, offsets, own_position, own_velocity
 from gpu_envs.envs.mpe.scene import Discs, scene, touched
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.mpe import particles, simple_tag
+from warp_kernels.mpe import simple_tag
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -82,7 +82,6 @@ def build(config: Config) -> EnvDefinition:
             "curriculum": int(config.curriculum),
             "curriculum_stage": 0,
         },
-        dense=particles.DENSE,
         state={
             "pos": (agents + config.num_obstacles,),
             "vel": (agents,),

@@ -22,7 +22,7 @@ from gpu_envs.envs.mpe.scenario import (
 )
 from gpu_envs.envs.mpe.scene import Discs, Word, scene, touched
 from gpu_envs.utils.settings import MAX_INT, setting
-from warp_kernels.mpe import particles, simple_world_comm
+from warp_kernels.mpe import simple_world_comm
 
 if TYPE_CHECKING:
     from gpu_envs.definition.environment import WorldView
@@ -94,7 +94,6 @@ def build(config: Config) -> EnvDefinition:
             "hunger_cost": 0.05,
             "chase_cost": 0.1,
         },
-        dense=particles.DENSE,
         state={
             "pos": (count + sum(places),),
             "vel": (count,),

@@ -16,7 +16,7 @@ from gpu_envs.envs.smax.smax_scene import draw
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.smax import observations, smax
-from warp_kernels.smax.units import DENSE, NUM_MOVES, NUM_STATS, SCRATCH
+from warp_kernels.smax.units import NUM_MOVES, NUM_STATS, SCRATCH
 
 __all__ = [
     "STATS",
@@ -225,7 +225,6 @@ def build(config: Config) -> EnvDefinition:
         },
         initial={"stats": stats.reshape(-1), "units": np.array((*scenario.allies, *scenario.enemies), np.int32)},
         scratch=SCRATCH,
-        dense=DENSE,
         agents=agents,
         groups={side: tuple(map(agents.index, names)) for side, names in sides.items()},
         roles={side: (side,) for side in sides} if self_play else {},

@@ -172,7 +172,6 @@ def build(config: Config) -> EnvDefinition:
         },
         initial={} if start is None else {"start": start},
         scratch=(*cell_grid.shapes(1, 1), *(("near",) if grid else ())),
-        dense=("pos", "speed", "acceleration", "direction", "shown", "near"),
         roles={"tagger": ("tagger",), "runner": ("runner",)},
         info={"survived": "survived"},
         results=("survived",),

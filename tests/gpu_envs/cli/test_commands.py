@@ -116,7 +116,7 @@ def test_wrong_arguments_print_one_line(capsys, line, words):
 
 
 def test_arguments_of_make_core_are_refused_as_environment_settings():
-    for name in ("num_envs", "device", "autoreset", "env_offset", "threads", "fuse_fp", "env_contiguous"):
+    for name in ("num_envs", "device", "autoreset", "env_offset", "threads", "fuse_fp"):
         with pytest.raises(ConfigError, match="of the runner"):
             options.parse_pairs([f"{name}=1"])
     assert options.parse_pairs(["max_episode_steps=3", "a=[1, 2]", "b=x"]) == {

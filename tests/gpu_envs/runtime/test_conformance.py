@@ -39,11 +39,10 @@ def test_fused_equals_phased_with_other_resets(env_id, small_core, autoreset):
 
 @pytest.mark.parametrize("env_id", MOSTLY_SLOW)
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
-def test_threads_and_layout_change_nothing(env_id, small_core, schedule, monkeypatch):
+def test_threads_change_nothing(env_id, small_core, schedule, monkeypatch):
     monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda self: True)  # even with so few worlds
     plain = play(small_core(env_id, 33, schedule=schedule, threads=1), 20)
     assert_same(plain, play(small_core(env_id, 33, schedule=schedule, threads=3), 20))
-    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, env_contiguous=True), 20))
 
 
 @pytest.mark.representative

@@ -142,17 +142,6 @@ def test_strides_beyond_32_bits_raise_before_memory_is_allocated(rows, points, r
         allocate()
 
 
-def test_strides_of_contiguous_environments_are_checked_as_they_are_stored():
-    """With the world axis contiguous, many worlds make wide rows, and few worlds of wide rows do not."""
-    device, most = torch.device("meta"), LIMIT // 4
-    shapes = {"points": (1, 1)}
-    tensors = struct_buffers.allocate(Arrays, {**shapes, "rows": (most, 2)}, device, ["rows"])
-    assert tensors["rows"].stride() == (1, most)
-    with pytest.raises(errors.ConfigError, match=r"^rows \("):
-        struct_buffers.allocate(Arrays, {**shapes, "rows": (most + 1, 2)}, device, ["rows"])
-    struct_buffers.allocate(Arrays, {**shapes, "rows": (1, most + 1)}, device, ["rows"])
-
-
 @pytest.mark.parametrize("stride", [LIMIT // 4 * 4, LIMIT // 4 * 4 + 4])
 def test_every_array_of_warp_has_strides_of_32_bits(stride):
     """Warp cuts larger strides off without an error. The check also holds for views that `allocate` did not make."""

@@ -124,7 +124,6 @@ def test_renamed_names_are_those_of_the_upgrading_table():
     ("call", "words"),
     [
         (partial(gymnasium.make, "gpu_envs/SimpleTag-v0", learner="agent_0"), "'learner'; did you mean agent?"),
-        (partial(gpu_envs.make, "SimpleTag-v0", env_minor=True), "'env_minor'; did you mean env_contiguous?"),
         (partial(gpu_envs.make, "TicTacToe-v0", illegal="loss"), "'illegal'; did you mean illegal_actions?"),
         (
             partial(gymnasium.make_vec, "gpu_envs/SimpleTag-v0", group="agent", others="random"),

@@ -16,7 +16,7 @@ from warp_kernels.episode import IO
 from warp_kernels.framework.dense_state import dense_state
 from warp_kernels.rules import Rules, world_phase
 
-__all__ = ["DENSE", "Params", "State", "rules"]
+__all__ = ["Params", "State", "rules"]
 
 
 @wp.struct
@@ -49,10 +49,6 @@ class State:
     last_result: wp.array(dtype=int)  # (E,) of the last play or discard: 1 if it scored, plus 2 if it returned a token
     seen: wp.array3d(dtype=wp.uint64)  # (E, P, ceil(D / 64)) last observation as a string of bits
     is_blank: wp.array2d(dtype=int)  # (E, P) 1: the player's next observation is written in full
-
-
-DENSE = ("deck", "hand", "plausible", "revealed", "fireworks", "discards", "seen", "is_blank")
-"""Fields of State that kernels view with constant sizes."""
 
 
 @cache

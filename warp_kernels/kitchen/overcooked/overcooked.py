@@ -34,7 +34,6 @@ from warp_kernels.kitchen.overcooked.start import start
 from warp_kernels.rules import Rules, world_phase
 
 __all__ = [
-    "DENSE",
     "EAST",
     "INTERACT",
     "NORTH",
@@ -109,7 +108,7 @@ class State:
     value: wp.array2d(dtype=float)  # (E, 256) reward of serving, by recipe
 
 
-DENSE = (
+_DENSE = (
     *("place", "facing", "held", "item", "sparse", "shaped", "soups"),
     *("seen_item", "seen_player", "seen_urgent", "is_blank", "changed", "was_player"),
 )
@@ -272,7 +271,7 @@ def rules(width: int, height: int, num_surfaces: int, num_pots: int, channels_fi
         io.reward[env, 1] = served + params.reward_shaping_factor * state.shaped[env, 1]
 
     per_surface = ("item", "seen_item", "changed")
-    tails = {name: (num_surfaces if name in per_surface else NUM_PLAYERS,) for name in DENSE}
+    tails = {name: (num_surfaces if name in per_surface else NUM_PLAYERS,) for name in _DENSE}
     tables = {"terrain": (num_cells,), "cook_time": (NUM_RECIPES,), "value": (NUM_RECIPES,)}
     reset, reset_agent = start(Params, State, num_surfaces, num_pots)
     return Rules(

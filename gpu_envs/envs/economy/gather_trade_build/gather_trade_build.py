@@ -18,7 +18,7 @@ from gpu_envs.envs.economy.gather_trade_build.world_settings import WorldSetting
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.economy.gather_trade_build import gather_trade_build
-from warp_kernels.economy.gather_trade_build.economy_types import SHARED, Sizes
+from warp_kernels.economy.gather_trade_build.economy_types import Sizes
 from warp_kernels.economy.gather_trade_build.observation_widths import agent_width, global_width, planner_width
 
 __all__ = ["INFO", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments", "ranked_places"]
@@ -282,7 +282,6 @@ def build(config: Config) -> EnvDefinition:
             "table": table if len(table) else np.zeros(1),
         },
         scratch=gather_trade_build.SCRATCH,
-        dense=tuple(name for name, columns in sizes.shapes().items() if columns and name not in SHARED),
         info=INFO,
         results=("productivity", "equality"),
         global_state_size=global_width(sizes),

@@ -233,7 +233,6 @@ def build(config: Config) -> EnvDefinition:
             "value": recipes.values(config.orders, config.order_bonus, most),
         },
         scratch=overcooked.SCRATCH,
-        dense=overcooked.DENSE,
         info={"sparse_r_by_agent": "sparse", "shaped_r_by_agent": "shaped", "soups": "soups"},
         results=("soups",),
         global_state_size=size + 1,
