@@ -80,7 +80,8 @@ def title(task: TrainingTask) -> str:
 
 def family_of(task: TrainingTask) -> str:
     """Return the family of the algorithm of a task: the name of its module, which its variants share."""
-    return find(algorithm_of(task)).module.rpartition(".")[2]
+    name = algorithm_of(task)
+    return "sac" if name == "masac" else find(name).module.rpartition(".")[2]
 
 
 def table_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> list[str]:
