@@ -67,7 +67,7 @@ class SleepingDevices:
         """Number of tasks whose results were not returned."""
         return self.processes.pending
 
-    def device(self, asked: str | None) -> str:
+    def device(self, name: str | None) -> str:
         """Return the CPU."""
         return self.processes.device("cpu")
 

@@ -296,7 +296,7 @@ def _observation_splitter(
 
 
 def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Callable[[torch.Tensor], TensorDict]:
-    """Return a function that splits a stacked tensor (E, A, ...) into views by agent of their own widths."""
+    """Return a function that splits a stacked tensor (E, A, ...) into one view per agent, each with its own width."""
 
     def split(tensor: torch.Tensor) -> TensorDict:
         rows = tensor.unbind(1)

@@ -21,7 +21,7 @@ try:
     from torchrl.data import Composite
     from torchrl.envs import EnvBase
 except ModuleNotFoundError as error:
-    home = "'benchmarl>=1.5', in a virtual environment of its own, since it needs an older TorchRL"
+    home = "'benchmarl>=1.5', in a separate virtual environment, since it needs an older TorchRL"
     raise missing_extra(error, "gpu_envs.views.benchmarl", ("benchmarl", "tensordict", "torchrl"), home) from None
 from gpu_envs.views.torchrl import TorchRLEnv
 

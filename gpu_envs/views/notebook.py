@@ -85,7 +85,7 @@ def _twin(core: Any, num_envs: int, seed: int) -> Core:
 
 
 def _frames(core: Core, steps: int, policies: Any, size: int) -> Iterator[Any]:
-    """Play the steps and yield the frames (W, size, size, 3) before each of them."""
+    """Play the steps and yield the frames (W, size, size, 3) before each step."""
     from gpu_envs.rendering.trails import TrailRenderer
 
     players = ScriptedAgents(core, policies, [], argument="policies")

@@ -50,7 +50,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     turn-based environments add "to_move". When a row's episode ends, its info also has "terminal_observation", the last
     observation of the agent, and "episode", as from SB3's ``Monitor``. The latter holds the return "r" and length "l"
     of the agent, and the seconds "t" since the creation of this object. ``env_method("action_masks")`` returns a mask
-    per row, for sb3-contrib's MaskablePPO. Rows whose episode goes on and whose entries are those of most rows share
+    per row, for sb3-contrib's MaskablePPO. Rows whose episode goes on and whose entries equal most rows' share
     one dict, which refuses changes: a dict for each of thousands of rows would take longer than the step. A wrapper
     that writes into infos writes into a copy, ``dict(info)``.
 
@@ -124,8 +124,8 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     def reset(self) -> Any:
         """Start new episodes in all worlds and return the observations (rows, D) float32.
 
-        Images have the shape and dtype of their space, and a Dict is a dict of its blocks. The seed and options are
-        those of ``seed`` and ``set_options``.
+        Images have the shape and dtype of their space, and a Dict is a dict of its blocks. The seed and options come
+        from ``seed`` and ``set_options``.
 
         Raises:
             ConfigError: The options differ between rows.
@@ -152,7 +152,7 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
             A number per row, as SB3 expects it: seed, seed + 1, ...; the seed of its world if every world has one.
 
         Raises:
-            ConfigError: A seed is not an int, or negative; or their number is not that of the worlds.
+            ConfigError: A seed is not an int, or negative; or their number differs from the number of worlds.
         """
         seeds = seeds_per_env(self.core, seed)
         if isinstance(seeds, int | None):

@@ -65,7 +65,7 @@ class LeagueTrainOptions(ConfigFileOptions, ExecutorOptions):
     "/" divides a role into several seats, whose policies are of one population: hunter=agent_0/agent_1,agent_2.
     Default: the roles that the environment declares."""
     init_from: OptionalStr = None
-    """Run, checkpoint or zoo:NAME whose policies new learners begin with, by role; a single policy is that of all
+    """Run, checkpoint or zoo:NAME whose policies new learners begin with, by role; a single policy is for all
     roles. Exploiters return to them. The same as --train-overrides init_from=..."""
     shared_population: bool | None = None
     """Use one population for all seats. None: only if the game is symmetric."""

@@ -70,7 +70,7 @@ class RayExecutor:
     """Run tasks on the free workers of a Ray cluster.
 
     The GPUs are divided among the trainings that run at once, see `league.executors.gpu_shares`: a training with
-    several GPUs runs in as many processes, and other tasks get what trainings leave free. Trainings start when `next`
+    several GPUs runs in one process per GPU, and other tasks get what trainings leave free. Trainings start when `next`
     is called, so that all submitted ones are known.
 
     Ray retries tasks whose workers or nodes died, and uses new nodes as they join. Ray tasks are used instead of
@@ -274,7 +274,7 @@ class RayExecutor:
                 self._send_task(training.task, content, dataclasses.replace(share, gpus=min(share.gpus, 1.0)))
 
     def _send(self) -> None:
-        """Send other tasks to Ray, `SUBMITTED_PER_RUNNING` times as many as can run."""
+        """Send other tasks to Ray, `SUBMITTED_PER_RUNNING` times the number that can run."""
         self.resources.update()
         running_shares = [running.share for running in self._trainings if running.share]
         ahead = 1 if self._waiting else SUBMITTED_PER_RUNNING  # trainings that wait are next

@@ -5,15 +5,15 @@ builder's transitions. The next training of the group is submitted at once. Its 
 names by the newest win rates, with their newest weights. Payoff cells are planned as soon as a policy is frozen.
 
 A synchronous league gives equal results with any workers. Here the results depend on the order in which workers finish.
-These rules hold for every order, and after a kill at any point:
+These rules are true for every order, and after a kill at any point:
 
 - Every training is counted once, with its environment steps and its matches. An interrupted training is lost as a
   whole, and starts again against the newest opponents.
 - The builder named every opponent when the training was submitted, or when an earlier training of the group was, whose
   last episodes continue. In them, an opponent acts with its newest weights.
 - A training that was submitted before an opponent restarted adds no games against it to the win rates.
-- An iteration ends after as many trainings as there were groups at its start. A fast group has more of them than a
-  slow one.
+- If a run starts an iteration with n groups, the iteration ends after n trainings. A fast group has more trainings
+  than a slow one.
 """
 
 from __future__ import annotations

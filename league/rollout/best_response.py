@@ -75,8 +75,8 @@ class BestResponseTraining:
             game: Game to play.
             draw: Distribution over matchups.
             pools: Policies by role, as in `OpponentSampler`.
-            config: Training settings; environment and names of policies are replaced by those of the game.
-            start: Initial weights of the learner by role, before those of `config.init_from`. Its optimizer and its
+            config: Training settings; environment and names of policies are replaced by the game's.
+            start: Initial weights of the learner by role, which go before `config.init_from`. Its optimizer and its
                 replay buffer start empty.
             draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
             shard: Share of this process in the worlds, if several train together; the result equals a single process's,
@@ -292,7 +292,7 @@ def progress_text(role: str, row: Mapping[str, float]) -> str:
 
 
 _OWN = ("policies", "patience", "until_return", "eval_opponents", "num_actors")
-"""Settings that a league determines, in addition to those of two-level trainings."""
+"""Settings that a league determines, in addition to settings of two-level trainings."""
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:

@@ -31,7 +31,7 @@ class MatchupDistribution:
     """Seats whose steps are training data (K, S) bool; None: all learners'."""
 
     def __post_init__(self) -> None:
-        """Copy to the host; raise ConfigError if shapes or values are not those of a distribution."""
+        """Copy to the host; raise ConfigError if shapes or values do not fit a distribution."""
         matchups = torch.as_tensor(self.matchups).to("cpu", torch.int64, copy=True)
         if matchups.dim() != 2 or not len(matchups) or bool((matchups < LEARNER).any()):
             raise ConfigError(f"matchups: expected (K, S) indices or {LEARNER} for the learner, got {matchups!r:.200}")

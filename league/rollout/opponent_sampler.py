@@ -254,7 +254,7 @@ class OpponentSampler:
     def state_dict(self) -> State:
         """Return matchups, distribution, sums since the last `read`, random streams and hidden states.
 
-        The names are those of stored states: "kept" are the sums, "ensemble" the policies of a seat.
+        Stored states have these names: "kept" are the sums, "ensemble" the policies of a seat.
         """
         count, (matchups, learns) = len(self.rows), self._table
         state: State = {"matchups": matchups, "learns": learns, "drawn": self.drawn.clone()}
@@ -307,7 +307,7 @@ class OpponentSampler:
     def _remove_unused_rows(self, keys: Iterable[tuple[tuple[int, ...], tuple[bool, ...]]]) -> None:
         """Remove rows that are not among the keys, that no world plays, and that have no sums.
 
-        With many seats a distribution has thousands of rows, and a league would collect those of all its iterations.
+        With many seats a distribution has thousands of rows, and a league would collect the rows of all its iterations.
         """
         used = torch.zeros_like(self.cumulative).index_fill_(0, self.drawn, 1.0)
         used += self.sums[:, :2].any(1)

@@ -101,7 +101,7 @@ class SeatPolicies:
         self.assign(torch.full((core.num_envs,), NO_POLICY))
 
     def seed(self, seed: int) -> None:
-        """Seed the random streams of action samples, including those of single policies."""
+        """Seed the random streams of action samples, including the streams of single policies."""
         self._generator.manual_seed(seed % SEEDS)
         for part in self.parts:
             if isinstance(part, SinglePolicy):
@@ -163,7 +163,7 @@ class SeatPolicies:
 
     @property
     def generators(self) -> list[torch.Generator]:
-        """Random streams of action samples: the shared one, and those of single policies."""
+        """Random streams of action samples: the shared one, and the streams of single policies."""
         alone = [part.policy for part in self.parts if isinstance(part, SinglePolicy)]
         streams = [getattr(policy, "generator", None) for policy in alone]
         return [self._generator, *(stream for stream in streams if stream is not None)]

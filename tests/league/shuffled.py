@@ -30,9 +30,9 @@ class Shuffled:
         """Number of tasks whose results were not returned."""
         return len(self.waiting)
 
-    def device(self, asked: str | None) -> str:
+    def device(self, name: str | None) -> str:
         """Return the CPU by default."""
-        return asked or "cpu"
+        return name or "cpu"
 
     def submit(self, task: RemoteTask) -> None:
         """Pack a task."""

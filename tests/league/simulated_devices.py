@@ -44,9 +44,9 @@ class SimulatedDevices:
         """Number of tasks whose results were not returned."""
         return len(self.queue) + len(self.running)
 
-    def device(self, asked: str | None) -> str:
+    def device(self, name: str | None) -> str:
         """Return the CPU by default."""
-        return asked or "cpu"
+        return name or "cpu"
 
     def submit(self, task: RemoteTask) -> None:
         """Start a task on a free device, or queue it."""

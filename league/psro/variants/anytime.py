@@ -125,7 +125,7 @@ def train_against_regret_minimizer(
     """Train a response against opponents whose distribution minimizes regret.
 
     After every update, the probabilities of the opponents follow exponential weights (Freund and Schapire 1999) on the
-    response's return against each of them. The average over the training is the seat's meta-strategy, stored as
+    response's return against each opponent. The average over the training is the seat's meta-strategy, stored as
     "opponents".
 
     Args:

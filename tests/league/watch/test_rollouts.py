@@ -27,7 +27,7 @@ class Stage:
     def core(self, num_envs):
         return self.make(num_envs, autoreset="disabled")
 
-    def policy(self, place, name):
+    def policy(self, seat, name):
         return None
 
 
