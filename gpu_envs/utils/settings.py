@@ -26,6 +26,7 @@ __all__ = [
     "build_config",
     "check_settings",
     "check_value",
+    "complete_settings",
     "default_of",
     "exact_int",
     "has_default",
@@ -399,3 +400,20 @@ def unmet_requirement(field: "dataclasses.Field[Any]", values: Mapping[str, Any]
         if not (requirement.allow(values[name]) if isinstance(requirement, Bounds) else values[name] == requirement):
             return name, requirement
     return None
+
+
+def complete_settings(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recorded run as the present dataclass needs them; it may have changed since.
+
+    Missing settings get their ``before`` value or default, see :func:`setting`. Settings without effect get their
+    default.
+    """
+    given = dict(recorded)
+    for field in dataclasses.fields(kind):
+        if field.name not in given and has_default(field):
+            before = field.metadata.get("before", dataclasses.MISSING)
+            given[field.name] = default_of(field) if before is dataclasses.MISSING else before
+    for field in dataclasses.fields(kind):
+        if unmet_requirement(field, given) is not None:
+            given[field.name] = default_of(field)
+    return given

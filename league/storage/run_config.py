@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.settings import complete_settings
 from league.game import Game
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
@@ -19,7 +20,6 @@ from league.storage import presets
 from league.storage.run_store import RunStore
 from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
-from trainers.config.recorded_settings import completed
 from trainers.config.train_config import TrainConfig, changed
 
 __all__ = [
@@ -77,14 +77,14 @@ def configuration(store: RunStore, kind: type[C]) -> C:
 def from_json(kind: type[C], data: Any, context: str) -> C:
     """Read a configuration, which may be nested, from the result of `dataclasses.asdict`.
 
-    Settings that did not exist when the run was recorded have the values of `gpu_envs.utils.settings.completed`.
+    Settings that did not exist when the run was recorded have the values of `complete_settings`.
 
     Raises:
         CheckpointError: A field without a default is missing, or a field is unknown or of another type.
     """
     hints = get_type_hints(kind)
     if isinstance(data, Mapping):
-        added = completed(kind, data)
+        added = complete_settings(kind, data)
         data = {**data, **{name: added[name] for name in added.keys() - data.keys() if _is_plain(hints[name])}}
     plain = {name: dict[str, Any] if dataclasses.is_dataclass(hint) else hint for name, hint in hints.items()}
     try:

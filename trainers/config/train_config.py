@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_type_hints
 
@@ -16,14 +17,12 @@ from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
-from gpu_envs.utils.settings import Bounds, check_settings, has_default, setting
+from gpu_envs.utils.settings import Bounds, check_settings, complete_settings, has_default, setting
 from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.algorithms import registry
 from trainers.base.learner_spec import ENGINES
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_fields
-from trainers.config.recorded_settings import completed
-from trainers.config.two_level import check_two_level
 
 if TYPE_CHECKING:
     from trainers.storage.checkpoint import Checkpoint
@@ -34,6 +33,7 @@ __all__ = [
     "OPTION_FIELDS",
     "CoreFactory",
     "TrainConfig",
+    "anneal_parameters",
     "autocast",
     "changed",
     "make_eval_core",
@@ -124,7 +124,7 @@ class TrainConfig:
         """Raise ConfigError for the first invalid value."""
         check_settings(self)
         check_played("env", self.env)
-        check_two_level(self.decide_every, self.learn_after, self.anneal, self.total_steps)
+        _check_two_level(self.decide_every, self.learn_after, self.anneal, self.total_steps)
         algorithm = registry.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
@@ -320,7 +320,9 @@ def _recorded(where: str, kind: type[Any], data: Any, hints: dict[str, Any]) -> 
     """Check the settings of a recorded dataclass, and add those that are missing."""
     optional = [field.name for field in dataclasses.fields(kind) if has_default(field)]
     given = check_fields(where, data, hints, optional)
-    return completed(kind, {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()})
+    return complete_settings(
+        kind, {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()}
+    )
 
 
 def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
@@ -369,3 +371,38 @@ def make_eval_core(config: TrainConfig, num_envs: int, seed: int, factory: CoreF
         return core
     core.close()
     return factory(config, num_envs, seed, time_limit="truncation")
+
+
+def anneal_parameters(core: Core, schedules: Mapping[str, Sequence[float]], steps: int) -> None:
+    """Set the environment parameters of `TrainConfig.anneal` to their values after a number of environment steps.
+
+    Raises:
+        ConfigError: The environment has no such parameter, or does not accept the value.
+    """
+    values: dict[str, float] = {}
+    for name, (first, last, length) in schedules.items():
+        values[name] = last if steps >= length else first + (last - first) * (steps / length)
+    if values:
+        core.set_params(**values)
+
+
+def _check_two_level(
+    decide_every: Mapping[str, Any], learn_after: Mapping[str, Any], anneal: Mapping[str, Any], total_steps: int
+) -> None:
+    """Raise a ConfigError if a value of `TrainConfig.decide_every`, `learn_after` or `anneal` is invalid."""
+    for setting_name, values, low, high in (
+        ("decide_every", decide_every, 1, math.inf),
+        ("learn_after", learn_after, 0, total_steps - 1),
+    ):
+        for name, value in values.items():
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                more = "" if high == math.inf else f" to {high}, fewer than total_steps"
+                raise ConfigError(f"{setting_name}[{name}]: expected an int from {low}{more}, got {value!r:.80}")
+    for name, values in anneal.items():
+        numbers = list(values) if isinstance(values, list | tuple) else []
+        good = len(numbers) == 3 and all(isinstance(number, int | float) for number in numbers)
+        if not good or not all(map(math.isfinite, numbers)) or numbers[2] <= 0:
+            raise ConfigError(
+                f"anneal[{name}]: expected the first value, the last value and the steps between them, such as "
+                f"[0.0, 1.0, 100000], got {values!r:.80}"
+            )

@@ -16,8 +16,7 @@ from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.serialization import check_tensors
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
-from trainers.config.train_config import TrainConfig, autocast
-from trainers.config.two_level import anneal_parameters
+from trainers.config.train_config import TrainConfig, anneal_parameters, autocast
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import PolicyAssignment, assign_policies

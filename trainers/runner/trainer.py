@@ -20,8 +20,7 @@ from trainers.base.phase_timer import PHASES
 from trainers.base.serialization import write_json
 from trainers.base.shard import Shard
 from trainers.base.state import State
-from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
-from trainers.config.two_level import anneal_parameters
+from trainers.config.train_config import CoreFactory, TrainConfig, anneal_parameters, make_train_core
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
 from trainers.runner.actors.async_collector import ActorSource, AsyncCollector, check_actors, make_collector
 from trainers.runner.agent_assignment import PolicyAssignment

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.utils.settings import check_settings, setting
+from gpu_envs.utils.settings import check_settings, complete_settings, setting
 from trainers.algorithms import registry
-from trainers.config.recorded_settings import completed
 from trainers.config.train_config import TrainConfig
 
 
@@ -76,13 +75,13 @@ class Now:
 
 
 def test_missing_setting_gets_its_earlier_value():
-    assert completed(Now, {"rate": 0.5}) == {"rate": 0.5, "kind": "old", "other": 3}
-    assert completed(Now, {"kind": "new", "other": 4}) == {"rate": 0.1, "kind": "new", "other": 4}
+    assert complete_settings(Now, {"rate": 0.5}) == {"rate": 0.5, "kind": "old", "other": 3}
+    assert complete_settings(Now, {"kind": "new", "other": 4}) == {"rate": 0.1, "kind": "new", "other": 4}
     check_settings(Now())
 
 
 def test_recorded_setting_without_effect_gets_its_default():
-    assert completed(Now, {"rate": 0.5, "kind": "old", "other": 4}) == {"rate": 0.5, "kind": "old", "other": 3}
+    assert complete_settings(Now, {"rate": 0.5, "kind": "old", "other": 4}) == {"rate": 0.5, "kind": "old", "other": 3}
 
 
 def recorded(**learner):
