@@ -24,7 +24,7 @@ from gpu_envs.views.skrl import make_skrl
         (
             "benchmarl",
             "benchmarl",
-            r"views\.benchmarl needs benchmarl: pip install 'benchmarl>=1\.5', in a virtual environment of",
+            r"views\.benchmarl needs benchmarl: pip install 'benchmarl>=1\.5', in a separate virtual environment",
         ),
     ],
 )
