@@ -149,12 +149,12 @@ def build(config: Config) -> EnvDefinition:
 def action_names(config: Config, row: int) -> list[str]:
     """Return the names of the actions of the agent in this row."""
     sizes = config.sizes
-    slots, others = range(sizes.hand_size), range(1, sizes.players)
+    slots, offsets = range(sizes.hand_size), range(1, sizes.players)
     return [
         *(f"discard card {slot}" for slot in slots),
         *(f"play card {slot}" for slot in slots),
-        *(f"tell player +{other} {color}" for other in others for color in COLORS[: sizes.colors]),
-        *(f"tell player +{other} rank {rank + 1}" for other in others for rank in range(sizes.ranks)),
+        *(f"tell player +{other} {color}" for other in offsets for color in COLORS[: sizes.colors]),
+        *(f"tell player +{other} rank {rank + 1}" for other in offsets for rank in range(sizes.ranks)),
     ]
 
 

@@ -41,26 +41,26 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         return torch.tensor(points, device=device).reshape(-1, 2).expand(worlds, -1, -1)
 
     def cards_at(
-        centers: torch.Tensor, color: torch.Tensor, rank: torch.Tensor, height: float, shown: torch.Tensor
+        centers: torch.Tensor, color: torch.Tensor, rank: torch.Tensor, height: float, visible: torch.Tensor
     ) -> torch.Tensor:
         """Return cards (W, N) with their numbers, 0.7 * height wide."""
         half = torch.tensor([0.35, 0.5], device=device) * height
         return join(
-            boxes(centers, half + 0.05, _INK, shown),
-            boxes(centers, half, paints[color], shown),
-            numbers(centers, rank + 1, 0.5 * height, 0.55 * height, inks[color], shown, largest=ranks),
+            boxes(centers, half + 0.05, _INK, visible),
+            boxes(centers, half, paints[color], visible),
+            numbers(centers, rank + 1, 0.5 * height, 0.55 * height, inks[color], visible, largest=ranks),
         )
 
     # Fireworks: a slot, the highest card of the color, and bursts above it.
     x = [4.4 + 1.6 * (color - (colors - 1) / 2) for color in range(colors)]
     height = state["fireworks"]
-    slots = at([(place, 8.9) for place in x])
+    slots = at([(column, 8.9) for column in x])
     order = torch.arange(colors, device=device).expand(worlds, -1)
     parts = [
         boxes(slots, torch.tensor([0.56, 0.79]), _SHADE),
         cards_at(slots, order, height.clamp(min=1) - 1, 1.5, height > 0),
     ]
-    heads = at([(place, 10.75) for place in x])
+    heads = at([(column, 10.75) for column in x])
     angles = torch.arange(RAYS, device=device) * (2 * math.pi / RAYS)
     rays = torch.stack([angles.cos(), angles.sin()], -1)
     for step in range(ranks):
@@ -76,15 +76,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         boxes(deck, torch.tensor([0.54, 0.77]), BACK, left > 0),
         numbers(deck, left, 0.9, 0.6, PAPER, largest=sizes.deck),
     ]
-    for name, most, top, color in (
+    for name, limit, top, color in (
         ("information", sizes.information_tokens, 9.25, COLORS[4]),
         ("lives", sizes.life_tokens, 8.2, COLORS[0]),
     ):
-        radius = min(0.2, 1.6 / max(most, 8))
+        radius = min(0.2, 1.6 / max(limit, 8))
         gap = 2.6 * radius
-        places = at([(9.0 + gap * (index % 6), top - gap * (index // 6)) for index in range(most)])
-        there = torch.arange(most, device=device) < state[name][:, None]
-        parts += [rings(places, radius, color, 0.05, alpha=0.5), circles(places, radius, color, there)]
+        places = at([(9.0 + gap * (index % 6), top - gap * (index // 6)) for index in range(limit)])
+        present = torch.arange(limit, device=device) < state[name][:, None]
+        parts += [rings(places, radius, color, 0.05, alpha=0.5), circles(places, radius, color, present)]
 
     # Hands.
     row_height = 7.2 / sizes.players
@@ -97,17 +97,17 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         seats.append((0.65, y))
         middle = 1.55 + 0.5 * gap * sizes.hand_size
         frame = torch.tensor([0.5 * gap * sizes.hand_size + 0.1, 0.47 * row_height])
-        here = at([(middle, y)])
+        center = at([(middle, y)])
         moves = core.to_move[envs, player, None]
-        parts.append(boxes(here, frame, _SHADE))
-        parts.append(boxes(here, frame, GOLD, moves, line_width=0.1))
+        parts.append(boxes(center, frame, _SHADE))
+        parts.append(boxes(center, frame, GOLD, moves, line_width=0.1))
         card, revealed = state["hand"][:, player], state["revealed"][:, player]
-        there, known = card >= 0, card.clamp(min=0)
-        color, rank = known // ranks, known % ranks
+        present, face = card >= 0, card.clamp(min=0)
+        color, rank = face // ranks, face % ranks
         lift, drop = 0.14 * row_height, 0.36 * row_height
         centers = at([(1.55 + gap * (slot + 0.5), y + lift) for slot in range(sizes.hand_size)])
-        parts.append(cards_at(centers, color, rank, tall, there))
-        hinted = [((revealed >> bit) & 1).bool() & there for bit in (color, colors + rank)]
+        parts.append(cards_at(centers, color, rank, tall, present))
+        hinted = [((revealed >> bit) & 1).bool() & present for bit in (color, colors + rank)]
         left_of, right_of = (
             at([(1.55 + gap * (slot + 0.5) + way * 0.2 * tall, y - drop) for slot in range(sizes.hand_size)])
             for way in (-1, 1)
@@ -122,8 +122,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     rank_of = [rank for rank in range(ranks) for _copy in range(sizes.copies(rank))]
     places, color_of = [], []
     for color in range(colors):
-        for place in range(sizes.per_color):
-            places.append((9.2 + 0.56 * color, 6.95 - 0.66 * place))
+        for index in range(sizes.per_color):
+            places.append((9.2 + 0.56 * color, 6.95 - 0.66 * index))
             color_of.append(color)
     bits = torch.arange(sizes.per_color, device=device)
     gone = ((state["discards"][:, :, None] >> bits) & 1).bool().flatten(1)

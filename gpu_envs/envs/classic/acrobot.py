@@ -63,11 +63,11 @@ class Config:
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    own = "torque_noise_max torque dt link_length_1 link_mass_1 link_mass_2 link_com_pos_1 link_com_pos_2 link_moi"
+    names = "torque_noise_max torque dt link_length_1 link_mass_1 link_mass_2 link_com_pos_1 link_com_pos_2 link_moi"
     high = np.array([1.0, 1.0, 1.0, 1.0, config.max_vel_1, config.max_vel_2], np.float32)
     return EnvDefinition(
         rules=acrobot.rules(),
-        params={name: getattr(config, name) for name in (*own.split(), "max_vel_1", "max_vel_2")}
+        params={name: getattr(config, name) for name in (*names.split(), "max_vel_1", "max_vel_2")}
         | {
             "gravity": 9.8,
             "nips": int(config.book_or_nips == "nips"),
@@ -95,7 +95,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     motion, params = core.world_state["motion"][envs], core.get_params(envs)
     upper, lower = params["link_length_1"][:, None], core.config.link_length_2
-    first, both = motion[:, :1], motion[:, :1] + motion[:, 1:2]
+    first, second = motion[:, :1], motion[:, :1] + motion[:, 1:2]
     reach = upper + lower
 
     def hanging(angle: torch.Tensor, length: torch.Tensor | float) -> torch.Tensor:
@@ -104,7 +104,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     pivot = torch.zeros_like(hanging(first, 1.0))
     joint = pivot + hanging(first, upper[..., None])
-    end = joint + hanging(both, lower)
+    end = joint + hanging(second, lower)
     height = params["goal_height"][:, None]
     goal = [torch.stack([side * 1.1 * reach, height], -1) for side in (-1.0, 1.0)]
     parts = [

@@ -86,8 +86,8 @@ def build(config: Config) -> EnvDefinition:
 
 def parameters(config: Config) -> dict[str, float | int]:
     """Return the environment parameters of the settings."""
-    own = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
-    return {name: getattr(config, name) for name in own} | {
+    names = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
+    return {name: getattr(config, name) for name in names} | {
         "semi_implicit": int(config.kinematics_integrator != "euler"),
         "step_reward": 0.0 if config.sutton_barto_reward else 1.0,
         "fall_reward": -1.0 if config.sutton_barto_reward else 1.0,
@@ -159,12 +159,12 @@ def action_names(config: Config, row: int) -> list[str]:
     return ["left", "right"]
 
 
-def observation_blocks(config: Config, row: int, which: str = "the") -> list[ObservationBlock]:
-    """Return the observation blocks of an agent; ``which`` is the word before its cart and pole."""
+def observation_blocks(config: Config, row: int, word: str = "the") -> list[ObservationBlock]:
+    """Return the observation blocks of an agent; ``word`` stands before its cart and pole."""
     x, angle = 2 * config.x_threshold, 2 * config.theta_threshold_radians
     return [
-        ObservationBlock(f"position of {which} cart, 0 in the middle", "m", -x, x),
-        ObservationBlock(f"velocity of {which} cart", "m/s", -ANY, ANY),
-        ObservationBlock(f"angle of {which} pole, 0 upright, positive to the right", "rad", -angle, angle),
-        ObservationBlock(f"angular velocity of {which} pole", "rad/s", -ANY, ANY),
+        ObservationBlock(f"position of {word} cart, 0 in the middle", "m", -x, x),
+        ObservationBlock(f"velocity of {word} cart", "m/s", -ANY, ANY),
+        ObservationBlock(f"angle of {word} pole, 0 upright, positive to the right", "rad", -angle, angle),
+        ObservationBlock(f"angular velocity of {word} pole", "rad/s", -ANY, ANY),
     ]

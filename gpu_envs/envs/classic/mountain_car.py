@@ -66,10 +66,10 @@ def track_space(low: float, high: float, speed: float) -> spaces.Box:
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    own = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "force", "gravity"]
+    names = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "force", "gravity"]
     return EnvDefinition(
         rules=mountain_car.rules(),
-        params={name: getattr(config, name) for name in own} | {"start_low": START[0], "start_high": START[1]},
+        params={name: getattr(config, name) for name in names} | {"start_low": START[0], "start_high": START[1]},
         state={"motion": ()},
         agents=("agent_0",),
         groups={"agent": (0,)},

@@ -47,10 +47,10 @@ class Config:
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    own = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "max_action", "power"]
+    names = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "max_action", "power"]
     return EnvDefinition(
         rules=mountain_car_continuous.rules(),
-        params={name: getattr(config, name) for name in own}
+        params={name: getattr(config, name) for name in names}
         | {
             "gravity": 0.0025,
             "goal_reward": 100.0,

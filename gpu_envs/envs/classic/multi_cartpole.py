@@ -60,8 +60,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     worlds, agents = len(envs), core.num_agents
     motion = core.world_state["motion"][envs]
     params = {name: value.expand(worlds) for name, value in core.get_params(envs).items()}
-    each = {name: value.repeat_interleave(agents) for name, value in params.items()}
-    shapes, carts, frames = cartpole.cart_shapes(motion.reshape(worlds * agents, 4), each)
+    pole_params = {name: value.repeat_interleave(agents) for name, value in params.items()}
+    shapes, carts, frames = cartpole.cart_shapes(motion.reshape(worlds * agents, 4), pole_params)
     side = frames[::agents, 2:3] - frames[::agents, 0:1]  # (W, 1) of a square cell
     columns = math.ceil(math.sqrt(agents))
     rows = math.ceil(agents / columns)

@@ -115,8 +115,8 @@ class Config:
             raise ConfigError(f"bracket_spacing: expected 'us-federal' with US taxes, got {self.bracket_spacing!r}")
         brackets = len(self.cutoffs)
         if self.tax_model == "fixed-bracket-rates" and len(self.fixed_bracket_rates or ()) != brackets:
-            got = None if self.fixed_bracket_rates is None else len(self.fixed_bracket_rates)
-            raise ConfigError(f"fixed_bracket_rates: expected {brackets} rates, one per bracket, got {got}")
+            actual = None if self.fixed_bracket_rates is None else len(self.fixed_bracket_rates)
+            raise ConfigError(f"fixed_bracket_rates: expected {brackets} rates, one per bracket, got {actual}")
         if self.chooses and not 2 <= len(self.rates) <= MAX_RATES:
             raise ConfigError(
                 f"rate_disc: expected 2 to {MAX_RATES} rates between rate_min and rate_max, got {len(self.rates)}"
@@ -161,8 +161,8 @@ class Config:
             return np.array(self.skills)
         uniform = np.random.Generator(np.random.Philox(self.skill_seed)).random((SAMPLES, self.n_agents))
         samples = (1.0 - uniform) ** (-1.0 / self.pareto_param) - 1.0  # of the Lomax distribution
-        most = self.payment_max_skill_multiplier
-        return np.sort(np.minimum(most, (most - 1.0) * samples + 1.0), 1).mean(0)
+        limit = self.payment_max_skill_multiplier
+        return np.sort(np.minimum(limit, (limit - 1.0) * samples + 1.0), 1).mean(0)
 
     @property
     def sizes(self) -> one_step.Sizes:

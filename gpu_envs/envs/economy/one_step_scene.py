@@ -143,7 +143,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         *_person(planner, PURPLE),
         *_crown(planner),
         *[bars(share.clamp(0.0, 1.0), workers + right, _WORK, 0.4 * size, color) for right, share, color, _ in columns],
-        *[each for right, _, _, icon in columns for each in icon(Pen(along(workers + right, 2.25), scale=size))],
+        *[shape for right, _, _, icon in columns for shape in icon(Pen(along(workers + right, 2.25), scale=size))],
         *_person(people, BLUE),
     )
     agents = [pen.disc(0.0, 0.3, 0.42, color) for pen, color in ((people, BLUE), (planner, PURPLE))]

@@ -60,8 +60,8 @@ def check(config: Any) -> None:
         raise ConfigError(f"tax_annealing_schedule: expected 2 numbers, [warmup, slope], got {len(schedule)}")
     count, rates = len(cutoffs(config)), config.fixed_bracket_rates
     if (rates is None) == (config.tax_model == "fixed-bracket-rates"):
-        wanted = f"{count} rates" if rates is None else "None"
-        raise ConfigError(f"fixed_bracket_rates: expected {wanted} with tax_model={config.tax_model!r}, got {rates}")
+        expected = f"{count} rates" if rates is None else "None"
+        raise ConfigError(f"fixed_bracket_rates: expected {expected} with tax_model={config.tax_model!r}, got {rates}")
     if rates is not None and len(rates) != count:
         raise ConfigError(f"fixed_bracket_rates: expected {count} rates, one per bracket, got {len(rates)}")
     if config.tax_model.startswith("us-federal") and config.bracket_spacing != "us-federal":

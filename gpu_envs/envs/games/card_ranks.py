@@ -19,12 +19,12 @@ _Stroke = tuple[_Point, _Point]
 
 
 def rank_strokes(
-    place: _Point, card: torch.Tensor, deck: int, height: float, color: Color, alpha: Values = 1.0
+    position: _Point, card: torch.Tensor, deck: int, height: float, color: Color, alpha: Values = 1.0
 ) -> torch.Tensor:
     """Return the rank of a card as shape rows (W, S, 10).
 
     Args:
-        place: Center of the rank [world units].
+        position: Center of the rank [world units].
         card: Index of the card in the deck, 0 is the lowest; (W,).
         deck: Number of ranks of the deck, at most 12.
         height: Height of a letter [world units].
@@ -33,7 +33,7 @@ def rank_strokes(
     """
     ends, lit = (table.to(card.device) for table in _table())
     rank = card.long() + len(RANKS) - deck
-    points = torch.tensor(place, device=card.device) + height * ends[rank]  # (W, S, 2, 2)
+    points = torch.tensor(position, device=card.device) + height * ends[rank]  # (W, S, 2, 2)
     return lines(points[:, :, 0], points[:, :, 1], 0.13 * height, color, lit[rank] * torch.as_tensor(alpha))
 
 
@@ -41,9 +41,9 @@ def rank_strokes(
 def _table() -> tuple[torch.Tensor, torch.Tensor]:
     """Return the strokes of all ranks, (R, S, 2, 2), and which of them a rank has, (R, S)."""
     strokes = [_letter(rank) for rank in RANKS]
-    most = max(map(len, strokes))
-    ends = torch.tensor([[*own, *[((0.0, 0.0), (0.0, 0.0))] * (most - len(own))] for own in strokes])
-    return ends, torch.tensor([[float(place < len(own)) for place in range(most)] for own in strokes])
+    longest = max(map(len, strokes))
+    ends = torch.tensor([[*letter, *[((0.0, 0.0), (0.0, 0.0))] * (longest - len(letter))] for letter in strokes])
+    return ends, torch.tensor([[float(index < len(letter)) for index in range(longest)] for letter in strokes])
 
 
 def _letter(rank: str) -> list[_Stroke]:
@@ -56,8 +56,8 @@ def _letter(rank: str) -> list[_Stroke]:
         return [((-0.25, 0.5), (-0.25, -0.5)), ((0.27, 0.5), (-0.25, -0.08)), ((-0.08, 0.11), (0.29, -0.5))]
     places = (-0.65, 0.15) if rank == "10" else (0.0,)  # the strokes of a 1 are on its right side
     return [
-        ((x0 + place, y0), (x1 + place, y1))
-        for place, digit in zip(places, rank, strict=True)
+        ((x0 + left, y0), (x1 + left, y1))
+        for left, digit in zip(places, rank, strict=True)
         for (x0, y0), (x1, y1) in digit_strokes(digit)
     ]
 

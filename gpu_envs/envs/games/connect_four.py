@@ -39,8 +39,10 @@ class Config:
         """Check conditions that involve several fields."""
         bits = (self.rows + 1) * self.columns
         if bits > 63:
-            got = f"({self.rows} + 1) * {self.columns} = {bits}"
-            raise ConfigError(f"a board is one 64-bit number: (rows + 1) * columns: expected a value <= 63, got {got}")
+            actual = f"({self.rows} + 1) * {self.columns} = {bits}"
+            raise ConfigError(
+                f"a board is one 64-bit number: (rows + 1) * columns: expected a value <= 63, got {actual}"
+            )
         if self.x_in_row > max(self.rows, self.columns):
             board = f"{self.rows} x {self.columns}"
             raise ConfigError(f"x_in_row must fit on the board of {board}, got {self.x_in_row}")

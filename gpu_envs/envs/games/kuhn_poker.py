@@ -69,7 +69,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     count, state = core.num_agents, {name: tensor[envs] for name, tensor in core.world_state.items()}
     red, dark = (torch.tensor(color, device=core.device) for color in (RED, DARK))
-    shown = torch.ones(len(envs), dtype=torch.bool, device=core.device)
+    face_up = torch.ones(len(envs), dtype=torch.bool, device=core.device)
     radius = max(1.4, 1.5 * count / math.pi)
     parts, places = [], []
     assert core.to_move is not None
@@ -83,7 +83,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         places.append(seat)
         parts += [
             turn_marker(seat, core.to_move[envs, player]),
-            card(seat, number, color, count + 1, shown),
+            card(seat, number, color, count + 1, face_up),
             chips(front, 1 + has_bet, 2, 2),
         ]
     half = radius + 0.95

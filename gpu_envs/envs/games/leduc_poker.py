@@ -72,13 +72,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     parts = []
     assert core.to_move is not None
     places = (((0.0, -1.65), always), ((0.0, 1.65), always), ((0.0, 0.0), state["round"] == 1))
-    for place, (seat, shown) in enumerate(places):
-        number = state["card"][:, place]
+    for row, (seat, face_up) in enumerate(places):
+        number = state["card"][:, row]
         color = torch.where((number % 2 == 0)[:, None], red, dark)
-        if place < 2:
-            parts.append(turn_marker(seat, core.to_move[envs, place]))
-            parts.append(chips((1.62, seat[1]), state["chips"][:, place], 15, 5))
-        parts.append(card(seat, number // 2, color, 3, shown))
+        if row < 2:
+            parts.append(turn_marker(seat, core.to_move[envs, row]))
+            parts.append(chips((1.62, seat[1]), state["chips"][:, row], 15, 5))
+        parts.append(card(seat, number // 2, color, 3, face_up))
     agents = seats([seat for seat, _ in places[:2]], envs)
     return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE, agents=agents)
 

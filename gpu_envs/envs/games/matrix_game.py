@@ -58,13 +58,13 @@ def _table(payoff: Any) -> np.ndarray:
     except (ValueError, OverflowError):  # ragged, or huge
         table = np.asarray(None)
     if table.dtype.kind not in "fiu" or table.ndim < 2 or table.shape[-1] != table.ndim - 1 or not table.size:
-        got = f"shape {table.shape}" if table.dtype.kind in "fiu" else shown(payoff)[:60]
-        raise ConfigError(f"payoff: expected numbers in the shape (n_1, ..., n_P, P) for P players, got {got}")
+        actual = f"shape {table.shape}" if table.dtype.kind in "fiu" else shown(payoff)[:60]
+        raise ConfigError(f"payoff: expected numbers in the shape (n_1, ..., n_P, P) for P players, got {actual}")
     wrong = np.argwhere(~(np.abs(table) <= MAX_FLOAT))
     if len(wrong):
-        place = "".join(f"[{index}]" for index in wrong[0])
-        got = f"{table[tuple(wrong[0])]:g} at {place}"
-        raise ConfigError(f"payoff: expected finite numbers of at most {MAX_FLOAT:.10g} in size, got {got}")
+        entry = "".join(f"[{index}]" for index in wrong[0])
+        actual = f"{table[tuple(wrong[0])]:g} at {entry}"
+        raise ConfigError(f"payoff: expected finite numbers of at most {MAX_FLOAT:.10g} in size, got {actual}")
     return table.astype(np.float32)
 
 
@@ -131,12 +131,12 @@ def action_names(config: Config, row: int) -> list[str]:
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     *counts, players = config.table().shape
-    whose = ["own last choice", "last choice of the next player"]
-    whose += [f"last choice of the player {further} rows further" for further in range(2, players)]
+    choices = ["own last choice", "last choice of the next player"]
+    choices += [f"last choice of the player {further} rows further" for further in range(2, players)]
     return [
         *(
             ObservationBlock(f"{choice}, one-hot; zeros at the start", width=counts[(row + further) % players])
-            for further, choice in enumerate(whose)
+            for further, choice in enumerate(choices)
         ),
         ObservationBlock("time", "`num_repetitions`"),
     ]

@@ -55,23 +55,23 @@ def cells(rows: int, columns: int, device: torch.device) -> torch.Tensor:
 
 
 def card(
-    place: tuple[float, float], rank: torch.Tensor, color: torch.Tensor, deck: int, shown: torch.Tensor
+    position: tuple[float, float], rank: torch.Tensor, color: torch.Tensor, deck: int, face_up: torch.Tensor
 ) -> torch.Tensor:
     """Return a playing card, 1 wide and 1.4 high, with its rank or face down.
 
     Args:
-        place: Center of the card.
+        position: Center of the card.
         rank: Index of the rank in the deck, 0 is the lowest; (W,).
         color: Color of the rank (W, 3).
         deck: Number of ranks; the highest three are J, Q and K.
-        shown: Whether the card is face up, (W,) bool.
+        face_up: Whether the card is face up, (W,) bool.
     """
-    center = torch.tensor(place, device=rank.device).expand(len(rank), 1, 2)
-    back = ~shown[:, None]
+    center = torch.tensor(position, device=rank.device).expand(len(rank), 1, 2)
+    back = ~face_up[:, None]
     return join(
         boxes(center, torch.tensor([0.53, 0.73]), EDGE),
         boxes(center, torch.tensor([0.5, 0.7]), PAPER),
-        rank_strokes(place, rank, deck, 0.72, color[:, None], shown[:, None]),
+        rank_strokes(position, rank, deck, 0.72, color[:, None], face_up[:, None]),
         boxes(center, torch.tensor([0.42, 0.62]), BACK, alpha=back),
         boxes(center, torch.tensor([0.34, 0.54]), PAPER, alpha=0.6 * back, line_width=0.03),
     )
@@ -88,20 +88,20 @@ def nowhere(players: int, envs: torch.Tensor) -> torch.Tensor:
     return circles(torch.zeros((len(envs), players, 2), device=envs.device), 0.0, PAPER, alpha=0.0)
 
 
-def chips(place: tuple[float, float], count: torch.Tensor, most: int, across: int) -> torch.Tensor:
-    """Return ``count`` (W,) chips of up to ``most`` in rows around a center; a single row is centered."""
-    slot = torch.arange(most, device=count.device)
-    down = math.ceil(most / across)
+def chips(position: tuple[float, float], count: torch.Tensor, limit: int, across: int) -> torch.Tensor:
+    """Return ``count`` (W,) chips of up to ``limit`` in rows around a center; a single row is centered."""
+    slot = torch.arange(limit, device=count.device)
+    down = math.ceil(limit / across)
     wide = count[:, None].clamp(max=across) if down == 1 else torch.full_like(count, across)[:, None]
-    x = place[0] + (slot % across - (wide - 1) / 2) * 0.36
-    y = (place[1] + ((down - 1) / 2 - slot // across) * 0.36).expand_as(x)
-    centers, there = torch.stack([x, y], -1), slot < count[:, None]
-    return join(circles(centers, 0.16, ORANGE, alpha=there), rings(centers, 0.1, PAPER, 0.035, alpha=there))
+    x = position[0] + (slot % across - (wide - 1) / 2) * 0.36
+    y = (position[1] + ((down - 1) / 2 - slot // across) * 0.36).expand_as(x)
+    centers, present = torch.stack([x, y], -1), slot < count[:, None]
+    return join(circles(centers, 0.16, ORANGE, alpha=present), rings(centers, 0.1, PAPER, 0.035, alpha=present))
 
 
-def turn_marker(place: tuple[float, float], on_move: torch.Tensor) -> torch.Tensor:
+def turn_marker(position: tuple[float, float], on_move: torch.Tensor) -> torch.Tensor:
     """Return a golden frame around the card of the player to act; ``on_move`` is (W,) bool."""
-    center = torch.tensor(place, device=on_move.device).expand(len(on_move), 1, 2)
+    center = torch.tensor(position, device=on_move.device).expand(len(on_move), 1, 2)
     return boxes(center, torch.tensor([0.66, 0.86]), GOLD, alpha=on_move[:, None], line_width=0.09)
 
 
@@ -160,7 +160,7 @@ def heat_map(
             parts.append(numbers(centers, payoff[..., stripe], 0.8 * width, 0.24, ink))
     strides = [math.prod(counts[player + 1 :]) for player in range(players)]
     joint = (last * torch.tensor(strides, device=last.device)).sum(1)
-    there = torch.arange(rows * columns, device=last.device) == joint[:, None]
-    there &= (last >= 0).all(1, keepdim=True)
-    frame = boxes(middles, 0.44, DARK, alpha=there, line_width=0.06)
+    visible = torch.arange(rows * columns, device=last.device) == joint[:, None]
+    visible &= (last >= 0).all(1, keepdim=True)
+    frame = boxes(middles, 0.44, DARK, alpha=visible, line_width=0.06)
     return join(*parts, frame), (0.0, 0.0, float(columns), float(rows))

@@ -54,33 +54,33 @@ def numbers(
     longest = max(len(text) for row in [[_text(largest)], *texts] for text in row)
     height = min(height, width / (ADVANCE * longest))
     lit = torch.zeros((worlds, count, longest, 8))
-    place = torch.zeros((worlds, count, longest))
+    shift = torch.zeros((worlds, count, longest))
     for world, row in enumerate(texts):
         for index, text in enumerate(row):
             at = 0.0
             for sign, letter in enumerate(text):
                 wide = NARROW if letter in ".1" else ADVANCE
-                place[world, index, sign] = (
+                shift[world, index, sign] = (
                     at + 0.5 * wide - 0.25 * (letter == "1")
                 )  # the segments of a 1 are on the right
                 at += wide
                 for stroke in _LIT[letter]:
                     lit[world, index, sign, "abcdefg".index(stroke)] = 1.0
                 lit[world, index, sign, 7] = letter == "."
-            place[world, index] -= 0.5 * at
+            shift[world, index] -= 0.5 * at
     device = centers.device
     corners = torch.tensor(_CORNERS) * 0.5
     ends = corners[torch.tensor(_STROKES)]  # (7, 2, 2)
     ends = torch.cat([ends, torch.tensor([[[0.0, -0.5], [0.0, -0.5]]])])  # the point
     offsets = ends.expand(worlds, count, longest, 8, 2, 2).clone()
-    offsets[..., 0] += place[..., None, None]
+    offsets[..., 0] += shift[..., None, None]
     points = centers[:, :, None, None, None] + height * offsets.to(device)
     shape = (worlds, count, longest * 8)
-    shown = lit.to(device).flatten(2) * torch.as_tensor(alpha, device=device).expand(worlds, count)[..., None]
+    opacity = lit.to(device).flatten(2) * torch.as_tensor(alpha, device=device).expand(worlds, count)[..., None]
     tint = torch.as_tensor(color, dtype=torch.float32, device=device).expand(worlds, count, 3)
     starts, stops = (points[..., end, :].reshape(worlds, -1, 2) for end in (0, 1))
     tints = tint[:, :, None].expand(*shape, 3).flatten(1, 2)
-    return lines(starts, stops, 0.14 * height, tints, shown.flatten(1))
+    return lines(starts, stops, 0.14 * height, tints, opacity.flatten(1))
 
 
 def digit_strokes(digit: str) -> list[tuple[tuple[float, float], tuple[float, float]]]:

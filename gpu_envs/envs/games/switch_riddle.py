@@ -96,7 +96,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         return places + torch.tensor([right, up], device=core.device)
 
     middle = 0.5 * across
-    place = torch.where(inside[..., None], spot(middle - 0.5, 2.15), cells)
+    position = torch.where(inside[..., None], spot(middle - 0.5, 2.15), cells)
     on = (bulb > 0)[:, None]
     lit = torch.tensor([1.0, 0.87, 0.3], device=core.device)
     dark = torch.tensor([0.45, 0.47, 0.5], device=core.device)
@@ -124,11 +124,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         boxes(cells, 0.42, DARK, line_width=0.04),
     )
     figures = [
-        boxes(shift(place, 0.0, -0.18), torch.tensor([0.17, 0.17]), ORANGE),
-        circles(shift(place, 0.0, 0.12), 0.14, (0.96, 0.80, 0.62)),
-        rings(shift(place, 0.0, 0.12), 0.14, DARK, 0.025),
-        circles(shift(place, -0.05, 0.14), 0.02, DARK),
-        circles(shift(place, 0.05, 0.14), 0.02, DARK),
+        boxes(shift(position, 0.0, -0.18), torch.tensor([0.17, 0.17]), ORANGE),
+        circles(shift(position, 0.0, 0.12), 0.14, (0.96, 0.80, 0.62)),
+        rings(shift(position, 0.0, 0.12), 0.14, DARK, 0.025),
+        circles(shift(position, -0.05, 0.14), 0.02, DARK),
+        circles(shift(position, 0.05, 0.14), 0.02, DARK),
     ]
     checks = [
         lines(shift(cells, -0.14, -0.62), shift(cells, -0.03, -0.72), 0.06, GREEN, been > 0),
@@ -138,7 +138,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         join(shapes, *figures, *bars, *checks),
         (0.0, -0.1, float(across), 3.4),
         border=None,
-        agents=circles(place, 0.2, ORANGE),
+        agents=circles(position, 0.2, ORANGE),
     )
 
 

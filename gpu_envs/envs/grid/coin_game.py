@@ -52,8 +52,8 @@ class Config:
         rows = tuple(tuple(map(float, row)) for row in matrix)  # a configuration file gives lists
         object.__setattr__(self, "payoff_matrix", rows)
         if self.num_inner_steps * self.num_outer_steps > MAX_INT:
-            wanted = f"num_inner_steps * num_outer_steps <= {MAX_INT}"
-            raise ConfigError(f"num_outer_steps: expected {wanted}, got {self.num_outer_steps}; use shorter episodes")
+            expected = f"num_inner_steps * num_outer_steps <= {MAX_INT}"
+            raise ConfigError(f"num_outer_steps: expected {expected}, got {self.num_outer_steps}; use shorter episodes")
 
 
 def _is_payoff_row(row: object) -> bool:
@@ -133,11 +133,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     cells = (torch.stack([x.flatten(), y.flatten()], -1)[None] + 0.5).to(core.device).expand(len(envs), -1, -1)
     colors = torch.tensor([RED, BLUE], device=core.device)
     pale = 0.55 * colors + 0.45
-    apart = torch.tensor([[-0.25, 0.0], [0.25, 0.0]], device=core.device)
+    offsets = torch.tensor([[-0.25, 0.0], [0.25, 0.0]], device=core.device)
     meet = (players[:, :1] == players[:, 1:]).all(-1, keepdim=True)
-    body = shift(players, 0.0, -0.1) + 0.9 * apart * meet
-    both = (coins[:, :1] == coins[:, 1:]).all(-1, keepdim=True)
-    gold = shift(coins, 0.0, 0.24) + apart * both
+    body = shift(players, 0.0, -0.1) + 0.9 * offsets * meet
+    overlap = (coins[:, :1] == coins[:, 1:]).all(-1, keepdim=True)
+    gold = shift(coins, 0.0, 0.24) + offsets * overlap
     grid = boxes(cells, 0.5, GRAY, alpha=0.4, line_width=0.03)
     shapes = join(
         grid,

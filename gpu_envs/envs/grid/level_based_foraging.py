@@ -101,18 +101,18 @@ class Config:
             lowest = self._levels(low, count)
             if getattr(self, high) is None and thing == "food":
                 continue
-            for index, (least, most) in enumerate(zip(lowest, self._levels(high, count), strict=True)):
-                if least > most:
-                    raise ConfigError(f"{high}: expected at least {low} = {least} of {thing} {index}, got {most}")
+            for index, (least, maximum) in enumerate(zip(lowest, self._levels(high, count), strict=True)):
+                if least > maximum:
+                    raise ConfigError(f"{high}: expected at least {low} = {least} of {thing} {index}, got {maximum}")
         if self.players > self.field_size[0] * self.field_size[1]:
             cells = self.field_size[0] * self.field_size[1]
             raise ConfigError(f"players: expected at most one per cell, {cells}, got {self.players}")
         if self.max_food_level is None and not self.force_coop:
             weakest = sorted(self._levels("min_player_level", self.players))[:3]
-            least, who = sum(weakest), "the player" if len(weakest) == 1 else f"{len(weakest)} players"
+            least, team = sum(weakest), "the player" if len(weakest) == 1 else f"{len(weakest)} players"
             if max(self._levels("min_food_level", self.max_num_food)) > least:
                 raise ConfigError(
-                    f"min_food_level: expected at most {least}, the lowest sum of levels of {who}, "
+                    f"min_food_level: expected at most {least}, the lowest sum of levels of {team}, "
                     f"got {shown(self.min_food_level)}; set max_food_level or force_coop=True"
                 )
         if self.grid_observation and self.sight == 0:
@@ -124,11 +124,11 @@ class Config:
         Raises:
             ConfigError: The setting is neither, has another number of levels, or a level is out of range.
         """
-        given = getattr(self, name)
-        values = given if isinstance(given, tuple) else (given,) * count
-        fits = len(values) == count and all(type(each) is int and 1 <= each <= MAX_LEVEL for each in values)
+        value = getattr(self, name)
+        values = value if isinstance(value, tuple) else (value,) * count
+        fits = len(values) == count and all(type(level) is int and 1 <= level <= MAX_LEVEL for level in values)
         if not fits:
-            raise ConfigError(f"{name}: expected an int in [1, {MAX_LEVEL}] or a list of {count}, got {shown(given)}")
+            raise ConfigError(f"{name}: expected an int in [1, {MAX_LEVEL}] or a list of {count}, got {shown(value)}")
         return values
 
     def ranges(self, thing: str, count: int) -> np.ndarray:
@@ -159,10 +159,10 @@ def original_settings(name: str) -> dict[str, int | float | tuple[int, int]]:
     import re
 
     words = r"Foraging(-grid)?(?:-(\d+)s)?-(\d+)x(\d+)-(\d+)p-(\d+)f(-coop)?(-ind)?(-pen)?-v3"
-    found = re.fullmatch(words, str(name))
-    if found is None:
+    match = re.fullmatch(words, str(name))
+    if match is None:
         raise ConfigError(f"name: expected an id of lbforaging such as 'Foraging-2s-8x8-2p-2f-coop-v3', got {name!r}")
-    grid, sight, rows, columns, players, foods, coop, individual, penalty = found.groups()
+    grid, sight, rows, columns, players, foods, coop, individual, penalty = match.groups()
     settings: dict[str, int | float | tuple[int, int]] = {
         "field_size": (int(rows), int(columns)),
         "players": int(players),
@@ -235,10 +235,10 @@ def observation_space(config: Config) -> spaces.Box:
         side = 2 * config.reach + 1
         high = np.tile(np.array([player, food, 1.0], np.float32)[:, None, None], (1, side, side))
         return spaces.Box(np.zeros_like(high), high, dtype=np.float32)
-    each = 3 if config.observe_agent_levels else 2
-    low = [-1.0, -1.0, 0.0] * config.max_num_food + [-1.0, -1.0, 0.0][:each] * config.players
+    width = 3 if config.observe_agent_levels else 2
+    low = [-1.0, -1.0, 0.0] * config.max_num_food + [-1.0, -1.0, 0.0][:width] * config.players
     top = [rows - 1.0, columns - 1.0]
-    high = [*top, food] * config.max_num_food + [*top, player][:each] * config.players
+    high = [*top, food] * config.max_num_food + [*top, player][:width] * config.players
     return spaces.Box(np.array(low, np.float32), np.array(high, np.float32), dtype=np.float32)
 
 
@@ -265,34 +265,34 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     cells = (torch.stack([x.flatten(), y.flatten()], -1)[None] + 0.5).to(core.device).expand(len(envs), -1, -1)
     grid = boxes(cells, 0.5, GRAY, alpha=0.3, line_width=0.03)
-    here, there = centers(foods), foods[..., 2] > 0
+    fruit, present = centers(foods), foods[..., 2] > 0
     apples = join(
-        lines(shift(here, 0.0, 0.26), shift(here, 0.05, 0.44), 0.06, (0.42, 0.27, 0.16), there),
-        circles(shift(here, 0.16, 0.38), 0.09, GREEN, there),
-        circles(shift(here, -0.1, 0.02), 0.28, RED, there),
-        circles(shift(here, 0.1, 0.02), 0.28, RED, there),
-        circles(shift(here, 0.0, -0.12), 0.26, RED, there),
-        numbers(shift(here, 0.0, -0.02), foods[..., 2], 0.42, 0.36, PAPER, there, largest=highest),
+        lines(shift(fruit, 0.0, 0.26), shift(fruit, 0.05, 0.44), 0.06, (0.42, 0.27, 0.16), present),
+        circles(shift(fruit, 0.16, 0.38), 0.09, GREEN, present),
+        circles(shift(fruit, -0.1, 0.02), 0.28, RED, present),
+        circles(shift(fruit, 0.1, 0.02), 0.28, RED, present),
+        circles(shift(fruit, 0.0, -0.12), 0.26, RED, present),
+        numbers(shift(fruit, 0.0, -0.02), foods[..., 2], 0.42, 0.36, PAPER, present, largest=highest),
     )
-    place = centers(players)
+    position = centers(players)
     together = (players[:, :, None, :2] == players[:, None, :, :2]).all(-1)  # several players may share a cell
     count, order = together.sum(-1), together.tril(-1).sum(-1)
-    place = place + (order - 0.5 * (count - 1))[..., None] * torch.tensor([0.25, 0.0], device=core.device)
-    bodies = boxes(shift(place, 0.0, -0.16), torch.tensor([0.27, 0.24]), BLUE)
+    position = position + (order - 0.5 * (count - 1))[..., None] * torch.tensor([0.25, 0.0], device=core.device)
+    bodies = boxes(shift(position, 0.0, -0.16), torch.tensor([0.27, 0.24]), BLUE)
     figures = [
-        boxes(shift(place, 0.0, -0.16), torch.tensor([0.3, 0.27]), PAPER),
+        boxes(shift(position, 0.0, -0.16), torch.tensor([0.3, 0.27]), PAPER),
         bodies,
-        circles(shift(place, 0.0, 0.24), 0.2, (0.96, 0.80, 0.62)),
-        rings(shift(place, 0.0, 0.24), 0.2, DARK, 0.035),
-        circles(shift(place, -0.07, 0.27), 0.03, DARK),
-        circles(shift(place, 0.07, 0.27), 0.03, DARK),
-        circles(shift(place, 0.0, -0.17), 0.2, PAPER),
-        numbers(shift(place, 0.0, -0.17), players[..., 2], 0.28, 0.26, DARK),
+        circles(shift(position, 0.0, 0.24), 0.2, (0.96, 0.80, 0.62)),
+        rings(shift(position, 0.0, 0.24), 0.2, DARK, 0.035),
+        circles(shift(position, -0.07, 0.27), 0.03, DARK),
+        circles(shift(position, 0.07, 0.27), 0.03, DARK),
+        circles(shift(position, 0.0, -0.17), 0.2, PAPER),
+        numbers(shift(position, 0.0, -0.17), players[..., 2], 0.28, 0.26, DARK),
     ]
     return Scene(
         join(grid, apples, *figures),
         (0.0, 0.0, float(columns), float(rows)),
-        agents=circles(place, 0.3, BLUE),
+        agents=circles(position, 0.3, BLUE),
         ground=grid.shape[1],
     )
 
@@ -313,8 +313,8 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
             f"levels of foods {around}": config.highest_food_level,
             f"1 where a cell of the field is free, {around}": 1,
         }
-        shown = {"levels of players": highest} if config.observe_agent_levels else {"1 where a player is": 1}
-        layers = {f"{meaning} {around}": high for meaning, high in shown.items()} | layers
+        player_layer = {"levels of players": highest} if config.observe_agent_levels else {"1 where a player is": 1}
+        layers = {f"{meaning} {around}": high for meaning, high in player_layer.items()} | layers
         return [ObservationBlock(meaning, "", 0, high, len(cells), cells) for meaning, high in layers.items()]
     foods = {f"food {index}": config.highest_food_level for index in range(config.max_num_food)}
     players = dict.fromkeys(

@@ -55,7 +55,7 @@ def bubble_center(
     agents: int,
     size: torch.Tensor,
     half: torch.Tensor,
-    taken: list[tuple[torch.Tensor, torch.Tensor]],
+    bubbles: list[tuple[torch.Tensor, torch.Tensor]],
 ) -> torch.Tensor:
     """Return the center of a bubble in the frame, (W, 1, 2) [m]: above the speaker, or at the next best free place.
 
@@ -66,20 +66,20 @@ def bubble_center(
         agents: Number of agents, which must stay visible.
         size: Half the size of the bubble, (W, 1, 2).
         half: Half the side of the frame, (W,).
-        taken: Centers and sizes of other bubbles.
+        bubbles: Centers and sizes of other bubbles.
     """
     sides = torch.tensor(PLACES, device=pos.device)
-    own, radius = pos[:, speaker : speaker + 1], radii[:, speaker, None, None]
+    origin, radius = pos[:, speaker : speaker + 1], radii[:, speaker, None, None]
     away = radius + SPACE * size[..., 1:]  # from the middle of the disc to the edge of the bubble
     touching = (sides.abs() >= 1.0).float()
     offset = sides * size + torch.sign(sides) * touching * away
     limit = half[:, None, None] - 0.15 * size[..., 1:]  # the outline of a bubble is whole
-    centers = torch.minimum(torch.maximum(own + offset, size - limit), limit - size)  # (W, P, 2)
-    apart = ((pos[:, None] - centers[:, :, None]).abs() - size[:, None]).clamp(min=0.0).norm(dim=-1)
-    hidden = (1.0 - apart / radii[:, None].clamp(min=1e-9)).clamp(min=0.0)  # (W, P, N), 0 is visible
+    centers = torch.minimum(torch.maximum(origin + offset, size - limit), limit - size)  # (W, P, 2)
+    distance = ((pos[:, None] - centers[:, :, None]).abs() - size[:, None]).clamp(min=0.0).norm(dim=-1)
+    hidden = (1.0 - distance / radii[:, None].clamp(min=1e-9)).clamp(min=0.0)  # (W, P, N), 0 is visible
     covered = (hidden > 0.0) + hidden
     cost = COVERED * covered[..., :agents].sum(-1) + COVERED_LANDMARK * covered[..., agents:].sum(-1)
-    for center, other in taken:
+    for center, other in bubbles:
         overlap = ((centers - center).abs() < size + other).all(-1)
         cost = cost + COVERED * overlap
     cost = cost + ORDER * torch.arange(len(sides), device=pos.device)
@@ -90,9 +90,9 @@ def bubble_center(
 def message(
     center: torch.Tensor,
     size: torch.Tensor,
-    own: torch.Tensor,
+    origin: torch.Tensor,
     radius: torch.Tensor,
-    said: torch.Tensor,
+    loudness: torch.Tensor,
     zoom: torch.Tensor,
 ) -> torch.Tensor:
     """Return a bubble with its letters and a line to the disc of its speaker.
@@ -100,41 +100,41 @@ def message(
     Args:
         center: Center of the bubble, (W, 1, 2) [m].
         size: Half its size, (W, 1, 2).
-        own: Position of the speaker, (W, 1, 2).
+        origin: Position of the speaker, (W, 1, 2).
         radius: Radius of the speaker, (W, 1).
-        said: Loudness (W, L) in [0, 1].
+        loudness: Loudness (W, L) in [0, 1].
         zoom: Factor of the size of letters, (W, 1).
     """
     from gpu_envs.rendering.scene import boxes, join, lines
 
     color, width = (0.45, 0.50, 0.62), 0.01 * zoom
-    nearest = torch.minimum(torch.maximum(own, center - size), center + size)
-    toward = nearest - own
-    start = own + toward * (radius[..., None] / toward.norm(dim=-1, keepdim=True).clamp(min=1e-9)).clamp(max=1.0)
+    nearest = torch.minimum(torch.maximum(origin, center - size), center + size)
+    toward = nearest - origin
+    start = origin + toward * (radius[..., None] / toward.norm(dim=-1, keepdim=True).clamp(min=1e-9)).clamp(max=1.0)
     return join(
         boxes(center, size, (1.0, 1.0, 1.0)),
         boxes(center, size, color, line_width=width),
-        letters(center, said, zoom),
+        letters(center, loudness, zoom),
         lines(start, nearest, width, color),
     )
 
 
 def letters(
-    center: torch.Tensor, said: torch.Tensor, zoom: torch.Tensor, colors: "Color | None" = None
+    center: torch.Tensor, loudness: torch.Tensor, zoom: torch.Tensor, colors: "Color | None" = None
 ) -> torch.Tensor:
     """Return a row of dots, one per letter, whose opacity is the loudness.
 
     Args:
         center: Center of the row (W, 1, 2) [m].
-        said: Loudness (W, L) in [0, 1].
+        loudness: Loudness (W, L) in [0, 1].
         zoom: Factor of the size of the dots, (W, 1).
         colors: Colors (L, 3); None is dark.
     """
     from gpu_envs.rendering.scene import DARK, circles, join, rings
 
-    count = said.shape[1]
-    along = (torch.arange(count, device=said.device) - 0.5 * (count - 1)) * GAP * zoom  # (W, L)
+    count = loudness.shape[1]
+    along = (torch.arange(count, device=loudness.device) - 0.5 * (count - 1)) * GAP * zoom  # (W, L)
     places = center + torch.stack([along, torch.zeros_like(along)], dim=-1)
     color = DARK if colors is None else colors
     marks = rings(places, 0.025 * zoom, (0.6, 0.62, 0.65), 0.007 * zoom)
-    return join(marks, circles(places, 0.03 * zoom, color, said))
+    return join(marks, circles(places, 0.03 * zoom, color, loudness))

@@ -53,7 +53,7 @@ def define(
     counts: dict[str, int],
     widths: dict[str, int],
     actions: dict[str, spaces.Space[Any]] | None = None,
-    **rest: Any,
+    **fields: Any,
 ) -> EnvDefinition:
     """Return the definition of a scenario.
 
@@ -62,7 +62,7 @@ def define(
         counts: Number of agents by group, in row order; agents are named "group_0", "group_1", ...
         widths: Width of the observation by group.
         actions: Action space by group; None for moving agents without communication.
-        **rest: Further fields of :class:`gpu_envs.definition.environment.EnvDefinition`.
+        **fields: Further fields of :class:`gpu_envs.definition.environment.EnvDefinition`.
     """
     actions = actions or {group: action_space(config.continuous_actions) for group in counts}
     return EnvDefinition(
@@ -71,7 +71,7 @@ def define(
         time_limit_terminates=False,
         render_fps=10,
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
-        **rest,
+        **fields,
     )
 
 
@@ -119,9 +119,9 @@ def goal_offset() -> ObservationBlock:
     return points("the goal relative to the agent (x, y)", "m")
 
 
-def message_block(whose: str, letters: int) -> ObservationBlock:
+def message_block(sender: str, letters: int) -> ObservationBlock:
     """Return the block of a message."""
-    return ObservationBlock(f"{whose} message in this step, one value per letter", "loudness", width=letters)
+    return ObservationBlock(f"{sender} message in this step, one value per letter", "loudness", width=letters)
 
 
 def color_block(meaning: str, low: float, high: float, count: int = 1) -> ObservationBlock:

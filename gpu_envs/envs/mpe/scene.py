@@ -34,7 +34,7 @@ class Discs(NamedTuple):
     """Draw a ring around a dot, for a goal, instead of a disc."""
     ringed: torch.Tensor | None = None
     """Discs with a wide orange ring around them, (W, rows) bool."""
-    shown: torch.Tensor | None = None
+    visible: torch.Tensor | None = None
     """Visible discs, (W, rows) bool; the camera ignores the others. None: all of them."""
     figure: "Callable[[Pen, Color], list[torch.Tensor]] | None" = None
     """Draw these shapes instead of a disc, without a ring; a unit of the pen is the drawn radius."""
@@ -47,7 +47,7 @@ class Word(NamedTuple):
 
     row: int
     """Row of ``pos``; the scene has its disc too."""
-    said: torch.Tensor
+    loudness: torch.Tensor
     """Loudness of the letters, (W, L) in [0, 1]."""
 
 
@@ -71,9 +71,9 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word | torch.Te
             size = params[part.size][:, None] if isinstance(part.size, str) else part.size
             radii[:, part.rows] = part.enlarged * size
             colors[:, part.rows] = torch.as_tensor(part.color, dtype=torch.float32, device=pos.device)
-            if part.shown is not None:
+            if part.visible is not None:
                 pos = pos.clone()
-                pos[:, part.rows] *= part.shown[..., None]
+                pos[:, part.rows] *= part.visible[..., None]
     far, keep = pos.abs().amax(2), not core.config.dynamic_rescaling
     wide = far / (1.0 - 1.04 * radii / VIEW).clamp(min=0.1) if keep else far + radii  # for discs of constant size
     half = (1.04 * wide.amax(1)).clamp(min=VIEW)  # (W,) half the side of the visible area [m]
@@ -88,10 +88,10 @@ def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word | torch.Te
     bubbles: list[tuple[torch.Tensor, torch.Tensor]] = []
     for part in parts:
         if isinstance(part, Word):
-            row, size = slice(part.row, part.row + 1), bubble_size(part.said.shape[1], zoom)
+            row, size = slice(part.row, part.row + 1), bubble_size(part.loudness.shape[1], zoom)
             center = bubble_center(part.row, pos, radii, core.num_agents, size, half, bubbles)
             bubbles.append((center, size))
-            shapes.append(message(center, size, pos[:, row], radii[:, row], part.said, zoom))
+            shapes.append(message(center, size, pos[:, row], radii[:, row], part.loudness, zoom))
         elif isinstance(part, torch.Tensor):
             shapes.append(part)
         else:
@@ -107,9 +107,9 @@ def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tens
     from gpu_envs.rendering.scene import DARK, ORANGE, Scene, circles, join, rings
 
     if part.figure is not None:
-        return join(*part.figure(Pen(pos, part.shown, radii), part.color))
+        return join(*part.figure(Pen(pos, part.visible, radii), part.color))
     if not part.target:
-        alpha = part.alpha if part.shown is None else part.alpha * part.shown
+        alpha = part.alpha if part.visible is None else part.alpha * part.visible
         edge = rings(pos, radii, DARK, torch.minimum(0.01 * zoom, 0.12 * radii), 0.6 * alpha)
         if part.ringed is not None:
             edge = join(edge, rings(pos, radii + 0.035 * zoom, ORANGE, 0.035 * zoom, part.ringed))

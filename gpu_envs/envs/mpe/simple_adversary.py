@@ -45,15 +45,15 @@ class Config:
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    n, seen = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
+    n, neighbors = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
     return scenario.define(
         config,
         counts={"adversary": 1, "agent": n},
         widths={
-            group: simple_adversary.observation_width(n, *seen, group == "adversary")
+            group: simple_adversary.observation_width(n, *neighbors, group == "adversary")
             for group in ("adversary", "agent")
         },
-        rules=simple_adversary.rules(n, config.continuous_actions, *seen, config.benchmark_data),
+        rules=simple_adversary.rules(n, config.continuous_actions, *neighbors, config.benchmark_data),
         params={"accel": 5.0},
         state={
             "pos": (1 + 2 * n,),

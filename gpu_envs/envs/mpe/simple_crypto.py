@@ -75,25 +75,25 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     state, device = core.world_state, core.device
     palette = torch.tensor([paint.BLUE, paint.ORANGE, paint.PURPLE, paint.DARK], device=device)
-    said, goal, key = state["said"][envs], state["goal"][envs].long(), state["key"][envs].long()
+    loudness, goal, key = state["said"][envs], state["goal"][envs].long(), state["key"][envs].long()
     places = torch.tensor([[0.0, -0.5], [0.72, 0.42], [-0.72, 0.42]], device=device).expand(len(envs), 3, 2)
     zoom = torch.ones((len(envs), 1), device=device)
     wire = (0.80, 0.81, 0.83)
     middle = places.new_tensor([[0.0, 0.42]]).expand(len(envs), 1, 2)
     shapes = [paint.lines(places[:, 2:], places[:, 1:2], 0.025, wire), paint.lines(middle, places[:, :1], 0.025, wire)]
-    sent = palette[said[:, 2].argmax(1)][:, None]
+    sent = palette[loudness[:, 2].argmax(1)][:, None]
     shapes += [
-        paint.circles(middle, 0.075, sent, said[:, 2].amax(1, keepdim=True)),
+        paint.circles(middle, 0.075, sent, loudness[:, 2].amax(1, keepdim=True)),
         paint.rings(middle, 0.075, paint.GRAY, 0.015),
     ]
     for row, edge in enumerate((paint.RED, paint.GREEN, paint.GREEN)):
-        spot, loud = places[:, row : row + 1], said[:, row].amax(1, keepdim=True)
-        color = palette[said[:, row].argmax(1)][:, None]
+        spot, loud = places[:, row : row + 1], loudness[:, row].amax(1, keepdim=True)
+        color = palette[loudness[:, row].argmax(1)][:, None]
         shapes += [
             paint.circles(spot, 0.2, (1.0, 1.0, 1.0)),
             paint.circles(spot, 0.2, color, loud),
             paint.rings(spot, 0.2, edge, 0.035),
-            letters(spot - places.new_tensor([0.0, 0.29]), said[:, row], zoom, palette),
+            letters(spot - places.new_tensor([0.0, 0.29]), loudness[:, row], zoom, palette),
         ]
         if row:
             shapes.append(paint.boxes(spot + places.new_tensor([0.0, 0.31]), 0.055, palette[key][:, None]))

@@ -76,13 +76,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
     palette = torch.tensor([RED, GREEN, BLUE], device=core.device)
     destination = core.world_state["goal"][envs].long().flip(1)  # an agent's goal is known to the other agent
-    said = core.world_state["said"][envs]
+    loudness = core.world_state["said"][envs]
     return scene(
         core,
         envs,
         Discs(slice(2, 5), SIZE, palette, target=True),
         Discs(slice(0, 2), SIZE, palette[destination]),
-        *(Word(row, said[:, row]) for row in range(2)),
+        *(Word(row, loudness[:, row]) for row in range(2)),
     )
 
 

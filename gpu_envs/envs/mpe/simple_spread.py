@@ -51,12 +51,12 @@ class Config:
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    n, seen = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
+    n, neighbors = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
     return scenario.define(
         config,
         counts={"agent": n},
-        widths={"agent": simple_spread.observation_width(n, *seen)},
-        rules=simple_spread.rules(n, config.continuous_actions, *seen, config.benchmark_data),
+        widths={"agent": simple_spread.observation_width(n, *neighbors)},
+        rules=simple_spread.rules(n, config.continuous_actions, *neighbors, config.benchmark_data),
         params={
             "agent_size": 0.15,
             "accel": 5.0,
@@ -89,11 +89,11 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
-    others = config.N - 1 if config.num_agent_neighbors is None else config.num_agent_neighbors
+    peers = config.N - 1 if config.num_agent_neighbors is None else config.num_agent_neighbors
     return [
         own_velocity(),
         own_position(),
         offsets("landmarks", config.N, config.num_landmark_neighbors),
         offsets("other agents", config.N - 1, config.num_agent_neighbors),
-        ObservationBlock("messages of those agents: always 0", "", 0, 0, 2 * others),
+        ObservationBlock("messages of those agents: always 0", "", 0, 0, 2 * peers),
     ]

@@ -148,7 +148,7 @@ def action_parts(config: Config, row: int) -> list[str]:
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
     is_good, visible = row >= config.num_adversaries, "; 0 if not visible" if row else ""
-    others = config.num_adversaries + config.num_good - 1
+    peers = config.num_adversaries + config.num_good - 1
     velocities = points(
         f"velocities of the other good agents (x, y of each){visible}", "m/s", 1.3, config.num_good - is_good
     )
@@ -159,6 +159,6 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         landmark_offsets("obstacles", config.num_obstacles),
         landmark_offsets("food", config.num_food),
         landmark_offsets("forests", config.num_forests),
-        points(f"other agents relative to the agent (x, y of each, row order){visible}", "m", count=others),
+        points(f"other agents relative to the agent (x, y of each, row order){visible}", "m", count=peers),
     ]
     return blocks + ([cover, velocities] if is_good else [velocities, cover, message_block("the leader's", LETTERS)])

@@ -87,6 +87,6 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         core,
         envs,
         Discs(deposits, "deposit_size", kinds[1 : 1 + config.num_deposits], figure=_chest, enlarged=_DEPOSIT),
-        Discs(slice(count, None), "treasure_size", kinds[kind], shown=kind > 0, figure=_gem, enlarged=_TREASURE),
+        Discs(slice(count, None), "treasure_size", kinds[kind], visible=kind > 0, figure=_gem, enlarged=_TREASURE),
         Discs(collectors, "collector_size", kinds[holding], figure=person, enlarged=_COLLECTOR),
     )

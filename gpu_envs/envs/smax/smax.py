@@ -115,31 +115,31 @@ class Config:
         for name in STATS:
             values = getattr(self, f"unit_type_{name}")
             if not count or len(values) != count:
-                wanted = f"a value per name of unit_type_names, {max(count, 1)}"
-                raise ConfigError(f"unit_type_{name}: expected {wanted}, got {len(values)}")
+                expected = f"a value per name of unit_type_names, {max(count, 1)}"
+                raise ConfigError(f"unit_type_{name}: expected {expected}, got {len(values)}")
         if self.unit_types is not None:
             units = self.num_allies + self.num_enemies
             listed = isinstance(self.unit_types, list | tuple)
             if not listed or len(self.unit_types) != units:
-                wanted = f"a list with a type per ally and enemy, {units} (num_allies + num_enemies)"
-                got = len(self.unit_types) if listed else shown(self.unit_types)
-                raise ConfigError(f"unit_types: expected {wanted}, got {got}")
+                expected = f"a list with a type per ally and enemy, {units} (num_allies + num_enemies)"
+                actual = len(self.unit_types) if listed else shown(self.unit_types)
+                raise ConfigError(f"unit_types: expected {expected}, got {actual}")
             object.__setattr__(self, "unit_types", tuple(map(self._type_index, self.unit_types)))
-        most = max((*self.units.allies, *self.units.enemies))
-        if most >= count:
+        highest = max((*self.units.allies, *self.units.enemies))
+        if highest >= count:
             raise ConfigError(
-                f"unit_type_names: expected the {most + 1} types of scenario={self.scenario!r} or more, got {count}"
+                f"unit_type_names: expected the {highest + 1} types of scenario={self.scenario!r} or more, got {count}"
             )
 
-    def _type_index(self, given: Any) -> int:
+    def _type_index(self, value: Any) -> int:
         """Return the index of a unit type."""
         names = self.unit_type_names
-        if given in names:
-            return names.index(given)
-        if type(given) is int and 0 <= given < len(names):
-            return given
-        wanted = f"{', '.join(map(repr, names))} or an int in [0, {len(names) - 1}]"
-        raise ConfigError(f"unit_types: expected {wanted}, got {shown(given)}")
+        if value in names:
+            return names.index(value)
+        if type(value) is int and 0 <= value < len(names):
+            return value
+        expected = f"{', '.join(map(repr, names))} or an int in [0, {len(names) - 1}]"
+        raise ConfigError(f"unit_types: expected {expected}, got {shown(value)}")
 
     @property
     def units(self) -> Sides:
@@ -161,12 +161,12 @@ def observation_space(config: Config) -> spaces.Box:
     types = len(config.unit_type_names)
     width = observations.observation_width(units, types, config.observation_type == "conic")
     low, high = np.zeros(width, np.float32), np.ones(width, np.float32)
-    own = width - types - observations.OWN
+    self_column = width - types - observations.OWN
     per_unit = observations.OTHER + types
     for column in range(1, 6):  # relative position, and movement
-        low[column:own:per_unit] = -1.0
-    low[5:own:per_unit] = 0.0
-    low[own + 1 : own + 3], high[own + 1 : own + 3] = -np.inf, np.inf
+        low[column:self_column:per_unit] = -1.0
+    low[5:self_column:per_unit] = 0.0
+    low[self_column + 1 : self_column + 3], high[self_column + 1 : self_column + 3] = -np.inf, np.inf
     return spaces.Box(low, high, dtype=np.float32)
 
 
@@ -187,7 +187,7 @@ def build(config: Config) -> EnvDefinition:
         done: dict[str, spaces.Space[Any]] = dict.fromkeys(sides, spaces.Box(0.0, 1.0, (smax.CONTROLS,), np.float32))
     else:
         done = {"ally": spaces.Discrete(NUM_MOVES + enemies), "enemy": spaces.Discrete(NUM_MOVES + allies)}
-    seen, stats = observation_space(config), config.stats
+    space, stats = observation_space(config), config.stats
     return EnvDefinition(
         rules=smax.rules(allies, enemies, types, self_play, continuous, config.observation_type == "conic"),
         params={
@@ -229,7 +229,7 @@ def build(config: Config) -> EnvDefinition:
         groups={side: tuple(map(agents.index, names)) for side, names in sides.items()},
         roles={side: (side,) for side in sides} if self_play else {},
         zero_sum=self_play and config.use_self_play_reward and allies == enemies,
-        observation_spaces=dict.fromkeys(agents, seen),
+        observation_spaces=dict.fromkeys(agents, space),
         action_spaces={agent: done[side] for side, names in sides.items() for agent in names},
         info={"won_battle": "won", "unit_alive": "lives"},
         results=("won_battle",),
@@ -276,10 +276,10 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         blocks = [ObservationBlock(meaning, "shares", -1, 1, width, parts)]
     else:
         units = [*(f"ally_{unit}" for unit in range(allies)), *(f"enemy_{unit}" for unit in range(enemies))]
-        others = [*units[:row], *units[row + 1 :]]
+        neighbors = [*units[:row], *units[row + 1 :]]
         blocks = [
             ObservationBlock(f"{unit}, if it is in sight", "shares", -1, 1, len(parts), parts)
-            for unit in (others if row < allies else reversed(others))
+            for unit in (neighbors if row < allies else reversed(neighbors))
         ]
     return [
         *blocks,

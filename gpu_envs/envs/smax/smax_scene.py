@@ -28,9 +28,9 @@ class _Body:
     """Helper that paints units around their positions (W, U, 2), ahead and to their left, in their radii."""
 
     def __init__(
-        self, pos: torch.Tensor, front: torch.Tensor, radius: torch.Tensor, color: torch.Tensor, there: torch.Tensor
+        self, pos: torch.Tensor, front: torch.Tensor, radius: torch.Tensor, color: torch.Tensor, present: torch.Tensor
     ) -> None:
-        self.pos, self.radius, self.there = pos, radius, there.float()
+        self.pos, self.radius, self.present = pos, radius, present.float()
         self.front, self.side = front, torch.stack([-front[..., 1], front[..., 0]], -1)
         self.color, self.dark = color, 0.55 * color
 
@@ -38,16 +38,16 @@ class _Body:
         return self.pos + self.radius[..., None] * (ahead * self.front + left * self.side)
 
     def disc(self, ahead: float, left: float, radius: float, color: Color) -> torch.Tensor:
-        return circles(self.at(ahead, left), radius * self.radius, color, self.there)
+        return circles(self.at(ahead, left), radius * self.radius, color, self.present)
 
     def line(self, start: _Point, end: _Point, width: float, color: Color) -> torch.Tensor:
-        return lines(self.at(*start), self.at(*end), width * self.radius, color, self.there)
+        return lines(self.at(*start), self.at(*end), width * self.radius, color, self.present)
 
     def edged(self, start: _Point, end: _Point, width: float) -> list[torch.Tensor]:
         """Return a thick line in the color of the side, with a dark edge."""
         return [self.line(start, end, width + 0.24, self.dark), self.line(start, end, width, self.color)]
 
-    def both(self, start: _Point, end: _Point, width: float, color: Color) -> list[torch.Tensor]:
+    def mirrored(self, start: _Point, end: _Point, width: float, color: Color) -> list[torch.Tensor]:
         """Return a line and its mirror image."""
         return [self.line((start[0], sign * start[1]), (end[0], sign * end[1]), width, color) for sign in (-1.0, 1.0)]
 
@@ -63,9 +63,9 @@ def _marine(body: _Body) -> list[torch.Tensor]:
 
 def _marauder(body: _Body) -> list[torch.Tensor]:
     return [
-        *body.both((0.1, 0.8), (1.4, 0.8), 0.5, DARK),
+        *body.mirrored((0.1, 0.8), (1.4, 0.8), 0.5, DARK),
         *body.edged((0.0, -0.5), (0.0, 0.5), 1.1),
-        *body.both((-0.1, 0.8), (0.2, 0.8), 0.8, body.dark),
+        *body.mirrored((-0.1, 0.8), (0.2, 0.8), 0.8, body.dark),
         body.disc(0.2, 0.0, 0.36, body.dark),
         body.line((0.36, -0.14), (0.36, 0.14), 0.2, _FLASH),
     ]
@@ -74,8 +74,8 @@ def _marauder(body: _Body) -> list[torch.Tensor]:
 def _stalker(body: _Body) -> list[torch.Tensor]:
     knees, feet = ((0.6, 0.75), (-0.6, 0.75)), ((1.0, 1.0), (-1.0, 1.0))
     return [
-        *[leg for knee in knees for leg in body.both((0.0, 0.0), knee, 0.3, body.dark)],
-        *[leg for knee, foot in zip(knees, feet, strict=True) for leg in body.both(knee, foot, 0.2, DARK)],
+        *[leg for knee in knees for leg in body.mirrored((0.0, 0.0), knee, 0.3, body.dark)],
+        *[leg for knee, foot in zip(knees, feet, strict=True) for leg in body.mirrored(knee, foot, 0.2, DARK)],
         *body.edged((-0.25, 0.0), (0.2, 0.0), 0.95),
         body.disc(0.25, 0.0, 0.32, DARK),
         body.disc(0.25, 0.0, 0.22, _BLADE),
@@ -84,7 +84,7 @@ def _stalker(body: _Body) -> list[torch.Tensor]:
 
 def _zealot(body: _Body) -> list[torch.Tensor]:
     return [
-        *body.both((0.2, 0.75), (1.7, 0.5), 0.26, _BLADE),
+        *body.mirrored((0.2, 0.75), (1.7, 0.5), 0.26, _BLADE),
         *body.edged((0.0, -0.5), (0.0, 0.5), 0.8),
         *[body.disc(0.0, left, 0.24, _FLASH) for left in (-0.75, 0.75)],
         body.line((-0.5, 0.0), (0.1, 0.0), 0.44, body.dark),
@@ -95,9 +95,9 @@ def _zealot(body: _Body) -> list[torch.Tensor]:
 def _zergling(body: _Body) -> list[torch.Tensor]:
     return [
         body.line((-0.6, 0.0), (-1.6, 0.0), 0.18, body.dark),
-        *body.both((-0.1, 0.2), (-1.0, 0.95), 0.34, body.dark),
-        *body.both((0.3, 0.2), (0.8, 0.9), 0.22, body.dark),
-        *body.both((0.8, 0.9), (1.6, 0.45), 0.2, _BONE),
+        *body.mirrored((-0.1, 0.2), (-1.0, 0.95), 0.34, body.dark),
+        *body.mirrored((0.3, 0.2), (0.8, 0.9), 0.22, body.dark),
+        *body.mirrored((0.8, 0.9), (1.6, 0.45), 0.2, _BONE),
         *body.edged((-0.6, 0.0), (0.5, 0.0), 0.6),
         body.disc(0.65, -0.15, 0.1, _FLASH),
         body.disc(0.65, 0.15, 0.1, _FLASH),
@@ -108,10 +108,10 @@ def _hydralisk(body: _Body) -> list[torch.Tensor]:
     return [
         body.line((-0.9, 0.4), (-1.7, 0.0), 0.3, body.dark),
         *body.edged((-0.1, 0.0), (-0.9, 0.4), 0.5),
-        *body.both((0.0, 0.5), (0.7, 1.1), 0.24, body.dark),
-        *body.both((0.7, 1.1), (1.5, 0.7), 0.2, _BONE),
+        *body.mirrored((0.0, 0.5), (0.7, 1.1), 0.24, body.dark),
+        *body.mirrored((0.7, 1.1), (1.5, 0.7), 0.2, _BONE),
         body.disc(0.05, 0.0, 0.62, body.color),
-        *body.both((0.75, 0.0), (-0.35, 0.75), 0.34, body.dark),
+        *body.mirrored((0.75, 0.0), (-0.35, 0.75), 0.34, body.dark),
         body.disc(0.4, 0.0, 0.2, _BONE),
     ]
 
@@ -171,7 +171,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     half = _half_frame(pos, width, height)
     zoom = (_SCALE * half / _CLOSE).clamp(_SCALE, _LARGEST)[:, None]
     radius, alive = zoom * stats[..., RADIUS].clamp_min(0.2), state["health"] > 0.0
-    seen, index = alive.float(), torch.arange(units, device=device)
+    opacity, index = alive.float(), torch.arange(units, device=device)
     is_ally = index < allies
 
     ahead = state["attack"].long() - NUM_MOVES
@@ -184,12 +184,12 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     moves = state["move"].norm(dim=-1, keepdim=True)
     front = torch.where(moves > 1e-3, state["move"] / moves.clamp_min(1e-6), home)
     front = torch.where(attacks[..., None], way / reach.clamp_min(1e-6)[..., None], front)
-    colors = torch.where(is_ally[:, None], *(torch.tensor(each, device=device) for each in (BLUE, RED)))
+    colors = torch.where(is_ally[:, None], *(torch.tensor(paint, device=device) for paint in (BLUE, RED)))
 
     size, all_units = radius[..., None], _Body(pos, front, radius, colors, alive)
     has_gun = (stats[..., ATTACK_RANGE] > _MELEE) & alive
     shoots, strikes = (attacks & has_gun).float(), (attacks & ~has_gun).float()
-    fallen, cross = 1.0 - seen, 0.6 * size
+    fallen, cross = 1.0 - opacity, 0.6 * size
     tall, wide = torch.tensor([0.0, 1.0], device=device), torch.tensor([1.0, 0.0], device=device)
     share = (state["health"] / stats[..., HEALTH]).clamp(0.0, 1.0)
     left = pos + size * (1.4 * tall - 0.8 * wide)
@@ -205,15 +205,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         lines(pos - cross * (tall - wide), pos + cross * (tall - wide), 0.25 * radius, DARK, fallen),
         *[
             part
-            for each in sorted({each % len(_TYPES) for each in present})
-            for part in _TYPES[each](_Body(pos, front, radius, colors, alive & (kind % len(_TYPES) == each)))
+            for shape in sorted({shape % len(_TYPES) for shape in present})
+            for part in _TYPES[shape](_Body(pos, front, radius, colors, alive & (kind % len(_TYPES) == shape)))
         ],
         lines(muzzle, goal, 0.15 * radius, _FLASH, shoots),
         circles(muzzle, 0.28 * radius, _FLASH, shoots),
         circles(goal, 0.3 * radius, _FLASH, shoots),
         *(lines(goal + cut, goal - cut, 0.14 * radius, _FLASH, strikes) for cut in cuts),
-        lines(left, left + 1.6 * size * wide, 0.36 * radius, DARK, seen),
-        lines(left, left + 1.6 * size * wide * share[..., None], 0.22 * radius, GREEN, seen),
+        lines(left, left + 1.6 * size * wide, 0.36 * radius, DARK, opacity),
+        lines(left, left + 1.6 * size * wide * share[..., None], 0.22 * radius, GREEN, opacity),
     )
     agents = circles(pos, radius, colors)[:, : core.num_agents]  # the dead, too: their agents stay in the game
     middle = 0.5 * torch.tensor([width, height], device=device)

@@ -100,9 +100,9 @@ class Config:
                 raise ConfigError(f"min_{name}: expected a value <= max_{name}, got {low} > {high}")
         if self.use_full_observation and self.neighbor_search == "grid":
             raise ConfigError("neighbor_search='grid' needs use_full_observation=False")
-        given = [self.starting_location_x, self.starting_location_y, self.starting_directions]
-        if any(values is not None for values in given) and not all(
-            values is not None and len(values) == count for values in given
+        starts = [self.starting_location_x, self.starting_location_y, self.starting_directions]
+        if any(values is not None for values in starts) and not all(
+            values is not None and len(values) == count for values in starts
         ):
             raise ConfigError(
                 "starting_location_x, starting_location_y and starting_directions need "
@@ -126,7 +126,7 @@ def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
     count = config.num_taggers + config.num_runners
     width = tag_continuous.observation_width(count, config.num_other_agents_observed, config.use_full_observation)
-    given = config.starting_location_x is not None
+    has_start = config.starting_location_x is not None
     nearest = 0 if config.use_full_observation else config.num_other_agents_observed
     search = config.neighbor_search if config.neighbor_search != "auto" else choose_search(count, nearest)
     grid = search == "grid"
@@ -137,7 +137,7 @@ def build(config: Config) -> EnvDefinition:
         "tag_penalty_for_runner end_of_game_reward_for_runner"
     )
     columns = (config.starting_location_x, config.starting_location_y, config.starting_directions)
-    start = np.array(columns, np.float32).T if given else None
+    start = np.array(columns, np.float32).T if has_start else None
     counts = {"tagger": config.num_taggers, "runner": config.num_runners}
     named = roster(counts, dict.fromkeys(counts, width), dict.fromkeys(counts, action))
     cell_shapes = cell_grid.shapes(count, nearest) if grid else dict.fromkeys(cell_grid.shapes(1, 1), (0,))
@@ -150,7 +150,7 @@ def build(config: Config) -> EnvDefinition:
             config.num_turn_levels,
             nearest,
             config.use_full_observation,
-            "given" if given else "fixed" if config.fixed_start else "random",
+            "given" if has_start else "fixed" if config.fixed_start else "random",
             grid,
         ),
         params={name: getattr(config, name) for name in same_name.split()}
@@ -168,7 +168,7 @@ def build(config: Config) -> EnvDefinition:
             "slot": index(cell_shapes["slot"], count),
             "who": index(cell_shapes["who"], count),
             "spot": cell_shapes["spot"],
-            "start": (count if given else 0,),
+            "start": (count if has_start else 0,),
         },
         initial={} if start is None else {"start": start},
         scratch=(*cell_grid.shapes(1, 1), *(("near",) if grid else ())),
@@ -234,8 +234,8 @@ def action_names(config: Config, row: int) -> list[list[str]]:
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row; every block lists the other agents in the same order."""
-    others = config.num_taggers + config.num_runners - 1
-    slots = others if config.use_full_observation else config.num_other_agents_observed
+    peers = config.num_taggers + config.num_runners - 1
+    slots = peers if config.use_full_observation else config.num_other_agents_observed
     skill = max(config.skill_level_tagger, config.skill_level_runner)
     far, fast = "√2 `grid_length`", "`max_speed`"
     differences = (

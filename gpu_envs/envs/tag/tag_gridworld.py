@@ -62,9 +62,9 @@ class Config:
     def __post_init__(self) -> None:
         """Check conditions that involve several fields."""
         count = self.num_taggers + 1
-        given = [self.starting_location_x, self.starting_location_y]
-        if any(values is not None for values in given) and not all(
-            values is not None and len(values) == count for values in given
+        starts = [self.starting_location_x, self.starting_location_y]
+        if any(values is not None for values in starts) and not all(
+            values is not None and len(values) == count for values in starts
         ):
             raise ConfigError(f"starting_location_x and starting_location_y need {count} cells each, or none of them")
         for name in ("starting_location_x", "starting_location_y"):
@@ -127,8 +127,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     cell = core.world_state["cell"][envs]
     taggers = cell[:, :-1]
     together = (taggers[:, :, None] == taggers[:, None]).all(-1)  # (W, n, n)
-    count, place = together.sum(-1), together.tril(-1).sum(-1)  # agents on the same cell, and those in lower rows
-    aside = (place - 0.5 * (count - 1)) * (0.5 / count.clamp(min=4))
+    count, order = together.sum(-1), together.tril(-1).sum(-1)  # agents on the same cell, and those in lower rows
+    aside = (order - 0.5 * (count - 1)) * (0.5 / count.clamp(min=4))
     middles = taggers + 0.5 + aside[..., None] * torch.tensor([1.0, -1.0], device=core.device)
     lattice = boxes(grid, 0.5, GRAY, alpha=0.35 * (grid.amax(2) < sides), line_width=0.03)
     runner = boxes(cell[:, -1:] + 0.5, 0.42, BLUE)

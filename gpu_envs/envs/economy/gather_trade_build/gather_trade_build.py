@@ -26,7 +26,7 @@ __all__ = ["INFO", "REWARD_TYPES", "Config", "build", "draw", "ranked_payments",
 SKILLS = ("none", "pareto", "lognormal")
 """Distributions of skills."""
 GROWTH = tuple(
-    f"{good}_{what}" for good in ("wood", "stone") for what in ("regen_halfwidth", "regen_weight", "max_health")
+    f"{good}_{suffix}" for good in ("wood", "stone") for suffix in ("regen_halfwidth", "regen_weight", "max_health")
 )
 """Settings of the growth of random layouts, which are parameters."""
 REWARD_TYPES = ("coin_eq_times_productivity", "inv_income_weighted_coin_endowments", "inv_income_weighted_utility")
@@ -183,10 +183,10 @@ class Config(WorldSettings):
 
 
 @cache
-def ranked_payments(n_agents: int, payment: int, most: int) -> np.ndarray:
+def ranked_payments(n_agents: int, payment: int, limit: int) -> np.ndarray:
     """Return the mean payment by rank of skill, (n,), from the same samples as the original."""
     samples = np.random.RandomState(1).pareto(4, size=(100_000, n_agents))  # that of the original
-    return np.sort(np.minimum(most, (most - 1) * samples + 1), axis=1).mean(axis=0) * payment
+    return np.sort(np.minimum(limit, (limit - 1) * samples + 1), axis=1).mean(axis=0) * payment
 
 
 def ranked_places(n_agents: int, layout: Layout) -> np.ndarray:
@@ -198,12 +198,12 @@ def ranked_places(n_agents: int, layout: Layout) -> np.ndarray:
     height, width = layout.height, layout.width
     # Corner and direction of rows and columns, by quarter of the skills.
     corners = ((0, width - 1, 1, -1), (height - 1, 0, -1, 1), (0, 0, 1, 1), (width - 1, width - 1, -1, -1))
-    places, taken = [], [0] * 4
+    places, counts = [], [0] * 4
     for rank in range(n_agents):
         quarter = int(np.floor(rank * (4 / n_agents)))
         row, column, down, right = corners[quarter]
-        row, column = row + down * (taken[quarter] // 4), column + right * (taken[quarter] % 4)
-        taken[quarter] += 1
+        row, column = row + down * (counts[quarter] // 4), column + right * (counts[quarter] % 4)
+        counts[quarter] += 1
         if not (0 <= row < height and 0 <= column < width) or row * width + column not in layout.land:
             raise ConfigError(
                 f"fixed_four_skill_and_loc: expected land at row {row}, column {column}, where an agent starts; "
@@ -305,16 +305,16 @@ def build(config: Config) -> EnvDefinition:
 
 def _state(sizes: Sizes, cells: int) -> dict[str, Any]:
     """Return the shapes of the fields of State, and the ranges of those of integers."""
-    found: dict[str, Any] = {name: (columns,) for name, columns in sizes.shapes().items()}
+    fields: dict[str, Any] = {name: (columns,) for name, columns in sizes.shapes().items()}
     n = sizes.num_agents
     for name in ("cell", "goods", "order", "born", "houses", "gathered", "sold", "bought", "terrain", "coverage"):
-        found[name] = integers(found[name], 0, MAX_INT)
-    found["num_orders"] = integers((4,), 0, sizes.book)
-    found["open_orders"] = integers((2 * n,), 0, sizes.book)
+        fields[name] = integers(fields[name], 0, MAX_INT)
+    fields["num_orders"] = integers((4,), 0, sizes.book)
+    fields["open_orders"] = integers((2 * n,), 0, sizes.book)
     for name in ("place", "source", "land", "start"):
-        found[name] = index(found[name], cells)
-    found["turn"] = index((n,), n)
-    found["zone"] = index(found["zone"], 4)
+        fields[name] = index(fields[name], cells)
+    fields["turn"] = index((n,), n)
+    fields["zone"] = index(fields["zone"], 4)
     for name in ("cycle", "completions", "finished", "fresh", "good_steps", "num_samples"):
-        found[name] = integers((), 0, MAX_INT)
-    return found | {"key": any_bits(()), "elasticity": ()}
+        fields[name] = integers((), 0, MAX_INT)
+    return fields | {"key": any_bits(()), "elasticity": ()}

@@ -31,15 +31,15 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     brackets = [f"from {cutoff:.5g} coin" for cutoff in config.cutoffs]
     ranks = [f"rank {rank}" for rank in range(config.n_agents)]
 
-    def orders(whose: str) -> list[ObservationBlock]:
-        return [_block(f"{whose} for {good}, by price", "orders", ANY, prices) for good in _GOODS]
+    def orders(label: str) -> list[ObservationBlock]:
+        return [_block(f"{label} for {good}, by price", "orders", ANY, prices) for good in _GOODS]
 
-    def inventory(whose: str) -> list[ObservationBlock]:
+    def inventory(owner: str) -> list[ObservationBlock]:
         units = {"coin": "coin", "stone": "units", "wood": "units"}
-        return [_block(f"{whose} {good}", f"{unit} / 100" if scaled else unit, ANY) for good, unit in units.items()]
+        return [_block(f"{owner} {good}", f"{unit} / 100" if scaled else unit, ANY) for good, unit in units.items()]
 
-    def place(whose: str) -> list[ObservationBlock]:
-        return [_block(f"{whose} column", "width of the world"), _block(f"{whose} row", "height of the world")]
+    def position(owner: str) -> list[ObservationBlock]:
+        return [_block(f"{owner} column", "width of the world"), _block(f"{owner} row", "height of the world")]
 
     market = [_block(f"mean price of past trades of {good}", "coin", config.max_bid_ask) for good in _GOODS]
     history = [
@@ -78,18 +78,18 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
             time,
             *inventory("own"),
         ]
-        return blocks if config.full_observability else [*blocks, *place("own")]
+        return blocks if config.full_observability else [*blocks, *position("own")]
     blocks = _map_blocks(config, True) if config.planner_gets_spatial_info else []
     blocks += [*orders("asks"), *orders("bids"), *market, *history, *taxes, phase, time, *inventory("the planner's")]
     for agent in range(config.n_agents):
-        whose = f"agent {agent}'s"
+        owner = f"agent {agent}'s"
         blocks += [
-            _block(f"{whose} marginal rate"),
-            ObservationBlock(f"{whose} income of the last period per day", "coin", -ANY, ANY),
-            _block(f"{whose} marginal rate on it"),
+            _block(f"{owner} marginal rate"),
+            ObservationBlock(f"{owner} income of the last period per day", "coin", -ANY, ANY),
+            _block(f"{owner} marginal rate on it"),
         ]
         if not config.full_observability:
-            blocks += [*inventory(whose), *(place(whose) if config.planner_gets_spatial_info else ())]
+            blocks += [*inventory(owner), *(position(owner) if config.planner_gets_spatial_info else ())]
     return blocks
 
 

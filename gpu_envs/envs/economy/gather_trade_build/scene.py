@@ -55,22 +55,22 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
         places = torch.stack([cells - row * width + 0.5, height - row - 0.5], -1).float()
         return places.expand(count, *places.shape[-2:])
 
-    every = torch.arange(height * width, device=device)
+    all_cells = torch.arange(height * width, device=device)
 
     def at(kind: int) -> torch.Tensor:
         """Return the cells where a kind of terrain can be."""
         if sizes.is_random and kind < 3:
-            return every
+            return all_cells
         return torch.tensor([c for c, k in enumerate(layout.terrain & 3) if k == kind], dtype=torch.long, device=device)
 
     def has(kind: int, bits: int) -> torch.Tensor:
         """Return 1 for those of a kind with some bits, (W, N)."""
-        found = cell[:, at(kind)]
-        return (((found & 3) == kind) & ((found & bits) == bits)).float()
+        contents = cell[:, at(kind)]
+        return (((contents & 3) == kind) & ((contents & bits) == bits)).float()
 
     stones, woods, waters = (centers(at(kind)) for kind in (1, 2, 3))
     owner = ((cell & 255) >> 3) - 1
-    house, paint, plots = (owner >= 0).float(), colors[owner.clamp(0, n - 1)], centers(every)
+    house, paint, plots = (owner >= 0).float(), colors[owner.clamp(0, n - 1)], centers(all_cells)
     up = torch.tensor([0.0, 0.34], device=device)
     side = torch.tensor([0.44, 0.0], device=device)
     agents = circles(centers(state["place"].long()), 0.36, colors, 1.0)
@@ -93,8 +93,8 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
     side = float(max(height, width))  # that of the largest square map with this panel
     low = -(_GAP + _TALL) * side
     if sizes.has_planner:  # in the panel
-        place = torch.tensor([[0.5 * width, 0.5 * (low - _GAP * side)]], device=device).expand(count, 1, 2)
-        agents = join(agents, circles(place, 0.36, DARK))
+        center = torch.tensor([[0.5 * width, 0.5 * (low - _GAP * side)]], device=device).expand(count, 1, 2)
+        agents = join(agents, circles(center, 0.36, DARK))
     left = 0.5 * (width - side)
     return Scene(join(*shapes), (left, low, left + side, float(height)), agents=agents)
 
@@ -102,18 +102,18 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
 def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -> list[torch.Tensor]:
     """Return the panels below the map: bars of coin and of rates, and curves of prices, from the left."""
     side, device = float(max(sizes.width, sizes.height)), colors.device
-    wide, whole, floor = (1.0 - 2.0 * _GAP) / 3.0 * side, _TALL * side, -(_GAP + _TALL) * side
-    room = _PLOT * whole
+    wide, height, floor = (1.0 - 2.0 * _GAP) / 3.0 * side, _TALL * side, -(_GAP + _TALL) * side
+    room = _PLOT * height
 
     def frame(left: float, count: int) -> torch.Tensor:
         """Return the background of a panel from its left side on."""
-        middle = torch.tensor([[left + 0.5 * wide, floor + 0.5 * whole]], device=device).expand(count, 1, 2)
-        return boxes(middle, (0.5 * wide, 0.5 * whole), _PANEL)
+        middle = torch.tensor([[left + 0.5 * wide, floor + 0.5 * height]], device=device).expand(count, 1, 2)
+        return boxes(middle, (0.5 * wide, 0.5 * height), _PANEL)
 
     def labels(x: torch.Tensor, values: torch.Tensor, step: float, color: Color, largest: float) -> torch.Tensor:
         """Return values (W, N) above the plots at places (W, N) that are step apart."""
-        places = torch.stack([x, torch.full_like(x, floor + 0.5 * (room + whole))], -1)
-        return numbers(places, values, 0.9 * step, 0.7 * (whole - room), color, largest=largest)
+        places = torch.stack([x, torch.full_like(x, floor + 0.5 * (room + height))], -1)
+        return numbers(places, values, 0.9 * step, 0.7 * (height - room), color, largest=largest)
 
     def bars(share: torch.Tensor, color: Color, left: float, values: torch.Tensor) -> list[torch.Tensor]:
         """Return bars of shares (W, N) in [0, 1], with their values above."""
@@ -136,20 +136,20 @@ def _panel(state: dict[str, torch.Tensor], sizes: Sizes, colors: torch.Tensor) -
         places = torch.stack([x.expand(price.shape), floor + room * (0.04 + 0.92 * price / (sizes.num_prices - 1))], -1)
         grid = torch.tensor([[left + 0.1, floor + room * (0.04 + 0.23 * line)] for line in range(5)], device=device)
         grid = grid.expand(len(price), 5, 2)
-        known = ((price[:, :, 1:] > 0) & (price[:, :, :-1] > 0)).float()
+        visible = ((price[:, :, 1:] > 0) & (price[:, :, :-1] > 0)).float()
         shapes = [
             frame(left, len(price)),
             lines(grid, grid + torch.tensor([wide - 0.2, 0.0], device=device), 0.05, _EMPTY),
         ]
         for good, color in enumerate((_EDGE, GREEN)):
-            shapes.append(lines(places[:, good, :-1], places[:, good, 1:], 0.2, color, known[:, good]))
+            shapes.append(lines(places[:, good, :-1], places[:, good, 1:], 0.2, color, visible[:, good]))
         tints = torch.tensor([_EDGE, GREEN], device=device)
         ends = torch.tensor([left + 0.25 * wide, left + 0.75 * wide], device=device).expand(len(price), 2)
         return [*shapes, labels(ends, state["market_rate"], 0.4 * wide, tints, 3.33)]
 
     n = sizes.num_agents
     coin = state["coin"][:, :n] + state["coin"][:, n:]
-    left = [0.5 * (sizes.width - side) + each * (wide + _GAP * side) for each in range(3)]
+    left = [0.5 * (sizes.width - side) + index * (wide + _GAP * side) for index in range(3)]
     return [
         *bars(coin / coin.amax(1, keepdim=True).clamp(min=1.0), colors, left[0], coin.clamp(max=999.0)),
         *bars(state["rates"], (0.25, 0.30, 0.36), left[1], 100.0 * state["rates"]),

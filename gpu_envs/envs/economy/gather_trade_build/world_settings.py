@@ -158,12 +158,12 @@ class WorldSettings:
                 f"starting_wood_coverage: expected sources on less than half of the cells, got {sum(shares):.3g}"
             )
         if self.zones:
-            rows, columns, wood, stone, both = self.zones
-            if wood + stone + both > rows * columns:
+            rows, columns, wood, stone, dual = self.zones
+            if wood + stone + dual > rows * columns:
                 raise ConfigError(
-                    f"num_wood_zones: expected at most {rows * columns} zones, got {wood + stone + both} with resources"
+                    f"num_wood_zones: expected at most {rows * columns} zones, got {wood + stone + dual} with resources"
                 )
-            if not wood + both or not stone + both:
+            if not wood + dual or not stone + dual:
                 raise ConfigError("num_wood_and_stone_zones: expected zones with wood and zones with stone, got none")
 
     def _check_split(self, land: np.ndarray) -> None:
@@ -198,8 +198,8 @@ def _is_barrier(count: int) -> np.ndarray:
 def _shares(config: WorldSettings) -> tuple[float, float]:
     """Return the shares of cells with sources of wood and of stone."""
     cells = int(np.prod(config.world_size))
-    wanted = (config.starting_wood_coverage, config.starting_stone_coverage)
-    wood, stone = (share / cells if share >= 1 else share for share in wanted)
+    coverage = (config.starting_wood_coverage, config.starting_stone_coverage)
+    wood, stone = (share / cells if share >= 1 else share for share in coverage)
     return wood, stone
 
 
@@ -227,20 +227,20 @@ def first_chances(config: WorldSettings) -> np.ndarray:
         wood = (np.arange(height)[:, None].repeat(width, axis=1) ** half)[::-1]
         stone = (np.arange(width)[None].repeat(height, axis=0) ** half)[:, ::-1]
         dry = (config.layout.terrain & 3).reshape(height, width) == 0
-        maps = [one * (wood + stone) for one in (wood, stone)]
-        maps = [one / one.sum() * dry for one in maps]
-        maps = [one / one.sum() for one in maps]
-    return np.concatenate([0.1 * clump * one.ravel() for clump, one in zip(_clumps(config), maps, strict=True)])
+        maps = [chance * (wood + stone) for chance in (wood, stone)]
+        maps = [chance / chance.sum() * dry for chance in maps]
+        maps = [chance / chance.sum() for chance in maps]
+    return np.concatenate([0.1 * clump * chance.ravel() for clump, chance in zip(_clumps(config), maps, strict=True)])
 
 
 def source_counts(config: WorldSettings) -> np.ndarray:
     """Return the numbers of first and of all sources, and the fewest and most of them: of wood, then of stone, (8,)."""
     cells = int(np.prod(config.world_size))
     shares = np.arange(cells + 1) / cells
-    found = []
+    counts = []
     for share, clump in zip(_shares(config), _clumps(config), strict=True):
-        wanted = share * (1 + config.checker_source_blocks)
-        near = np.flatnonzero((shares / wanted >= 1 / 1.4) & (shares / wanted <= 1.4))
-        found += [int((shares < wanted * clump).sum()), int((shares < wanted).sum())]
-        found += [int(near[0]), int(near[-1])] if len(near) else [1, 0]
-    return np.array(found, np.int32)
+        target = share * (1 + config.checker_source_blocks)
+        near = np.flatnonzero((shares / target >= 1 / 1.4) & (shares / target <= 1.4))
+        counts += [int((shares < target * clump).sum()), int((shares < target).sum())]
+        counts += [int(near[0]), int(near[-1])] if len(near) else [1, 0]
+    return np.array(counts, np.int32)

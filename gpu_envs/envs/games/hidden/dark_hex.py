@@ -82,10 +82,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering.scene import DARK, Scene, circles, join, lines
 
     rows, columns = sizes_of(core.config)
-    marks, known = boards_of(core, envs, rows * columns)
-    place = cells(rows, columns, core.device) - 0.5
+    marks, revealed = boards_of(core, envs, rows * columns)
+    grid = cells(rows, columns, core.device) - 0.5
     high = math.sqrt(3.0) / 2.0
-    board = torch.stack([place[..., 0] + 0.5 * place[..., 1], -high * place[..., 1]], -1).expand(len(envs), -1, -1)
+    board = torch.stack([grid[..., 0] + 0.5 * grid[..., 1], -high * grid[..., 1]], -1).expand(len(envs), -1, -1)
     wide, tall = columns - 1 + 0.5 * (rows - 1), high * (rows - 1)
     colors = torch.tensor((PAPER, FOG), device=core.device)
     corner = torch.tensor([math.pi / 6.0 + math.pi / 3.0 * k for k in range(7)], device=core.device)
@@ -111,12 +111,12 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         ends = (bars + shift).expand(len(envs), -1, -1, -1)
         parts += [
             lines(ends[:, :, 0], ends[:, :, 1], 0.2, inks),
-            circles(places, 0.52, colors[(~known[:, viewer]).long()]),
+            circles(places, 0.52, colors[(~revealed[:, viewer]).long()]),
         ]
         for side in range(6):
             parts.append(lines(places + corners[side], places + corners[side + 1], 0.05, DARK))
         for owner, ink in enumerate((DARK, (1.0, 1.0, 1.0))):
-            alpha = opacity_of(marks, known, viewer, owner)
+            alpha = opacity_of(marks, revealed, viewer, owner)
             parts += [circles(places, 0.37, DARK, alpha), circles(places, 0.32, ink, alpha)]
         mark = torch.tensor([[[-1.0, -tall]]], device=core.device).expand(len(envs), -1, -1) + shift
         ink = (DARK, PAPER)[viewer]

@@ -19,34 +19,34 @@ _PLACES = {
 
 
 def die(
-    place: tuple[float, float], face: torch.Tensor, sides: int, shown: torch.Tensor, size: float = 1.0
+    position: tuple[float, float], face: torch.Tensor, sides: int, is_visible: torch.Tensor, size: float = 1.0
 ) -> torch.Tensor:
     """Return a die; the highest face is wild and golden.
 
     Args:
-        place: Center of the die [world units].
+        position: Center of the die [world units].
         face: Face from 1, (W,).
         sides: Number of faces of the die.
-        shown: Whether the die is visible, (W,) bool.
+        is_visible: Whether the die is visible, (W,) bool.
         size: Width of the die [world units].
     """
-    center = torch.tensor(place, device=face.device).expand(len(face), 1, 2)
+    center = torch.tensor(position, device=face.device).expand(len(face), 1, 2)
     wild, plain = (torch.tensor(color, device=face.device) for color in (GOLD, PAPER))
     color = torch.where((face == sides)[:, None], wild, plain)[:, None]
-    visible = shown[:, None].float()
+    visible = is_visible[:, None].float()
     parts = [boxes(center, 0.5 * size, EDGE, alpha=visible), boxes(center, 0.46 * size, color, alpha=visible)]
     if sides > MOST_PIPS:
         return join(*parts, numbers(center, face[:, None], 0.7 * size, 0.5 * size, DARK, visible, largest=sides))
     for name, (x, y) in _PLACES.items():
         faces = [number for number, pips in _PIPS.items() if name in pips]
-        there = torch.isin(face, torch.tensor(faces, device=face.device))[:, None]
+        has_pip = torch.isin(face, torch.tensor(faces, device=face.device))[:, None]
         at = center + _GRID * size * torch.tensor([x, y], device=face.device)
-        parts.append(circles(at, 0.095 * size, DARK, alpha=visible * there))
+        parts.append(circles(at, 0.095 * size, DARK, alpha=visible * has_pip))
     return join(*parts)
 
 
 def bid_of(
-    quantity: torch.Tensor, count: int, face: torch.Tensor, sides: int, made: torch.Tensor, called: torch.Tensor
+    quantity: torch.Tensor, count: int, face: torch.Tensor, sides: int, has_bid: torch.Tensor, called: torch.Tensor
 ) -> torch.Tensor:
     """Return a bid in the middle of the table: quantity, times sign and face, with a red frame after the call.
 
@@ -55,10 +55,10 @@ def bid_of(
         count: Number of all dice.
         face: Face from 1, (W,).
         sides: Number of faces of a die.
-        made: Whether there is a bid, (W,) bool.
+        has_bid: Whether there is a bid, (W,) bool.
         called: Whether the bid was called a lie, (W,) bool.
     """
-    device, visible = face.device, made[:, None].float()
+    device, visible = face.device, has_bid[:, None].float()
     center = torch.zeros((len(face), 1, 2), device=device)
     left, middle = torch.tensor([-0.6, 0.0], device=device), torch.tensor([-0.08, 0.0], device=device)
     arm, other = torch.tensor([0.1, 0.1], device=device), torch.tensor([0.1, -0.1], device=device)
@@ -66,6 +66,6 @@ def bid_of(
         numbers(center + left, quantity[:, None], 0.6, 0.62, PAPER, visible, largest=count),
         lines(center + middle - arm, center + middle + arm, 0.06, PAPER, visible),
         lines(center + middle - other, center + middle + other, 0.06, PAPER, visible),
-        die((0.55, 0.0), face, sides, made, 0.78),
+        die((0.55, 0.0), face, sides, has_bid, 0.78),
         boxes(center, torch.tensor([1.1, 0.54]), RED, alpha=called[:, None], line_width=0.1),
     )

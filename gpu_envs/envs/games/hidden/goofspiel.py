@@ -127,7 +127,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     s, state = sizes_of(core.config), {name: tensor[envs] for name, tensor in core.world_state.items()}
     cards, turns = (torch.arange(count, device=core.device) for count in (s.num_cards, s.num_turns))
     turn, numbers = state["turn"][:, None], cards.expand(len(envs), -1) + 1
-    last, there = (turn - 1).clamp(min=0).long(), turn > 0
+    last, has_bids = (turn - 1).clamp(min=0).long(), turn > 0
     won = state["winner"].gather(1, last)
     across, high = min(s.num_cards, ACROSS), ROW * rows_of(s.num_cards) + 0.5
     wide, above = across + 3.45, ROW * rows_of(s.num_turns)
@@ -136,13 +136,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     places, parts = [], []
     for player in range(s.players):
         x, y = wide * (player % columns), high * (player // columns + 1) - ROW
-        held = ((state["hand"][:, player, None] >> cards) & 1).bool()
+        in_hand = ((state["hand"][:, player, None] >> cards) & 1).bool()
         bids = state["bid"][:, player].gather(1, last)
         seat = (x + across + 0.4, y - 0.5 * ROW * (rows_of(s.num_cards) - 1))
         parts += [
-            hand((x, y), numbers, held, torch.ones_like(held)),
+            hand((x, y), numbers, in_hand, torch.ones_like(in_hand)),
             points((seat[0] + 1.35, seat[1]), state["points"][:, player], s.num_cards * (s.num_cards + 1) // 2),
-            single(seat, bids + 1, s.num_cards, there, there & (won == player)),
+            single(seat, bids + 1, s.num_cards, has_bids, has_bids & (won == player)),
         ]
         places.append(seat)
     top = high * -(-s.players // columns) + above - ROW + 0.2
@@ -166,10 +166,10 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     def by_turn(meaning: str, parts: list[str]) -> ObservationBlock:
         return ObservationBlock(meaning, width=s.num_turns * len(parts), parts=parts)
 
-    scores = [flags(f"{whose} points, one-hot", points) for whose in ("own", *opponents)]
+    scores = [flags(f"{owner} points, one-hot", points) for owner in ("own", *opponents)]
     order, hand = by_turn("point cards so far by turn, one-hot", cards), flags("own cards in hand", cards)
     if not s.hidden:
-        return [*scores, order, hand, *(flags(f"{whose} cards in hand", cards) for whose in opponents)]
+        return [*scores, order, hand, *(flags(f"{owner} cards in hand", cards) for owner in opponents)]
     counted = "counted from the observing player" if s.egocentric else "by row"
     players = [f"player {number}" for number in range(s.players)]
     winners = by_turn(f"winner of each turn, one-hot {counted}; zeros for a tie", players)

@@ -27,8 +27,8 @@ def rows_of(count: int) -> int:
 def hand(
     first: tuple[float, float],
     values: torch.Tensor,
-    held: torch.Tensor,
-    shown: torch.Tensor,
+    in_hand: torch.Tensor,
+    face_up: torch.Tensor,
     framed: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return cards in rows of up to `ACROSS`, one world unit apart.
@@ -36,21 +36,21 @@ def hand(
     Args:
         first: Center of the first card, the left one of the upper row [world units].
         values: Number on each card, (W, N).
-        held: Whether a card is still to be played; played ones are pale, (W, N) bool.
-        shown: Whether a card is face up, (W, N) bool.
+        in_hand: Whether a card is still to be played; played ones are pale, (W, N) bool.
+        face_up: Whether a card is face up, (W, N) bool.
         framed: Whether a card has a golden frame, (W, N) bool; None for no frames.
     """
     count, device = values.shape[1], values.device
-    place = torch.arange(count, device=device)
-    centers = torch.stack([first[0] + place % ACROSS, first[1] - ROW * (place // ACROSS)], -1)
+    slot = torch.arange(count, device=device)
+    centers = torch.stack([first[0] + slot % ACROSS, first[1] - ROW * (slot // ACROSS)], -1)
     centers = centers.expand(len(values), -1, -1)
-    solid = torch.where(held, 1.0, _PALE)
+    solid = torch.where(in_hand, 1.0, _PALE)
     half = torch.tensor(_HALF)
     parts = [
         boxes(centers, half + 0.03, EDGE, solid),
         boxes(centers, half, PAPER, solid),
-        numbers(centers, values.float(), 0.62, 0.55, DARK, solid * shown),
-        boxes(centers, half - 0.07, BACK, solid * ~shown),
+        numbers(centers, values.float(), 0.62, 0.55, DARK, solid * face_up),
+        boxes(centers, half - 0.07, BACK, solid * ~face_up),
     ]
     if framed is not None:
         parts.append(boxes(centers, half + 0.12, GOLD, framed, 0.12))
@@ -58,19 +58,19 @@ def hand(
 
 
 def single(
-    place: tuple[float, float], value: torch.Tensor, largest: int, there: torch.Tensor, framed: torch.Tensor
+    position: tuple[float, float], value: torch.Tensor, largest: int, present: torch.Tensor, framed: torch.Tensor
 ) -> torch.Tensor:
     """Return one card with a number, all (W, 1).
 
     Args:
-        place: Center of the card [world units].
+        position: Center of the card [world units].
         value: Number on the card.
         largest: Largest number of a card.
-        there: Whether there is a card, bool.
+        present: Whether there is a card, bool.
         framed: Whether it has a golden frame, bool.
     """
-    center = torch.tensor(place, device=value.device).expand(len(value), 1, 2)
-    half, visible = torch.tensor(_HALF), there.float()
+    center = torch.tensor(position, device=value.device).expand(len(value), 1, 2)
+    half, visible = torch.tensor(_HALF), present.float()
     return join(
         boxes(center, half + 0.03, EDGE, visible),
         boxes(center, half, PAPER, visible),
@@ -79,9 +79,9 @@ def single(
     )
 
 
-def points(place: tuple[float, float], value: torch.Tensor, largest: int) -> torch.Tensor:
+def points(position: tuple[float, float], value: torch.Tensor, largest: int) -> torch.Tensor:
     """Return a chip with the points of a player, (W,), of which there are at most `largest`."""
-    center = torch.tensor(place, device=value.device).expand(len(value), 1, 2)
+    center = torch.tensor(position, device=value.device).expand(len(value), 1, 2)
     return join(
         circles(center, 0.58, ORANGE), numbers(center, value[:, None].float(), 0.85, 0.5, PAPER, largest=largest)
     )

@@ -137,9 +137,9 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         frame = torch.tensor([0.6 * count + 0.12, 0.74])
         parts.append(boxes(center, frame, GOLD, alpha=core.to_move[envs, player, None], line_width=0.09))
         places.append((0.0, y))
-        for place in range(count):
-            x = 1.2 * (place - (count - 1) / 2)
-            parts.append(die((x, y), state["dice"][:, player * count + place], config.dice_sides, always))
+        for slot in range(count):
+            x = 1.2 * (slot - (count - 1) / 2)
+            parts.append(die((x, y), state["dice"][:, player * count + slot], config.dice_sides, always))
     table = torch.tensor([quantity_and_face(config, bid) for bid in range(2 * count * config.dice_sides)])
     bid = table.to(core.device)[state["last"].clamp(min=0)]
     called = (state["bids"] >> (len(table))) & 1

@@ -57,13 +57,13 @@ def sizes_of(config: Config) -> markov_soccer.Sizes:
     text, columns = "".join(lines), len(lines[0])
     hint = 'use a text such as "A.O.B|.....|....."'
     if not columns or any(len(line) != columns for line in lines) or len(text) > MOST_CELLS:
-        got = "x".join(str(len(line)) for line in lines)
+        actual = "x".join(str(len(line)) for line in lines)
         raise ConfigError(
-            f"grid: expected lines of equal length with at most {MOST_CELLS} cells, got lengths {got:.80}; {hint}"
+            f"grid: expected lines of equal length with at most {MOST_CELLS} cells, got lengths {actual:.80}; {hint}"
         )
     if set(text) - set("ABO.") or text.count("A") != 1 or text.count("B") != 1 or "O" not in text:
-        got = ", ".join(f"{text.count(letter)} {letter!r}" for letter in sorted(set(text) | set("ABO")))
-        raise ConfigError(f"grid: expected one 'A', one 'B', some 'O' and '.', got {got:.80}; {hint}")
+        actual = ", ".join(f"{text.count(letter)} {letter!r}" for letter in sorted(set(text) | set("ABO")))
+        raise ConfigError(f"grid: expected one 'A', one 'B', some 'O' and '.', got {actual:.80}; {hint}")
     balls = tuple(cell for cell, letter in enumerate(text) if letter == "O")
     return markov_soccer.Sizes(len(lines), columns, (text.index("A"), text.index("B")), balls)
 
@@ -138,17 +138,17 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
                 boxes(fixed([[x, y]]), torch.tensor([0.25, high]), tint, line_width=0.08),
             ]
     places = middle(state["cell"])
-    there = state["scorer"][:, None] != torch.arange(2, device=device)
+    visible = state["scorer"][:, None] != torch.arange(2, device=device)
     tints = torch.tensor((RED, BLUE), device=device)
-    agents = circles(places, 0.34, tints, there)
-    parts += [agents, circles(places, 0.34, DARK, there, line_width=0.05)]
-    parts.append(circles(places + torch.tensor([0.0, 0.05], device=device), 0.16, (0.95, 0.78, 0.62), there))
+    agents = circles(places, 0.34, tints, visible)
+    parts += [agents, circles(places, 0.34, DARK, visible, line_width=0.05)]
+    parts.append(circles(places + torch.tensor([0.0, 0.05], device=device), 0.16, (0.95, 0.78, 0.62), visible))
     holder = state["holder"].clamp(min=0).long()
     feet = torch.tensor([[0.27, -0.24], [-0.27, -0.24]], device=device)[holder]
-    held = places[torch.arange(worlds, device=device), holder] + feet
+    carried = places[torch.arange(worlds, device=device), holder] + feet
     goal = torch.tensor([columns + 0.28, -0.28], device=device)[state["scorer"].clamp(min=0).long()]
-    scored = torch.stack([goal, held[:, 1] + 0.24], -1)
-    ball = torch.where((state["holder"] < 0)[:, None], middle(state["ball"]), held)
+    scored = torch.stack([goal, carried[:, 1] + 0.24], -1)
+    ball = torch.where((state["holder"] < 0)[:, None], middle(state["ball"]), carried)
     ball = torch.where((state["scorer"] >= 0)[:, None], scored, ball)[:, None]
     parts += [circles(ball, 0.17, white), circles(ball, 0.17, DARK, line_width=0.035), circles(ball, 0.06, DARK)]
     bounds = (-0.65, -0.15, columns + 0.65, rows + 0.15)

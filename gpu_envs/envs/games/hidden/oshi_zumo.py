@@ -95,8 +95,8 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     def at(x: float, y: float) -> torch.Tensor:
         return torch.tensor([[[x, y]]], device=device).expand(worlds, 1, 2)
 
-    place = torch.arange(count, device=device)
-    cells = torch.stack([place + 0.5, torch.zeros(count, device=device)], -1).expand(worlds, -1, -1)
+    column = torch.arange(count, device=device)
+    cells = torch.stack([column + 0.5, torch.zeros(count, device=device)], -1).expand(worlds, -1, -1)
     sand, ends = (0.93, 0.83, 0.62), torch.tensor([RED, BLUE], device=device)
     tints = torch.tensor(sand, device=device).repeat(count, 1)
     tints[[0, -1]] = ends
@@ -145,7 +145,9 @@ def action_names(config: Config, row: int) -> list[str]:
 
 def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
     """Return the observation blocks of the agent in this row."""
-    counts, positions = ([str(number) for number in range(most)] for most in (config.coins + 1, 2 * config.size + 3))
+    counts, positions = (
+        [str(number) for number in range(length)] for length in (config.coins + 1, 2 * config.size + 3)
+    )
     return [
         *(flags(f"coins of player {player}, one-hot", counts) for player in range(2)),
         flags("position of the wrestler, one-hot", positions),

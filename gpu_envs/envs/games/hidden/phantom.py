@@ -34,7 +34,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         reveal_turns: Whether the number of tries is observed.
         names: Names of the groups, which have one player each: the sides differ, and observations do not tell them.
     """
-    most, agents = phantom_boards.longest(cells), tuple(f"{name}_0" for name in names)
+    limit, agents = phantom_boards.longest(cells), tuple(f"{name}_0" for name in names)
     bits = any_bits((2,)) if cells == 64 else integers((2,), 0, 2**cells - 1)  # 64 bits have a sign
     width = phantom_boards.observation_width(cells, planes, reveal_turns)
     return {
@@ -43,8 +43,8 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         "state": {
             "marks": bits,
             "known": bits,
-            "tries": integers((most,), 0, 2 * cells - 1),
-            "taken": integers((), 0, most),
+            "tries": integers((limit,), 0, 2 * cells - 1),
+            "taken": integers((), 0, limit),
             "mover": integers((), -1, 1),
             "winner": integers((), -1, 1),
         },
@@ -54,7 +54,7 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
         "zero_sum": True,
         "observation_spaces": {agent: box(width, 0.0, 1.0) for agent in agents},
         "action_spaces": {agent: spaces.Discrete(cells) for agent in agents},
-        "max_episode_steps": most,
+        "max_episode_steps": limit,
         "time_limit_terminates": True,
         "chance": Chance(histories=math.factorial(cells) ** 2),  # each player tries the cells in any order
         "render_fps": 2,
@@ -63,21 +63,21 @@ def definition_of(cells: int, planes: int, reveal_turns: bool, names: tuple[str,
 
 def boards_of(core: "WorldView", envs: torch.Tensor, cells: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the marks of both players, and the cells that each knows, (W, 2, N) bool each."""
-    place = torch.arange(cells, device=core.device)
-    marks, known = (core.world_state[name][envs] for name in ("marks", "known"))
-    return ((marks[..., None] >> place) & 1).bool(), ((known[..., None] >> place) & 1).bool()
+    index = torch.arange(cells, device=core.device)
+    marks, revealed = (core.world_state[name][envs] for name in ("marks", "known"))
+    return ((marks[..., None] >> index) & 1).bool(), ((revealed[..., None] >> index) & 1).bool()
 
 
-def opacity_of(marks: torch.Tensor, known: torch.Tensor, viewer: int, owner: int) -> torch.Tensor:
+def opacity_of(marks: torch.Tensor, revealed: torch.Tensor, viewer: int, owner: int) -> torch.Tensor:
     """Return the opacity (W, N) of a player's marks on the board of a viewer: pale where the viewer does not know them.
 
     Args:
         marks: Marks of both players, (W, 2, N) bool.
-        known: Cells that each player knows, (W, 2, N) bool.
+        revealed: Cells that each player knows, (W, 2, N) bool.
         viewer: Player whose board is shown.
         owner: Player whose marks are shown.
     """
-    return marks[:, owner] * torch.where(known[:, viewer], 1.0, PALE)
+    return marks[:, owner] * torch.where(revealed[:, viewer], 1.0, PALE)
 
 
 def tries_block(cells: Sequence[str], reveal_turns: bool) -> ObservationBlock:

@@ -55,7 +55,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     from gpu_envs.envs.games.scene import PAPER, cells, nowhere
     from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, boxes, join, lines, rings
 
-    marks, known = boards_of(core, envs, phantom_tic_tac_toe.CELLS)
+    marks, revealed = boards_of(core, envs, phantom_tic_tac_toe.CELLS)
     board = cells(3, 3, core.device)
     board = torch.stack([board[..., 0], 3.0 - board[..., 1]], -1).expand(len(envs), -1, -1)
     colors = torch.tensor((PAPER, FOG), device=core.device)
@@ -68,13 +68,13 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         parts += [
             boxes(center, 1.6, DARK),
             boxes(center, 1.6, tint, to_move, 0.16),
-            boxes(places, 0.475, colors[(~known[:, viewer]).long()]),
+            boxes(places, 0.475, colors[(~revealed[:, viewer]).long()]),
         ]
-        alpha = opacity_of(marks, known, viewer, 0)
+        alpha = opacity_of(marks, revealed, viewer, 0)
         for tilt in (1.0, -1.0):
             reach = torch.tensor([0.26, 0.26 * tilt], device=core.device)
             parts.append(lines(places - reach, places + reach, 0.13, RED, alpha))
-        parts.append(rings(places, 0.28, BLUE, 0.13, opacity_of(marks, known, viewer, 1)))
+        parts.append(rings(places, 0.28, BLUE, 0.13, opacity_of(marks, revealed, viewer, 1)))
     return Scene(join(*parts), (-0.2, -0.2, 6.7, 3.2), border=None, agents=nowhere(2, envs))
 
 

@@ -43,34 +43,34 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
         ground.append(lines(shift(cells, offset - 0.12, -0.38), shift(cells, offset + 0.12, 0.38), 0.1, DARK, is_goal))
 
     column, row = state["column"][envs], state["row"][envs]
-    place = torch.stack([column + 0.5, rows - 0.5 - row], -1).to(device)
+    position = torch.stack([column + 0.5, rows - 0.5 - row], -1).to(device)
     ways = torch.tensor([[0.0, 1.0], [0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]], device=device)
     ahead = ways[state["direction"][envs].long()]
     side = ahead.flip(-1) * torch.tensor([1.0, -1.0], device=device)
     loaded = (state["load"][envs] > 0).float()
-    bodies = circles(place, 0.4 + 0.08 * loaded, ORANGE)
+    bodies = circles(position, 0.4 + 0.08 * loaded, ORANGE)
     robots = [
-        *(lines(place + 0.36 * turn * side - 0.2 * ahead, place + 0.36 * turn * side + 0.2 * ahead, 0.16, DARK)
+        *(lines(position + 0.36 * turn * side - 0.2 * ahead, position + 0.36 * turn * side + 0.2 * ahead, 0.16, DARK)
           for turn in (-1, 1)),
         bodies,
-        rings(place, 0.4 + 0.08 * loaded, DARK, 0.05),
+        rings(position, 0.4 + 0.08 * loaded, DARK, 0.05),
     ]  # fmt: skip
 
-    seen, wanted = (shelves > 0).float(), (shelves > 1)[..., None]
-    color = torch.where(wanted, *(torch.tensor(each, device=device) for each in (_WANTED, _WOOD)))
-    edge = torch.where(wanted, *(torch.tensor(each, device=device) for each in (_WANTED_EDGE, _EDGE)))
+    present, requested = (shelves > 0).float(), (shelves > 1)[..., None]
+    color = torch.where(requested, *(torch.tensor(paint, device=device) for paint in (_WANTED, _WOOD)))
+    edge = torch.where(requested, *(torch.tensor(paint, device=device) for paint in (_WANTED_EDGE, _EDGE)))
     on_robot = torch.zeros((worlds, rows * columns), device=device)
     on_robot.scatter_(1, (row * columns + column).long(), loaded)
     half = 0.36 - 0.08 * on_robot  # the robot around a shelf that it carries stays visible
-    racks = [boxes(cells, half[..., None], color, seen), boxes(cells, half[..., None], edge, seen, 0.07)]
+    racks = [boxes(cells, half[..., None], color, present), boxes(cells, half[..., None], edge, present, 0.07)]
     for right, up, size in ((-0.15, -0.14, 0.11), (0.13, -0.14, 0.12), (-0.1, 0.14, 0.13), (0.17, 0.12, 0.09)):
         scale = (half / 0.36)[..., None]
-        where = cells + scale * torch.tensor([right, up], device=device)
-        racks.append(boxes(where, size * scale, _CARTON, seen))
-        racks.append(boxes(where, size * scale * torch.tensor([0.2, 1.0], device=device), _TAPE, seen))
-    tip = place + 0.43 * ahead
+        center = cells + scale * torch.tensor([right, up], device=device)
+        racks.append(boxes(center, size * scale, _CARTON, present))
+        racks.append(boxes(center, size * scale * torch.tensor([0.2, 1.0], device=device), _TAPE, present))
+    tip = position + 0.43 * ahead
     arrows = [
-        lines(place + 0.27 * turn * side + 0.2 * ahead, tip, 0.1, color_of, 1.0)
+        lines(position + 0.27 * turn * side + 0.2 * ahead, tip, 0.1, color_of, 1.0)
         for color_of in (DARK,)
         for turn in (-1, 1)
     ]

@@ -85,8 +85,8 @@ class Config:
         """Check conditions that involve several fields."""
         names = self.image_observation_layers
         if not names or len(set(names)) < len(names) or not set(names) <= set(LAYERS):
-            wanted = f"different layers of {', '.join(LAYERS)}"
-            raise ConfigError(f"image_observation_layers: expected {wanted}, got {shown(names)}")
+            expected = f"different layers of {', '.join(LAYERS)}"
+            raise ConfigError(f"image_observation_layers: expected {expected}, got {shown(names)}")
         floor, _ = self.floor_and_goals()
         shelves = int((floor == robot_warehouse.PLACE).sum())
         if not shelves and self.layout is not None:
@@ -144,17 +144,17 @@ def original_settings(name: str) -> dict[str, int | str | bool]:
     view = r"rware(-img|-imgdict)?(-Nd)?(?:-(\d+)s)?"
     sizes = r"-(tiny|small|medium|large)(?:-(\d+)h)?-(\d+)ag(-easy|-hard)?"
     numbers = r"-(\d+)x(\d+)-(\d+)h-(\d+)ag-(\d+)req-(indiv|global|twostage)"
-    found = re.fullmatch(f"{view}(?:{sizes}|{numbers})-v2", str(name))
-    if found is None:
+    match = re.fullmatch(f"{view}(?:{sizes}|{numbers})-v2", str(name))
+    if match is None:
         raise ConfigError(f"name: expected an id of rware such as 'rware-tiny-2ag-easy-v2', got {name!r}")
-    image, still, sight, size, height, robots, difficulty, *rest = found.groups()
+    image, undirected, sight, size, height, robots, difficulty, *layout = match.groups()
     settings: dict[str, int | str | bool] = {"sensor_range": int(sight or 1)}
     if size is not None:
         rows, columns = {"tiny": (1, 3), "small": (2, 3), "medium": (2, 5), "large": (3, 5)}[size]
         factor = {"-easy": 2.0, None: 1.0, "-hard": 0.5}[difficulty]
         requests, reward = int(int(robots) * factor), "individual"
     else:
-        rows, columns, height, robots, requests, kind = rest
+        rows, columns, height, robots, requests, kind = layout
         reward = {"indiv": "individual", "global": "global", "twostage": "two_stage"}[kind]
     settings |= {
         "shelf_rows": int(rows),
@@ -166,7 +166,7 @@ def original_settings(name: str) -> dict[str, int | str | bool]:
     }
     if image is not None:
         settings["observation_type"] = "image" if image == "-img" else "image_dict"
-        settings["image_observation_directional"] = still is None
+        settings["image_observation_directional"] = undirected is None
     return settings
 
 
@@ -264,10 +264,10 @@ def nested_space(config: Config) -> spaces.Dict | spaces.Box:
         features = spaces.Box(-np.inf, np.inf, (first,), np.float32)
         return spaces.Dict([("features", features), ("image", image)])
     scaled = config.normalised_coordinates
-    most, kind = (1, np.float32) if scaled else (max(floor.shape), np.int32)
-    own = spaces.Dict(
+    highest, kind = (1, np.float32) if scaled else (max(floor.shape), np.int32)
+    robot = spaces.Dict(
         [
-            ("location", spaces.Box(0, most, (2,), kind)),
+            ("location", spaces.Box(0, highest, (2,), kind)),
             ("carrying_shelf", spaces.MultiBinary(1)),
             ("direction", spaces.Discrete(4)),
             ("on_highway", spaces.MultiBinary(1)),
@@ -276,7 +276,7 @@ def nested_space(config: Config) -> spaces.Dict | spaces.Box:
     message = [("local_message", spaces.MultiBinary(config.msg_bits))] if config.msg_bits else []
     shelf = [("has_shelf", spaces.MultiBinary(1)), ("shelf_requested", spaces.MultiBinary(1))]
     cell = spaces.Dict([("has_agent", spaces.MultiBinary(1)), ("direction", spaces.Discrete(4)), *message, *shelf])
-    return spaces.Dict([("self", own), ("sensors", spaces.Tuple((cell,) * view.across**2))])
+    return spaces.Dict([("self", robot), ("sensors", spaces.Tuple((cell,) * view.across**2))])
 
 
 _DIRECTIONS = ("up", "down", "left", "right")

@@ -61,9 +61,9 @@ class Kitchen:
         self.start: list[int] = [text.index(player) for player in "12"]
         kinds = [TERRAIN.index(" " if character in "12" else character) for character in text]
         self.floor: list[int] = [cell for cell, kind in enumerate(kinds) if kind == 0]
-        beside = {cell + step for cell in self.floor for step in (-1, 1, -self.height, self.height)}
+        neighbors = {cell + step for cell in self.floor for step in (-1, 1, -self.height, self.height)}
         pots = [cell for cell, kind in enumerate(kinds) if TERRAIN[kind] == "P"]
-        counters = [cell for cell in sorted(beside) if TERRAIN[kinds[cell]] == "X"]
+        counters = [cell for cell in sorted(neighbors) if TERRAIN[kinds[cell]] == "X"]
         self.surfaces: list[int] = pots + counters
         self.num_pots = len(pots)
         self.terrain: np.ndarray = np.array(kinds, np.int32)
@@ -83,9 +83,9 @@ def read_grid(grid: Any) -> tuple[str, ...]:
     rows = _split(grid) if isinstance(grid, str) else grid
     if not isinstance(rows, tuple | list) or not rows or not all(isinstance(row, str) for row in rows):
         raise ConfigError(f"layout_grid: expected rows of text such as 'XXPXX|O 12X|XDXSX', got {shown(grid)}")
-    given, rows = tuple(rows), tuple(row.strip() for row in rows)
-    if len({len(row) for row in rows}) > 1 and len({len(row) for row in given}) == 1:
-        rows = given  # the spaces are not an indentation, but gaps in the border
+    lines, rows = tuple(rows), tuple(row.strip() for row in rows)
+    if len({len(row) for row in rows}) > 1 and len({len(row) for row in lines}) == 1:
+        rows = lines  # the spaces are not an indentation, but gaps in the border
     width, text = len(rows[0]), "".join(rows)
     if any(len(row) != width for row in rows) or not 3 <= width <= MAX_SIDE or not 3 <= len(rows) <= MAX_SIDE:
         sizes = f"3 to {MAX_SIDE} rows of equal lengths from 3 to {MAX_SIDE}"
@@ -100,8 +100,8 @@ def read_grid(grid: Any) -> tuple[str, ...]:
     border = rows[0] + rows[-1] + "".join(row[0] + row[-1] for row in rows)
     if set(border) & set(" 12"):
         raise ConfigError("layout_grid: expected a border without floor and players, got one with a gap; close it")
-    for wanted, name in (("D", "a dish dispenser D"), ("S", "a serving place S"), ("P", "a pot P"), ("OT", "O or T")):
-        if not set(wanted) & set(text):
+    for letters, name in (("D", "a dish dispenser D"), ("S", "a serving place S"), ("P", "a pot P"), ("OT", "O or T")):
+        if not set(letters) & set(text):
             raise ConfigError(f"layout_grid: expected {name}, got none")
     return rows
 

@@ -137,8 +137,8 @@ class Config:
             *("tomato_value", "cook_time", "recipe_times", "onion_time", "tomato_time"),
         )
         merged = {name: layout.get(name) if getattr(self, name) is None else getattr(self, name) for name in names}
-        found = {name: value for name, value in merged.items() if value is not None}
-        return {"start_all_orders": (), "start_bonus_orders": ()} | found
+        settings = {name: value for name, value in merged.items() if value is not None}
+        return {"start_all_orders": (), "start_bonus_orders": ()} | settings
 
     @property
     def shaping(self) -> dict[str, float]:
@@ -156,38 +156,38 @@ def _kitchen(rows: tuple[str, ...]) -> Kitchen:
     return Kitchen(rows)
 
 
-def _read_shaping(given: Any) -> dict[str, float]:
+def _read_shaping(params: Any) -> dict[str, float]:
     """Return all shaped rewards by name.
 
     Raises:
         ConfigError: The setting is no dict of known names and finite numbers.
     """
-    if given is None:
+    if params is None:
         return dict(SHAPING)
     names = ", ".join(SHAPING)
     try:
-        pairs = dict(given)
+        pairs = dict(params)
     except (TypeError, ValueError):
-        raise ConfigError(f"rew_shaping_params: expected a dict of {names}, got {shown(given)}") from None
+        raise ConfigError(f"rew_shaping_params: expected a dict of {names}, got {shown(params)}") from None
     for name, value in pairs.items():
         if name not in SHAPING and name not in UNUSED:
             raise ConfigError(f"rew_shaping_params: expected the names {names}, got {shown(name)}")
         number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT
         if not number or (name in UNUSED and value != 0):
-            wanted = "0, as the original does not use it" if name in UNUSED else "a finite number"
-            raise ConfigError(f"rew_shaping_params[{name}]: expected {wanted}, got {shown(value)}")
+            expected = "0, as the original does not use it" if name in UNUSED else "a finite number"
+            raise ConfigError(f"rew_shaping_params[{name}]: expected {expected}, got {shown(value)}")
     return {name: float(pairs.get(name, default)) for name, default in SHAPING.items()}
 
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
-    kitchen, shaping, most = config.kitchen, config.shaping, config.max_num_ingredients
+    kitchen, shaping, limit = config.kitchen, config.shaping, config.max_num_ingredients
     cells, surfaces = len(kitchen.terrain), len(kitchen.surfaces)
     players = overcooked.NUM_PLAYERS
     size = cells * NUM_LAYERS
     named = roster({"player": players}, {"player": size}, {"player": spaces.Discrete(overcooked.NUM_ACTIONS)})
     named["observation_spaces"] = dict.fromkeys(named["agents"], observation_space(config))
-    items, held = (0, MAX_INT), (0, TICK - 1)
+    items, hands = (0, MAX_INT), (0, TICK - 1)
     return EnvDefinition(
         **named,
         rules=overcooked.rules(kitchen.width, kitchen.height, surfaces, kitchen.num_pots, config.channels_first),
@@ -197,7 +197,7 @@ def build(config: Config) -> EnvDefinition:
             "soup_pickup_reward": shaping["SOUP_PICKUP_REWARD"],
             "reward_shaping_factor": config.reward_shaping_factor,
             "old_dynamics": int(config.old_dynamics),
-            "max_num_ingredients": most,
+            "max_num_ingredients": limit,
             "random_start_pos": int(config.random_start_pos),
             "rnd_obj_prob_thresh": config.rnd_obj_prob_thresh,
             "num_floor": len(kitchen.floor),
@@ -205,7 +205,7 @@ def build(config: Config) -> EnvDefinition:
         state={
             "place": index((players,), cells),
             "facing": index((players,), 4),
-            "held": integers((players,), *held),
+            "held": integers((players,), *hands),
             "item": integers((surfaces,), *items),
             "sparse": (players,),
             "shaped": (players,),
@@ -229,8 +229,8 @@ def build(config: Config) -> EnvDefinition:
             "surface": np.array(kitchen.surfaces, np.int32),
             "floor": np.array(kitchen.floor, np.int32),
             "start": np.array(kitchen.start, np.int32),
-            "cook_time": recipes.cook_times(config.orders, most),
-            "value": recipes.values(config.orders, config.order_bonus, most),
+            "cook_time": recipes.cook_times(config.orders, limit),
+            "value": recipes.values(config.orders, config.order_bonus, limit),
         },
         scratch=overcooked.SCRATCH,
         info={"sparse_r_by_agent": "sparse", "shaped_r_by_agent": "shaped", "soups": "soups"},

@@ -28,24 +28,24 @@ Recipe = tuple[str, ...]
 """Ingredients of a soup, sorted."""
 
 
-def read_orders(name: str, given: Any, most: int) -> tuple[Recipe, ...]:
+def read_orders(name: str, lists: Any, limit: int) -> tuple[Recipe, ...]:
     """Return orders as sorted recipes.
 
     Args:
         name: Name of the setting, for messages.
-        given: Lists of ingredients, or the original's dicts {"ingredients": [...]}.
-        most: Largest number of ingredients.
+        lists: Lists of ingredients, or the original's dicts {"ingredients": [...]}.
+        limit: Largest number of ingredients.
 
     Raises:
         ConfigError: An order is not a recipe, or occurs twice.
     """
     orders: list[Recipe] = []
-    for order in given if isinstance(given, tuple | list) else [None]:
+    for order in lists if isinstance(lists, tuple | list) else [None]:
         items = order.get("ingredients") if isinstance(order, Mapping) else order
         items = items if isinstance(items, tuple | list) else ()
-        if not 1 <= len(items) <= most or not all(item in INGREDIENTS for item in items):
-            wanted = f"lists of 1 to {most} ingredients, 'onion' or 'tomato'"
-            raise ConfigError(f"{name}: expected {wanted}, got {shown(given)}")
+        if not 1 <= len(items) <= limit or not all(item in INGREDIENTS for item in items):
+            expected = f"lists of 1 to {limit} ingredients, 'onion' or 'tomato'"
+            raise ConfigError(f"{name}: expected {expected}, got {shown(lists)}")
         orders.append(tuple(sorted(items)))
     for order in orders:
         if orders.count(order) > 1:
@@ -53,9 +53,9 @@ def read_orders(name: str, given: Any, most: int) -> tuple[Recipe, ...]:
     return tuple(orders)
 
 
-def all_recipes(most: int) -> tuple[Recipe, ...]:
-    """Return all recipes of up to ``most`` ingredients."""
-    return tuple(recipe for size in range(most) for recipe in combinations_with_replacement(INGREDIENTS, size + 1))
+def all_recipes(limit: int) -> tuple[Recipe, ...]:
+    """Return all recipes of up to ``limit`` ingredients."""
+    return tuple(recipe for size in range(limit) for recipe in combinations_with_replacement(INGREDIENTS, size + 1))
 
 
 def check(settings: Mapping[str, Any]) -> None:
@@ -67,20 +67,20 @@ def check(settings: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: Two settings exclude each other, or one lacks what it needs.
     """
-    for one, other in (("onion_value", "tomato_value"), ("onion_time", "tomato_time")):
-        if (one in settings) != (other in settings):
-            have, lacks = (one, other) if one in settings else (other, one)
+    for setting, other in (("onion_value", "tomato_value"), ("onion_time", "tomato_time")):
+        if (setting in settings) != (other in settings):
+            have, lacks = (setting, other) if setting in settings else (other, setting)
             raise ConfigError(f"{have}: expected {lacks}, too; set both or neither")
-    for one, other in EXCLUSIVE:
-        if one in settings and other in settings:
+    for setting, other in EXCLUSIVE:
+        if setting in settings and other in settings:
             raise ConfigError(
-                f"{one}: expected no {other} besides, got both (the layout may have one); set one of them"
+                f"{setting}: expected no {other} besides, got both (the layout may have one); set one of them"
             )
     orders = settings["start_all_orders"]
     for name in ("recipe_values", "recipe_times"):
         if name in settings and len(settings[name]) != len(orders):
-            wanted = f"a number per order of start_all_orders, {len(orders)}"
-            raise ConfigError(f"{name}: expected {wanted}, got {len(settings[name])}")
+            expected = f"a number per order of start_all_orders, {len(orders)}"
+            raise ConfigError(f"{name}: expected {expected}, got {len(settings[name])}")
     for order in settings["start_bonus_orders"]:
         if orders and order not in orders:
             raise ConfigError(f"start_bonus_orders: expected recipes of start_all_orders, got {list(order)}")
@@ -102,18 +102,18 @@ def _index(recipe: Recipe) -> int:
     return recipe.count("onion") + 16 * recipe.count("tomato")
 
 
-def values(settings: Mapping[str, Any], order_bonus: float, most: int) -> np.ndarray:
+def values(settings: Mapping[str, Any], order_bonus: float, limit: int) -> np.ndarray:
     """Return the reward of serving, by recipe: 0 for soups that are not ordered, (256,) float32."""
     table = np.zeros(NUM_RECIPES, np.float32)
-    for recipe in settings["start_all_orders"] or all_recipes(most):
+    for recipe in settings["start_all_orders"] or all_recipes(limit):
         bonus = order_bonus if recipe in settings["start_bonus_orders"] else 1.0
         table[_index(recipe)] = bonus * _amount(settings, recipe, "delivery_reward", "recipe_values", "value")
     return table
 
 
-def cook_times(settings: Mapping[str, Any], most: int) -> np.ndarray:
+def cook_times(settings: Mapping[str, Any], limit: int) -> np.ndarray:
     """Return the time to cook by recipe [steps], (256,) int32; 0 for what no pot holds."""
     table = np.zeros(NUM_RECIPES, np.int32)
-    for recipe in all_recipes(most):
+    for recipe in all_recipes(limit):
         table[_index(recipe)] = _amount(settings, recipe, "cook_time", "recipe_times", "time")
     return table

@@ -62,8 +62,8 @@ def _item_shapes(centers: torch.Tensor, item: torch.Tensor, scale: float) -> tor
     kind, recipe = item & 7, (item >> 3) & 255
     onions, tomatoes = recipe & 15, recipe >> 4
 
-    def pen(there: torch.Tensor) -> Pen:
-        return Pen(centers, there, scale)
+    def pen(visible: torch.Tensor) -> Pen:
+        return Pen(centers, visible, scale)
 
     soup = pen(kind == items.SOUP)
     shapes = [
@@ -77,14 +77,14 @@ def _item_shapes(centers: torch.Tensor, item: torch.Tensor, scale: float) -> tor
 
 
 def _pieces(
-    centers: torch.Tensor, onions: torch.Tensor, tomatoes: torch.Tensor, there: torch.Tensor, scale: float
+    centers: torch.Tensor, onions: torch.Tensor, tomatoes: torch.Tensor, visible: torch.Tensor, scale: float
 ) -> list[torch.Tensor]:
     """Return up to four ingredients in a soup: onions, then tomatoes."""
     shapes = []
-    for place, (right, up) in enumerate(_PLACES):
+    for index, (right, up) in enumerate(_PLACES):
         for low, count, color in ((0, onions, _CREAM), (onions, tomatoes, RED)):
-            shown = there & (place >= torch.as_tensor(low)) & (place < low + count)
-            pen = Pen(centers, shown, scale)
+            present = visible & (index >= torch.as_tensor(low)) & (index < low + count)
+            pen = Pen(centers, present, scale)
             shapes += [pen.disc(right, up - 0.04, 0.11, color), pen.ring(right, up - 0.04, 0.11, _PIECE_EDGE, 0.02)]
             if color is _CREAM:
                 shapes.append(pen.ring(right, up - 0.04, 0.06, _PIECE_EDGE, 0.012))
@@ -119,12 +119,12 @@ def _pots(centers: torch.Tensor, soup: torch.Tensor, cook_time: torch.Tensor, lo
     )
 
 
-def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held: torch.Tensor) -> list[torch.Tensor]:
+def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, carried: torch.Tensor) -> list[torch.Tensor]:
     """Return upright chefs with their hats, and what they hold before them; eyes and a mark show where they look."""
     ahead = torch.tensor([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [-1.0, 0.0]], device=core.device)[facing]
     side = torch.stack([-ahead[..., 1], ahead[..., 0]], -1)
     colors = torch.tensor([BLUE, (0.18, 0.58, 0.34)], device=core.device)[: centers.shape[1]]
-    chef, hands = Pen(centers), Pen(centers, held != 0)
+    chef, hands = Pen(centers), Pen(centers, carried != 0)
     eyes = Pen(centers + torch.tensor([0.06, 0.0], device=core.device) * ahead, ahead[..., 1] < 0.5)
     tip = centers + 0.56 * ahead
 
@@ -144,7 +144,7 @@ def _chefs(core: "WorldView", centers: torch.Tensor, facing: torch.Tensor, held:
         chef.box(0.0, 0.26, (0.13, 0.08), PAPER),
         chef.box(0.0, 0.19, (0.13, 0.025), colors),
         *[hands.line((sign * 0.24, -0.2), (sign * 0.16, -0.25), 0.11, colors) for sign in (-1.0, 1.0)],
-        _item_shapes(centers + torch.tensor([0.0, -0.24], device=core.device), held, 0.62),
+        _item_shapes(centers + torch.tensor([0.0, -0.24], device=core.device), carried, 0.62),
         *[hands.disc(sign * 0.17, -0.26, 0.055, _SKIN) for sign in (-1.0, 1.0)],
         *[lines(tip, tip - 0.09 * ahead + sign * 0.09 * side, 0.05, DARK) for sign in (-1.0, 1.0)],
     ]
@@ -159,7 +159,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     """
     kitchen = core.config.kitchen
     count, device = len(envs), core.device
-    place, facing, held, item = (core.world_state[name][envs].long() for name in ("place", "facing", "held", "item"))
+    cell, facing, carried, item = (core.world_state[name][envs].long() for name in ("place", "facing", "held", "item"))
     cook_time = core.world_state["cook_time"][envs].long()
 
     def centers(cells: torch.Tensor) -> torch.Tensor:
@@ -169,10 +169,10 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
 
     kinds = torch.from_numpy(kitchen.terrain & 7).to(device)
 
-    def of_kind(*wanted: int) -> Pen:
-        cells = torch.nonzero(torch.isin(kinds, torch.tensor(wanted, device=device))).flatten()
-        found = centers(cells)[None].expand(count, -1, -1)
-        return Pen(found)
+    def of_kind(*terrain: int) -> Pen:
+        cells = torch.nonzero(torch.isin(kinds, torch.tensor(terrain, device=device))).flatten()
+        middles = centers(cells)[None].expand(count, -1, -1)
+        return Pen(middles)
 
     floor = of_kind(items.FLOOR)
     solid = of_kind(*range(1, 7))
@@ -189,9 +189,9 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
         solid.box(0.0, 0.0, (0.5, 0.5), _EDGE),
         solid.box(0.0, 0.0, (0.47, 0.47), _TOP),
         *crates,
-        *[each for right, up in heap for each in _onion(Pen(onions.at(right, up), onions.visible, 0.75))],
-        *[each for right, up in heap for each in _tomato(Pen(tomatoes.at(right, up), tomatoes.visible, 0.75))],
-        *[each for up in (-0.1, -0.03, 0.04) for each in _plate(Pen(dishes.at(0.0, up), dishes.visible, 1.3))],
+        *[shape for right, up in heap for shape in _onion(Pen(onions.at(right, up), onions.visible, 0.75))],
+        *[shape for right, up in heap for shape in _tomato(Pen(tomatoes.at(right, up), tomatoes.visible, 0.75))],
+        *[shape for up in (-0.1, -0.03, 0.04) for shape in _plate(Pen(dishes.at(0.0, up), dishes.visible, 1.3))],
         window.box(0.0, 0.0, (0.46, 0.46), _WINDOW),
         *[window.line((right, -0.4), (right, 0.4), 0.05, PAPER) for right in (-0.3, 0.0, 0.3)],
         window.line((-0.22, -0.14), (0.22, -0.14), 0.09, DARK),
@@ -203,15 +203,15 @@ def draw(core: "WorldView", envs: torch.Tensor) -> Scene:
     surfaces = centers(torch.tensor(kitchen.surfaces, device=device))[None].expand(count, -1, -1)
     pots = kitchen.num_pots
     times = cook_time.gather(1, (item[:, :pots] >> 3) & 255)
-    where = centers(place)
+    position = centers(cell)
     return Scene(
         join(
             ground,
             _pots(surfaces[:, :pots], item[:, :pots], times, int(cook_time.max())),
             _item_shapes(surfaces[:, pots:], item[:, pots:], 1.0),
-            *_chefs(core, where, facing, held),
+            *_chefs(core, position, facing, carried),
         ),
         (0.0, 0.0, float(kitchen.width), float(kitchen.height)),
-        agents=circles(where, 0.3, BLUE),
+        agents=circles(position, 0.3, BLUE),
         ground=ground.shape[1],
     )
