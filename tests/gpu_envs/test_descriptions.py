@@ -24,16 +24,16 @@ def of_agent(names, core, row):
     return names.get(agent) or names[next(group for group, rows in core.groups.items() if row in rows)]
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_every_entry_has_a_name(place):
+@pytest.mark.parametrize("name", PLACES)
+def test_every_entry_has_a_name(name):
     """Settings are the default, small ones, and those of the page."""
-    id = PLACES[place]
-    shown = [settings for _, settings in tables.views(place) if settings]
-    for settings in ({}, SMALL[id], *shown):
+    id = PLACES[name]
+    variants = [settings for _, settings in tables.views(name) if settings]
+    for settings in ({}, SMALL[id], *variants):
         core = make_core(id, 1, "cpu", **settings)
-        seen, done = descriptions.describe_observations(core), descriptions.describe_actions(core)
+        observations, done = descriptions.describe_observations(core), descriptions.describe_actions(core)
         for row, agent in enumerate(core.possible_agents):
-            blocks = of_agent(seen, core, row)
+            blocks = of_agent(observations, core, row)
             assert sum(len(block["entries"]) for block in blocks) == core.observation_spaces[agent].shape[0]
             assert all(block["meaning"] and all(block["entries"]) for block in blocks)
             space = core.action_spaces[agent]

@@ -27,10 +27,10 @@ def test_unknown_id_of_an_original_names_the_settings_here(name):
     with pytest.raises(errors.UnknownEnvironmentError) as info:
         gpu_envs.make(name)
     one_line(info, f"no environment named '{name}'", "did you mean")
-    found = re.search(r"did you mean (\S+) with the settings of (\S+)\.original_settings\('(\S+)'\)\?", str(info.value))
-    assert found is not None
-    settings = importlib.import_module(found[2]).original_settings(found[3])
-    assert gpu_envs.make(found[1], device="cpu", **settings).num_envs == 1
+    match = re.search(r"did you mean (\S+) with the settings of (\S+)\.original_settings\('(\S+)'\)\?", str(info.value))
+    assert match is not None
+    settings = importlib.import_module(match[2]).original_settings(match[3])
+    assert gpu_envs.make(match[1], device="cpu", **settings).num_envs == 1
 
 
 @pytest.mark.parametrize(
@@ -173,9 +173,9 @@ def test_unavailable_devices_raise():
 
 @pytest.fixture
 def core():
-    made = make_core("SimpleTag-v0", 3, "cpu", seed=0)
-    made.reset()
-    return made
+    core = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    core.reset()
+    return core
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ def core():
     ],
 )
 def test_action_of_wrong_shape_or_type_raises(core, action):
-    before = core.get_state()
+    state = core.get_state()
     with pytest.raises(errors.ActionError) as info:
         core.step(action)
     one_line(info, "SimpleTag-v0", "torch.int64", "(3, 4)", "cpu")
     after = core.get_state()
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(torch.equal(state[name], after[name]) for name in state)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -28,10 +28,10 @@ RUNNER = tuple(
 )
 
 
-def tell(found):
+def tell(messages):
     """Fail with all that was found, at once."""
-    found = list(found)
-    assert not found, f"{len(found)} calls end otherwise:\n" + "\n".join(found)
+    messages = list(messages)
+    assert not messages, f"{len(messages)} calls end otherwise:\n" + "\n".join(messages)
 
 
 def started(**settings):
@@ -43,17 +43,17 @@ def started(**settings):
 def used(env, call):
     """Return the call followed by a step, which must work after a failed call, too."""
 
-    def both(**arguments):
+    def call_and_step(**arguments):
         try:
             call(**arguments)
         finally:
             env.unwrapped.core.step(env.unwrapped.core.sample_actions())
 
-    return both
+    return call_and_step
 
 
 def test_make_accepts_or_raises_a_library_error(monkeypatch):
-    def one(id):
+    def make(id):
         return gpu_envs.make(id)
 
     subjects = [
@@ -141,13 +141,13 @@ def test_core_methods_accept_or_raise_a_library_error():
 
 def test_views_accept_or_raise_a_library_error():
     batched = gpu_envs.make(**TAG, seed=0)
-    rows, own = RowsEnv(**ROWS, seed=0), RowsEnv(**{**ROWS, "env_id": "CartPole-v1", "group": None}, seed=0)
-    one, learner = ParallelView("SimpleTag-v0", seed=0), SingleAgentEnv("SimpleTag-v0", "agent_0", seed=0)
+    rows, pole_rows = RowsEnv(**ROWS, seed=0), RowsEnv(**{**ROWS, "env_id": "CartPole-v1", "group": None}, seed=0)
+    view, learner = ParallelView("SimpleTag-v0", seed=0), SingleAgentEnv("SimpleTag-v0", "agent_0", seed=0)
     pole = SingleAgentEnv("CartPole-v1")
-    for env in (batched, rows, own, one, learner, pole):
+    for env in (batched, rows, pole_rows, view, learner, pole):
         env.reset()
     fair = batched.sample_actions()
-    acts = dict.fromkeys(one.possible_agents, 0)
+    acts = dict.fromkeys(view.possible_agents, 0)
 
     def optional(env, *names):
         def reset(**options):
@@ -169,13 +169,13 @@ def test_views_accept_or_raise_a_library_error():
         ),
         Subject("rows.reset", rows.reset),
         optional(rows, "reset_mask"),
-        optional(own, "reset_mask", "low", "high"),
+        optional(pole_rows, "reset_mask", "low", "high"),
         Subject("rows.step", rows.step),
         Subject("rows.set_opponents", rows.set_opponents),
-        Subject("ParallelView.reset", one.reset),
-        optional(one, "reset_mask", "options"),
-        Subject("ParallelView.step", one.step),
-        Subject("ParallelView.step of one", lambda **a: one.step({**acts, **a}), {}, ("agent_0", "agent_99")),
+        Subject("ParallelView.reset", view.reset),
+        optional(view, "reset_mask", "options"),
+        Subject("ParallelView.step", view.step),
+        Subject("ParallelView.step of one", lambda **a: view.step({**acts, **a}), {}, ("agent_0", "agent_99")),
         Subject("SingleAgentEnv.reset", learner.reset),
         optional(pole, "low", "high"),
         Subject("SingleAgentEnv.step", learner.step),
@@ -196,11 +196,11 @@ def test_wrappers_accept_or_raise_a_library_error(name):
     }.get(name, {})
 
     def make(**arguments):
-        made = kind(**{"env": env, **arguments})
-        made.reset(seed=0)
-        made.step(made.unwrapped.sample_actions() * 0)
+        wrapper = kind(**{"env": env, **arguments})
+        wrapper.reset(seed=0)
+        wrapper.step(wrapper.unwrapped.sample_actions() * 0)
 
-    found = list(faults(Subject(name, make, usual, tuple(inspect.signature(kind).parameters))))
-    made = kind(env, **usual)
-    made.reset()
-    tell([*found, *faults(Subject(f"{name}.step", made.step)), *faults(Subject(f"{name}.reset", made.reset))])
+    messages = list(faults(Subject(name, make, usual, tuple(inspect.signature(kind).parameters))))
+    wrapper = kind(env, **usual)
+    wrapper.reset()
+    tell([*messages, *faults(Subject(f"{name}.step", wrapper.step)), *faults(Subject(f"{name}.reset", wrapper.reset))])

@@ -67,13 +67,13 @@ def test_package_that_fails_is_named_and_hides_no_other_environment(package):
 
 def test_reloaded_module_replaces_its_environment(package, recwarn):
     module = importlib.import_module("plugged_meet")
-    before = registry.find(ID)
+    previous = registry.find(ID)
     source = package / "plugged_meet" / "__init__.py"
     # Another length: Python takes compiled bytes whose source has equal size and equal second of its last change.
     source.write_text(source.read_text().replace("setting(40, ge=1", "setting(400, ge=1", 1))
     importlib.invalidate_caches()
     assert importlib.reload(module).Config().max_episode_steps == 400
-    assert registry.find(ID).config is module.Config is not before.config
+    assert registry.find(ID).config is module.Config is not previous.config
     assert gymnasium.spec(f"gpu_envs/{ID}").kwargs == {"env_id": ID}
     assert not recwarn.list
 

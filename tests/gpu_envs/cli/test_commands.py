@@ -140,8 +140,8 @@ def failing(monkeypatch, error):
     def command(argv):
         raise error() if isinstance(error, type) else error
 
-    found = SimpleNamespace(name="fail", load=lambda: command)
-    monkeypatch.setattr(dispatch, "entry_points", lambda group: [found])
+    entry = SimpleNamespace(name="fail", load=lambda: command)
+    monkeypatch.setattr(dispatch, "entry_points", lambda group: [entry])
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_package_has_all_names_of_its_all():
     from gpu_envs import api
 
     exports = [getattr(gpu_envs, name) for name in gpu_envs.__all__]
-    assert all(callable(each) or isinstance(each, ModuleType) for each in exports)
+    assert all(callable(export) or isinstance(export, ModuleType) for export in exports)
     assert gpu_envs.make is api.make
     with pytest.raises(AttributeError, match="has no attribute 'mke'"):
         gpu_envs.mke  # noqa: B018

@@ -97,15 +97,15 @@ def test_wrong_values_of_options_print_one_line(command, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     if command in WORK:
         assert main([command, *usual]) in (0, 1)
-    found = []
+    faults = []
     for number, (option, text) in enumerate(itertools.product(options, TEXTS)):
         if option.partition("=")[0] in LONG and text in ("2147483648", str(2**70)):
             continue
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        given = option.replace("{}", text)
-        wrong = fault([command, *([given, *usual[1:]] if option == "{}" and usual else [*usual, given])])
+        argument = option.replace("{}", text)
+        wrong = fault([command, *([argument, *usual[1:]] if option == "{}" and usual else [*usual, argument])])
         if wrong is not None:
-            found.append(f"gpu-envs {command} {given!r}: {wrong}")
-    assert not found, f"{len(found)} commands end otherwise:\n" + "\n".join(found)
+            faults.append(f"gpu-envs {command} {argument!r}: {wrong}")
+    assert not faults, f"{len(faults)} commands end otherwise:\n" + "\n".join(faults)

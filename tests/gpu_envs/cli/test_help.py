@@ -34,7 +34,7 @@ EVERY = [*COMMANDS, *(f"{family} {name}" for family in FAMILIES for name in memb
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch):
+def _use_checkout(monkeypatch):
     """Use the commands of this checkout instead of the installed ones."""
     monkeypatch.setattr(dispatch, "entry_points", lambda group: list(COMMANDS.values()))
 
@@ -96,15 +96,15 @@ def test_help_has_purpose_and_valid_example(capsys, monkeypatch, command):
         dispatch.main(words[1:])
 
 
-def stop_after(monkeypatch, where, name):
+def stop_after(monkeypatch, module, name):
     """Raise `Parsed` after a parser has parsed."""
-    real = getattr(where, name)
+    real = getattr(module, name)
 
     def parse(*args, **settings):
         real(*args, **settings)
         raise Parsed
 
-    monkeypatch.setattr(where, name, parse)
+    monkeypatch.setattr(module, name, parse)
 
 
 def test_help_has_boxes_and_colors_where_the_output_has_them(monkeypatch):

@@ -58,9 +58,9 @@ QUICK_BAD = ("empty", "NUL inside", "below a file", "line break")
 
 def refused_path(capsys, folder: Path, command: list[str], path: str) -> str:
     """Return the one line that a command with this path prints, and assert that it makes no file."""
-    before = sorted(folder.rglob("*"))
+    entries = sorted(folder.rglob("*"))
     line = refused(capsys, *(word.replace("@", path, 1) for word in command))
-    assert sorted(folder.rglob("*")) == before
+    assert sorted(folder.rglob("*")) == entries
     return line
 
 
@@ -74,10 +74,10 @@ def folder(tmp_path, monkeypatch):
 def cases():
     for commands in (FILES, FOLDERS, READS):
         for name, command in commands.items():
-            for what, path in BAD.items():
-                if (what != "line break" or commands is READS) and not (commands is FILES and what == "empty"):
-                    marks = [pytest.mark.slow] * (what not in QUICK_BAD)
-                    yield pytest.param(command, path, id=f"{name}: {what}", marks=marks)
+            for kind, path in BAD.items():
+                if (kind != "line break" or commands is READS) and not (commands is FILES and kind == "empty"):
+                    marks = [pytest.mark.slow] * (kind not in QUICK_BAD)
+                    yield pytest.param(command, path, id=f"{name}: {kind}", marks=marks)
     for name, command in FILES.items():
         empty = ["" if word.startswith("@") else word for word in command]
         yield pytest.param(empty, "", id=f"{name}: empty")

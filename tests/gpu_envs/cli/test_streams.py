@@ -15,11 +15,11 @@ from gpu_envs.utils.paths import utf8_name
 ROOT = Path(__file__).parents[3]
 
 
-def run_in_shell(words, before=""):
+def run_in_shell(words, prefix=""):
     """Run `gpu-envs` with words of a shell, such as redirections, after other commands; return exit code and output."""
     code = "import sys; from gpu_envs.cli import main; sys.exit(main())"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
-    command = ["bash", "-c", f'{before}"$0" -P -c "$1" {words}', sys.executable, code]
+    command = ["bash", "-c", f'{prefix}"$0" -P -c "$1" {words}', sys.executable, code]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     return ended.returncode, ended.stdout, ended.stderr
 
@@ -44,7 +44,7 @@ def test_closed_or_full_streams_are_no_defect(words, code, error):
 @pytest.mark.slow
 def test_cache_of_kernels_that_cannot_be_made_names_the_variable():
     words = "bench CartPole-v1 --device cpu --num-envs 2 --seconds 0.1"
-    code, out, error = run_in_shell(words, before="export WARP_CACHE_PATH=/dev/null/cache; ")
+    code, out, error = run_in_shell(words, prefix="export WARP_CACHE_PATH=/dev/null/cache; ")
     assert (code, out) == (2, "")
     reason = "Warp caches compiled kernels there (Not a directory); set WARP_CACHE_PATH to another folder"
     assert error == f"gpu-envs: error: {reason}: /dev/null/cache\n"
@@ -53,7 +53,7 @@ def test_cache_of_kernels_that_cannot_be_made_names_the_variable():
 @pytest.mark.slow
 def test_deleted_working_folder_is_one_line(tmp_path):
     code, out, error = run_in_shell(
-        "list --ids", before=f"mkdir '{tmp_path}/x'; cd '{tmp_path}/x'; rmdir '{tmp_path}/x'; "
+        "list --ids", prefix=f"mkdir '{tmp_path}/x'; cd '{tmp_path}/x'; rmdir '{tmp_path}/x'; "
     )
     assert (code, out) == (2, "")
     assert error.startswith(

@@ -40,10 +40,10 @@ def test_living_agents_are_in_the_picture(env_id):
         if env_id in NOWHERE:
             assert places.isnan().all()
             continue
-        seen = places[alive]
-        met += len(seen)
-        assert not seen.isnan().any()
-        assert (seen[:, 2] > 0.0).all()
+        living = places[alive]
+        met += len(living)
+        assert not living.isnan().any()
+        assert (living[:, 2] > 0.0).all()
         bounds = torch.as_tensor(drawn.bounds, dtype=torch.float32).expand(WORLDS, 4)
         sides = bounds[:, 2:] - bounds[:, :2]
         room = drawn.margin * sides.amax(1, keepdim=True) + 1e-6

@@ -13,8 +13,8 @@ PLACES = ("SimpleReference-v0", "SimpleSpeakerListener-v0", "SimpleWorldComm-v0"
 
 def area(frame, color):
     """Return the number of pixels of approximately one color."""
-    wanted = np.array([round(255 * part) for part in color])
-    return int((np.abs(frame.astype(int) - wanted).max(-1) < 4).sum())
+    rgb = np.array([round(255 * part) for part in color])
+    return int((np.abs(frame.astype(int) - rgb).max(-1) < 4).sum())
 
 
 @pytest.mark.parametrize("rescaling", [True, False])
@@ -66,11 +66,11 @@ def test_distant_discs_are_visible(env_id):
 def test_crypto_scene_shows_goal_key_and_messages():
     core = make_core("SimpleCrypto-v0", 1, "cpu", seed=0)
     core.reset()
-    state, seen = core.world_state, []
+    state, frames = core.world_state, []
     for goal, key, letter in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)):
         state["goal"].fill_(goal)
         state["key"].fill_(key)
         state["said"].zero_()
         state["said"][..., letter] = 1.0
-        seen.append(core.render_frames((0,), 128)[0].tobytes())
-    assert len(set(seen)) == 4
+        frames.append(core.render_frames((0,), 128)[0].tobytes())
+    assert len(set(frames)) == 4

@@ -142,9 +142,9 @@ def test_one_pixel_per_thread_paints_equal_bytes(monkeypatch):
     expected = rasterize(scene, (50, 64))
     launch = wp.launch
 
-    def per_pixel(kernel, dim, inputs, **rest):
+    def per_pixel(kernel, dim, inputs, **options):
         inputs = [*inputs[:-1], wp.vec2i(1, 1)]
-        return launch(kernel, dim=(dim[0], 50, 64), inputs=inputs, **rest)
+        return launch(kernel, dim=(dim[0], 50, 64), inputs=inputs, **options)
 
     monkeypatch.setattr(scene_module.wp, "launch", per_pixel)
     assert torch.equal(rasterize(scene, (50, 64)), expected)
@@ -170,9 +170,9 @@ def test_scenes_are_data():
     scene = several_worlds()
     with pytest.raises(dataclasses.FrozenInstanceError):
         scene.margin = 0.0  # type: ignore[misc]
-    before = scene.shapes.clone()
+    shapes = scene.shapes.clone()
     rasterize(scene, 16)
-    assert torch.equal(scene.shapes, before)
+    assert torch.equal(scene.shapes, shapes)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_worlds_are_drawn_with_their_own_parameters(env_id, settings):
     start = {"num_taggers": 1, "starting_location_x": (1, 2), "starting_location_y": (2, 3)}
 
     def core(size):
-        made = make_core(env_id, 2, "cpu", grid_length=size, **start, **settings)
-        made.reset()
-        return made
+        core = make_core(env_id, 2, "cpu", grid_length=size, **start, **settings)
+        core.reset()
+        return core
 
     mixed, small, large = core(8), core(4), core(8)
     mixed.set_params(grid_length=torch.tensor([4, 8]))

@@ -14,8 +14,8 @@ from warp_kernels.drawing.rasterizer import BOX, CIRCLE
 
 def pixels(frame: np.ndarray, color) -> int:
     """Return the number of pixels of approximately one color."""
-    wanted = np.array([round(255 * part) for part in color])
-    return int((np.abs(frame.astype(int) - wanted).max(-1) < 6).sum())
+    rgb = np.array([round(255 * part) for part in color])
+    return int((np.abs(frame.astype(int) - rgb).max(-1) < 6).sum())
 
 
 def drawn(core, size: int) -> np.ndarray:
@@ -177,10 +177,10 @@ def test_carried_treasure_is_a_gem_in_its_color_above_the_collector():
 
 
 def test_treasure_on_the_ground_is_a_gem_in_its_color():
-    gone, seen = (drawn(treasure_worlds([0], kind), 300)[0, 140:160, 60:90] for kind in (0, 2))
-    assert pixels(seen, ORANGE) > 40
-    assert pixels(seen, BLUE) == 0
-    widths = (gone != seen).any(-1).sum(1)
+    gone, gem = (drawn(treasure_worlds([0], kind), 300)[0, 140:160, 60:90] for kind in (0, 2))
+    assert pixels(gem, ORANGE) > 40
+    assert pixels(gem, BLUE) == 0
+    widths = (gone != gem).any(-1).sum(1)
     assert widths[5:9].mean() > 1.5 * widths[13:17].mean() > 3.0  # no disc: it is wide above and pointed below
 
 
@@ -192,8 +192,8 @@ def test_smallest_shape_in_the_middle_of_a_collector_or_deposit_has_its_color():
     for shapes, agents in zip(scene.shapes, scene.agents, strict=True):
         filled = shapes[(shapes[:, 0] <= BOX) & (shapes[:, 5] == 0.0) & (shapes[:, 9] > 0.0)]
         for agent in agents:
-            here = filled[(filled[:, 1:3] - agent[1:3]).abs().amax(-1) < 1e-4]
-            assert torch.equal(here[here[:, 3].argmin(), 6:9], agent[6:9])
+            central = filled[(filled[:, 1:3] - agent[1:3]).abs().amax(-1) < 1e-4]
+            assert torch.equal(central[central[:, 3].argmin(), 6:9], agent[6:9])
 
 
 def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
@@ -211,16 +211,16 @@ def test_panel_of_gather_trade_build_shows_coin_rates_and_prices():
     heights = [bars[:, 4] for bars in rates]
     assert heights[0].abs().max() == 0.0
     assert heights[1].unique().tolist() == pytest.approx([0.25 * 0.82 * 0.26 * 25])
-    none, most = (pixels(frame[340:], PURPLE) for frame in drawn(core, 400))
+    none, richest = (pixels(frame[340:], PURPLE) for frame in drawn(core, 400))
     assert none == 0
-    assert most > 300  # the bar of the richest agent
+    assert richest > 300  # the bar of the richest agent
 
 
 @pytest.mark.parametrize(("grid", "radius"), [("A.O.B", 0.4), ("A|O|B", 0.4), (".....|.AOB.", 0.6)])
 def test_circle_of_the_pitch_is_within_the_pitch(grid, radius):
-    pitch, *rest = scene_of("MarkovSoccer-v0", grid=grid).shapes[0].tolist()
-    circles = [each for each in rest if each[0] == CIRCLE and each[1:3] == pitch[1:3] and each[5] > 0]
-    assert [each[3] for each in circles] == pytest.approx([radius])
+    pitch, *shapes = scene_of("MarkovSoccer-v0", grid=grid).shapes[0].tolist()
+    circles = [shape for shape in shapes if shape[0] == CIRCLE and shape[1:3] == pitch[1:3] and shape[5] > 0]
+    assert [shape[3] for shape in circles] == pytest.approx([radius])
     assert radius <= min(pitch[3:5])
 
 

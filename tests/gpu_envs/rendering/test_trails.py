@@ -32,8 +32,8 @@ def look(film: TrailRenderer) -> torch.Tensor:
 def walk(film: TrailRenderer, *places: tuple[float, float]) -> torch.Tensor:
     """Put the first runner to places, one a step; what is seen at the last."""
     added = torch.empty(0, 10)
-    for place in places:
-        film.core.world_state["pos"][:, 1] = torch.tensor(place)
+    for position in places:
+        film.core.world_state["pos"][:, 1] = torch.tensor(position)
         added = look(film)
         film.core.elapsed_steps.add_(1)
     return added
@@ -78,7 +78,7 @@ def test_trails_are_painted_under_the_agents():
     walk(film, (2.0, 5.0), (8.0, 5.0))
     row = film.frame()[0, 49].astype(int)
     plain = core.render_frames((0,), 100)[0, 49].astype(int)
-    x = [round(100 * (0.04 + place / 10.0) / 1.08) for place in (5.0, 8.0)]
+    x = [round(100 * (0.04 + position / 10.0) / 1.08) for position in (5.0, 8.0)]
     assert np.abs(row - plain)[x[0]].max() > 20
     assert (row == plain)[x[1]].all()
 

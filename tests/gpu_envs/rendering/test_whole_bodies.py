@@ -23,20 +23,20 @@ def body_extents(core) -> torch.Tensor:
     return out.masked_fill(shapes[..., 9] == 0.0, -1.0)
 
 
-@pytest.mark.parametrize("place", [-2.4, 2.4])
-def test_cart_and_pole_are_whole_at_the_ends_of_the_track(place):
+@pytest.mark.parametrize("position", [-2.4, 2.4])
+def test_cart_and_pole_are_whole_at_the_ends_of_the_track(position):
     core = make_core("CartPole-v1", 1, "cpu", seed=0)
     core.reset()
-    core.world_state["motion"][0] = torch.tensor([place, 0.0, math.copysign(0.21, place), 0.0])
+    core.world_state["motion"][0] = torch.tensor([position, 0.0, math.copysign(0.21, position), 0.0])
     assert body_extents(core).max() <= 0.0
 
 
 @pytest.mark.parametrize("env_id", ["MountainCar-v0", "MountainCarContinuous-v0"])
-@pytest.mark.parametrize("place", [-1.2, 0.6])
-def test_car_is_whole_at_both_ends_of_the_road(env_id, place):
+@pytest.mark.parametrize("position", [-1.2, 0.6])
+def test_car_is_whole_at_both_ends_of_the_road(env_id, position):
     core = make_core(env_id, 1, "cpu", seed=0)
     core.reset()
-    core.world_state["motion"][0, 0] = place
+    core.world_state["motion"][0, 0] = position
     car = body_extents(core)[:, 97:]  # the first shapes are the hill, which may end in the margin
     assert car.max() <= 0.0
 

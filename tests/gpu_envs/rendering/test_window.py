@@ -15,8 +15,8 @@ def test_window_shows_a_frame_and_closes(monkeypatch):
     assert not pygame.display.get_init()  # opens lazily
     frame = torch.arange(40 * 60 * 3).remainder(251).to(torch.uint8).reshape(40, 60, 3)
     window.show(frame)
-    shown = pygame.surfarray.array3d(pygame.display.get_surface())
-    assert np.array_equal(shown.swapaxes(0, 1), frame.numpy())
+    picture = pygame.surfarray.array3d(pygame.display.get_surface())
+    assert np.array_equal(picture.swapaxes(0, 1), frame.numpy())
     window.show(frame[:20])
     assert pygame.display.get_surface().get_size() == (60, 20)
 

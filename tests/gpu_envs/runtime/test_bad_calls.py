@@ -12,9 +12,9 @@ from gpu_envs.runtime.factory import make_core
 
 @pytest.fixture(scope="module")
 def core():
-    made = make_core("SimpleTag-v0", 3, "cpu", seed=0, reuse_buffers=True)
-    made.reset()
-    return made
+    core = make_core("SimpleTag-v0", 3, "cpu", seed=0, reuse_buffers=True)
+    core.reset()
+    return core
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ BAD_TENSORS = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", BAD_TENSORS)
 def test_tensors_without_elements_in_memory_are_refused(core, kind):
-    bad, before = BAD_TENSORS[kind](), core.get_state()
+    bad, state = BAD_TENSORS[kind](), core.get_state()
     with pytest.raises(errors.ActionError, match=r"action: expected a torch.int64 tensor \(3, 4\) on cpu, got"):
         core.step(bad)
     env = gpu_envs.make("SimpleTag-v0", 3, "cpu")
@@ -65,10 +65,10 @@ def test_tensors_without_elements_in_memory_are_refused(core, kind):
         env.step({**env.sample_actions(), "adversary_1": bad_of_one})
     for name in ("io.alive", "params"):
         with pytest.raises(errors.CheckpointError, match=f"{name}: expected"):
-            core.set_state({**before, name: bad})
+            core.set_state({**state, name: bad})
     with pytest.raises(errors.ConfigError, match="good_size: expected"):
         core.set_params(good_size=bad)
-    assert all(torch.equal(values, before[name]) for name, values in core.get_state().items())
+    assert all(torch.equal(values, state[name]) for name, values in core.get_state().items())
 
 
 def test_sparse_action_of_one_agent_is_refused():
@@ -110,11 +110,11 @@ def test_capture_takes_functions_only(core, play):
 
 
 def test_closed_core_takes_no_state():
-    made = make_core("SimpleTag-v0", 1, "cpu")
-    made.reset()
-    state = made.get_state()
-    made.close()
-    for call in (lambda: made.set_state(state), lambda: made.set_params(good_size=0.1)):
+    core = make_core("SimpleTag-v0", 1, "cpu")
+    core.reset()
+    state = core.get_state()
+    core.close()
+    for call in (lambda: core.set_state(state), lambda: core.set_params(good_size=0.1)):
         with pytest.raises(errors.ResetNeededError, match="closed"):
             call()
 

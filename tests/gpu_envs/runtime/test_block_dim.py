@@ -86,14 +86,14 @@ def test_setting_holds_for_every_launch(recorded, schedule):
 
 
 def test_setting_changes_nothing_on_a_cpu():
-    plain, given = (make_core("SimpleTag-v0", 8, "cpu", seed=0, block_dim=size) for size in (None, 64))
-    for core in (plain, given):
+    plain, explicit = (make_core("SimpleTag-v0", 8, "cpu", seed=0, block_dim=size) for size in (None, 64))
+    for core in (plain, explicit):
         core.reset()
         core.random_rollout(30)
         assert core.block_dims == {}
-    assert (plain.block_dim, given.block_dim) == (None, 64)
+    assert (plain.block_dim, explicit.block_dim) == (None, 64)
     state = plain.get_state()
-    assert all(torch.equal(state[name], tensor) for name, tensor in given.get_state().items())
+    assert all(torch.equal(state[name], tensor) for name, tensor in explicit.get_state().items())
 
 
 @pytest.mark.parametrize("value", [16, 48, 512, 0, -32, 64.0, "64", True])

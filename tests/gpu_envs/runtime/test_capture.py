@@ -63,7 +63,7 @@ def captured(on_gpu):
     core.set_params(good_size=torch.tensor([0.05, 0.06]))  # moves the parameters; the graph still reads the old ones
     assert core._buffers.params is not params
     owned = {"core": core, "play": play, "net": net, "weight": net.weight, "obs": core.obs, "params": params}
-    return replay, {name: weakref.ref(each) for name, each in owned.items()}, calls
+    return replay, {name: weakref.ref(tensor) for name, tensor in owned.items()}, calls
 
 
 def dead(references):

@@ -26,9 +26,9 @@ def forget(core):
 
 
 def same(cores):
-    one, two = cores
-    assert not one.world_state["is_blank"][one.alive].any()
-    return torch.equal(one.obs, two.obs) and torch.equal(one.final_obs, two.final_obs)
+    first, second = cores
+    assert not first.world_state["is_blank"][first.alive].any()
+    return torch.equal(first.obs, second.obs) and torch.equal(first.final_obs, second.final_obs)
 
 
 def actions(core, generator):
@@ -42,7 +42,7 @@ def actions(core, generator):
 
 def test_environments_that_write_changes_are_tested():
     definitions = {env_id: configured_definition(env_id, None, settings)[2] for env_id, settings in SMALL.items()}
-    assert {env_id for env_id, each in definitions.items() if each.rules.forget is not None} == set(ENVS)
+    assert {env_id for env_id, definition in definitions.items() if definition.rules.forget is not None} == set(ENVS)
 
 
 @pytest.mark.parametrize("env_id", ENVS)
@@ -51,48 +51,48 @@ def test_environments_that_write_changes_are_tested():
 def test_steps_resets_rollouts_and_restored_states_equal_full_rows(env_id, schedule, autoreset):
     """Random play with illegal actions; now and then a reset by mask, a random rollout, or an earlier state."""
     options = {"illegal_actions": "loss"} if takes_turns(env_id, SMALL[env_id]) else {}
-    one, two = cores = twins(env_id, autoreset=autoreset, schedule=schedule, **options)
+    first, second = cores = twins(env_id, autoreset=autoreset, schedule=schedule, **options)
     generator = torch.Generator().manual_seed(0)
     ends = 0
     for step in range(STEPS):
-        forget(two)
+        forget(second)
         if step % 10 == 4:
             mask = torch.rand(WORLDS, generator=generator) < 0.5
-            mask |= ~one.alive.any(1)
-            two.obs[~mask] = one.obs[~mask]  # a reset by mask observes only there
-            two.world_state["is_blank"][~mask] = 0
+            mask |= ~first.alive.any(1)
+            second.obs[~mask] = first.obs[~mask]  # a reset by mask observes only there
+            second.world_state["is_blank"][~mask] = 0
             for core in cores:
                 core.reset(reset_mask=mask)
         elif step % 10 == 9:
             if step == 9:
-                kept = one.get_state()
+                snapshot = first.get_state()
             for core in cores:
                 core.random_rollout(5)
         elif step == 35:
-            one.set_state(kept)
-            two.set_state(kept)
+            first.set_state(snapshot)
+            second.set_state(snapshot)
         else:
-            action = actions(one, generator)
+            action = actions(first, generator)
             for core in cores:
                 core.step(action)
         assert same(cores), step
-        ends += int((one.terminated | one.truncated).any(1).sum())
+        ends += int((first.terminated | first.truncated).any(1).sum())
     assert ends > WORLDS
 
 
 def test_refused_actions_do_not_change_observations():
     """An illegal action is an error; the world waits, and observations stay those of its state."""
-    one, two = cores = twins("Hanabi-v0")
+    first, second = cores = twins("Hanabi-v0")
     for core in cores:
         core.step(core.sample_actions())
-    illegal = (~one.action_mask).int().argmax(-1)
-    forget(two)
+    illegal = (~first.action_mask).int().argmax(-1)
+    forget(second)
     for core in cores:
         with pytest.raises(ActionError):
             core.step(illegal)
     assert same(cores)
-    action = one.sample_actions()
-    forget(two)
+    action = first.sample_actions()
+    forget(second)
     for core in cores:
         core.step(action)
     assert same(cores)

@@ -58,15 +58,15 @@ def test_world_alone_equals_world_among_many(env_id, small_core):
 
 @pytest.mark.representative
 def test_permuted_worlds_give_permuted_results(env_id, small_core):
-    one, two = (small_core(env_id, 12, autoreset="disabled") for _ in range(2))
-    one.reset()
-    two.reset()
+    first, second = (small_core(env_id, 12, autoreset="disabled") for _ in range(2))
+    first.reset()
+    second.reset()
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
-    state = one.get_state()
-    two.set_state({name: t[order] if t.ndim and len(t) == 12 else t for name, t in state.items()})
+    state = first.get_state()
+    second.set_state({name: t[order] if t.ndim and len(t) == 12 else t for name, t in state.items()})
     for _ in range(6):
-        action = one.sample_actions()
-        left, right = one.step(action), two.step(action[order])
+        action = first.sample_actions()
+        left, right = first.step(action), second.step(action[order])
         for a, b in zip(left[:4], right[:4], strict=True):
             assert torch.equal(a[order], b)
 
@@ -74,13 +74,13 @@ def test_permuted_worlds_give_permuted_results(env_id, small_core):
 @pytest.mark.representative
 def test_no_leak_between_worlds(env_id, small_core):
     """Other actions in world 3 change world 3 and nothing else."""
-    one, two = small_core(env_id, 8), small_core(env_id, 8)
-    actions = [step["action"] for step in play(one, 12)]
+    first, second = small_core(env_id, 8), small_core(env_id, 8)
+    actions = [step["action"] for step in play(first, 12)]
     other = [action.clone() for action in actions]
     strange = play(small_core(env_id, 8), 12, seed=99)
     for mine, theirs in zip(other, strange, strict=True):
         mine[3] = theirs["action"][3]
-    base, changed = play(one, 12, 0, actions), play(two, 12, 0, other)
+    base, changed = play(first, 12, 0, actions), play(second, 12, 0, other)
     keep = torch.tensor([0, 1, 2, 4, 5, 6, 7])
     for a, b in zip(base, changed, strict=True):
         for name in ("obs", "reward", "terminated", "truncated"):
@@ -91,8 +91,8 @@ def test_no_leak_between_worlds(env_id, small_core):
 @pytest.mark.representative
 def test_equal_seeds_give_equal_trajectories(env_id, small_core):
     core = small_core(env_id)
-    first, again, other = play(core, 20, seed=5), play(core, 20, seed=5), play(core, 20, seed=6)
-    assert_same(first, again)
+    first, second, other = play(core, 20, seed=5), play(core, 20, seed=5), play(core, 20, seed=6)
+    assert_same(first, second)
     assert differ(first, other)
     # A world with a seed of its own plays as world 0 of that seed, wherever it is.
     per_world = play(core, 20, seed=torch.tensor([5, 6] * 8))
@@ -109,11 +109,11 @@ def test_episodes_differ(env_id, small_core):
     core = small_core(env_id, 64)
     play(core, 30, seed=0)
     assert (core.get_state()["io.episode"] > 0).all()
-    one, two = core.reset(seed=0)[0], core.reset()[0]
+    first, second = core.reset(seed=0)[0], core.reset()[0]
     # where the rules start every episode alike, the actions drawn still differ
     drawn = core.sample_actions()
     core.reset(seed=0)
-    assert not torch.equal(one, two) or not torch.equal(drawn, core.sample_actions())
+    assert not torch.equal(first, second) or not torch.equal(drawn, core.sample_actions())
 
 
 @pytest.mark.representative
@@ -159,7 +159,7 @@ def test_autoreset_modes_give_equal_trajectories(env_id, small_core):
     stories = {name: [[] for _ in range(worlds)] for name in ("same", "later")}
     for _ in range(45):
         for name, core in (("same", same), ("later", later)):
-            before = core.obs.clone()
+            previous = core.obs.clone()
             obs, reward, terminated, truncated, info = core.step(core.sample_actions())
             for i in range(worlds):
                 if name == "later" and waiting[i]:
@@ -168,7 +168,7 @@ def test_autoreset_modes_give_equal_trajectories(env_id, small_core):
                     assert not info["valid"][i].any()
                     assert info["alive"][i].all()
                     continue
-                stories[name][i].append([before[i], reward[i], terminated[i], truncated[i], info["final_obs"][i]])
+                stories[name][i].append([previous[i], reward[i], terminated[i], truncated[i], info["final_obs"][i]])
             if name == "later":
                 waiting = ~info["alive"].any(1)
     for left, right in zip(stories["same"], stories["later"], strict=True):
@@ -243,11 +243,11 @@ def test_returns_and_lengths(env_id, small_core):
 def test_stored_results_survive_later_steps(env_id, small_core):
     core = small_core(env_id)
     core.reset()
-    kept = [(core.step(core.sample_actions())) for _ in range(3)]
-    copies = [[t.clone() for t in (*step[:4], *step[4].values())] for step in kept]
+    steps = [(core.step(core.sample_actions())) for _ in range(3)]
+    copies = [[t.clone() for t in (*step[:4], *step[4].values())] for step in steps]
     for _ in range(20):
         core.step(core.sample_actions())
-    for step, copy in zip(kept, copies, strict=True):
+    for step, copy in zip(steps, copies, strict=True):
         for a, b in zip((*step[:4], *step[4].values()), copy, strict=True):
             assert torch.equal(a, b)
 
@@ -261,11 +261,11 @@ def test_reused_buffers_are_those_of_the_core(env_id, small_core):
 
 
 def test_state_continues_bit_for_bit(env_id, small_core):
-    one, two = small_core(env_id), small_core(env_id, seed=77)
-    play(one, 11)
-    two.set_state(one.get_state())
+    first, second = small_core(env_id), small_core(env_id, seed=77)
+    play(first, 11)
+    second.set_state(first.get_state())
     for _ in range(25):
-        left, right = one.step(one.sample_actions()), two.step(two.sample_actions())
+        left, right = first.step(first.sample_actions()), second.step(second.sample_actions())
         for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
             assert torch.equal(a, b)
 

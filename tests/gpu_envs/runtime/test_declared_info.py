@@ -52,14 +52,14 @@ def test_info_has_the_values_of_an_agents_end_until_its_world_starts_an_episode(
 
 
 def test_restored_state_shows_the_values_of_agents_that_have_left():
-    one, two = (gpu_envs.make("Climbers-v0", 2, "cpu", autoreset="disabled").core for _ in range(2))
-    one.reset(seed=0)
+    first, second = (gpu_envs.make("Climbers-v0", 2, "cpu", autoreset="disabled").core for _ in range(2))
+    first.reset(seed=0)
     for _ in range(3):
-        climb(one)
-    two.set_state(one.get_state())
-    assert climb(two)["height"].tolist() == climb(one)["height"].tolist() == [[6, 4]] * 2
-    earlier = {name: each for name, each in one.get_state().items() if name not in one._buffers.shows_results}
-    two.set_state(earlier)  # a state of a version without these entries
+        climb(first)
+    second.set_state(first.get_state())
+    assert climb(second)["height"].tolist() == climb(first)["height"].tolist() == [[6, 4]] * 2
+    earlier = {name: tensor for name, tensor in first.get_state().items() if name not in first._buffers.shows_results}
+    second.set_state(earlier)  # a state of a version without these entries
 
 
 def test_random_rollout_shows_the_values_of_ordinary_steps():

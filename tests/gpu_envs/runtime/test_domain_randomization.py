@@ -37,9 +37,9 @@ def test_parameters_are_sampled_per_episode():
         core.step(core.sample_actions())
         assert torch.equal(core.get_params()["good_max_speed"], speed)
     core.step(core.sample_actions())
-    again = core.get_params()["good_max_speed"]
-    assert (again != speed).all()
-    assert abs(torch.corrcoef(torch.stack([again, speed]))[0, 1]) < 0.15
+    resampled = core.get_params()["good_max_speed"]
+    assert (resampled != speed).all()
+    assert abs(torch.corrcoef(torch.stack([resampled, speed]))[0, 1]) < 0.15
     core.reset(0)
     assert torch.equal(core.get_params()["good_max_speed"], speed)
 
@@ -94,13 +94,13 @@ def test_reset_uses_its_sampled_parameters(toys, schedule):
 
 
 def test_saved_state_includes_sampled_parameters():
-    one, two = make(), make(seed=5)
-    play(one, 9)
-    two.set_state(one.get_state())
+    first, second = make(), make(seed=5)
+    play(first, 9)
+    second.set_state(first.get_state())
     for _ in range(20):
-        for a, b in zip(one.step(one.sample_actions())[:4], two.step(two.sample_actions())[:4], strict=True):
+        for a, b in zip(first.step(first.sample_actions())[:4], second.step(second.sample_actions())[:4], strict=True):
             assert torch.equal(a, b)
-    assert torch.equal(one.get_params()["good_max_speed"], two.get_params()["good_max_speed"])
+    assert torch.equal(first.get_params()["good_max_speed"], second.get_params()["good_max_speed"])
 
 
 def test_randomized_parameters_cannot_be_set():

@@ -77,13 +77,13 @@ def test_masked_worlds_alone_start_late():
 
 
 def test_shards_start_as_the_whole_batch():
-    whole = make_core("SimpleTag-v0", 5, "cpu", seed=0)
+    batch = make_core("SimpleTag-v0", 5, "cpu", seed=0)
     steps = torch.tensor([3, 0, 24, 7, 11])
     parts = [
         make_core("SimpleTag-v0", end - first, "cpu", seed=0, env_offset=first).reset(elapsed_steps=steps[first:end])[0]
         for first, end in ((0, 3), (3, 5))
     ]
-    assert torch.equal(whole.reset(elapsed_steps=steps)[0], torch.cat(parts))
+    assert torch.equal(batch.reset(elapsed_steps=steps)[0], torch.cat(parts))
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_step_counts_that_cannot_be_change_nothing(steps, error, words):
     core = make_core("SimpleTag-v0", 2, "cpu", seed=0)
     core.reset()
     core.step(core.sample_actions())
-    before = core.get_state()
+    state = core.get_state()
     with pytest.raises(error, match=words):
         core.reset(elapsed_steps=steps)
-    assert all(torch.equal(values, before[name]) for name, values in core.get_state().items())
+    assert all(torch.equal(values, state[name]) for name, values in core.get_state().items())
 
 
 def test_recorder_keeps_episodes_that_start_late():

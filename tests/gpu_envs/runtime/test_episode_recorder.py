@@ -18,9 +18,9 @@ def test_recorded_episodes_equal_the_played_steps(env_id, small_core, autoreset,
     story = []
     with core.record_episodes([4, 1]) as recorder:
         for t in range(60):  # long games, too, end twice
-            before = core.get_state() | {f"state.{name}": value.clone() for name, value in core.world_state.items()}
+            previous = core.get_state() | {f"state.{name}": value.clone() for name, value in core.world_state.items()}
             core.step(core.sample_actions())
-            story.append((before, core.get_state()))
+            story.append((previous, core.get_state()))
             if autoreset == "disabled":
                 core.reset(reset_mask=~core.alive.any(1))
             if t == 25:

@@ -35,14 +35,14 @@ def interrupted(call, line):
                 raise Interrupt
         return trace
 
-    before = sys.gettrace()
+    tracer = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
     except Interrupt:
         return True
     finally:
-        sys.settrace(before)
+        sys.settrace(tracer)
     return False
 
 
@@ -74,14 +74,14 @@ def test_interrupted_call_is_whole_or_needs_a_reset(kind, name, monkeypatch):
         "partial reset": lambda: core.reset(seed=5, reset_mask=mask),
         "random rollout": lambda: core.random_rollout(STEPS),
     }[name]
-    before = core.get_state()
+    initial = core.get_state()
     call()
     after = core.get_state()
-    assert not same(before, after)
+    assert not same(initial, after)
     outcomes = {"before": 0, "after": 0, "refused": 0}
     line = 0
     while True:
-        core.set_state(before)
+        core.set_state(initial)
         if not interrupted(call, line):
             break
         line += 1
@@ -94,8 +94,8 @@ def test_interrupted_call_is_whole_or_needs_a_reset(kind, name, monkeypatch):
                     refused()
             assert torch.equal(core.reset(seed=3)[0], first)
             continue
-        outcomes["before" if same(state, before) else "after"] += 1
-        assert same(state, before) or same(state, after)
+        outcomes["before" if same(state, initial) else "after"] += 1
+        assert same(state, initial) or same(state, after)
     if "threads" in kind:  # the number of lines depends on how many parts the other thread performs
         del outcomes["after"]
     assert min(outcomes.values()) > 0, outcomes
@@ -106,13 +106,13 @@ def test_interrupted_rollout_of_policies_is_whole_or_needs_a_reset(monkeypatch):
     monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda heuristic: True)
     core = rollout_cases.make_core("discrete", num_envs=64, threads=2)
     policies = rollout_cases.make_policies(core)[1]
-    before = core.get_state()
+    initial = core.get_state()
     trace = core.rollout(policies, STEPS)
     after = core.get_state()
     core.rollout(policies, STEPS, trace)  # prepares the launches of these buffers
     line, refused = 0, 0
     while True:
-        core.set_state(before)
+        core.set_state(initial)
         if not interrupted(lambda: core.rollout(policies, STEPS, trace), line):
             break
         line += 1
@@ -121,7 +121,7 @@ def test_interrupted_rollout_of_policies_is_whole_or_needs_a_reset(monkeypatch):
         except ResetNeededError:
             refused += 1
         else:
-            assert same(state, before) or same(state, after)
+            assert same(state, initial) or same(state, after)
     assert refused > 0
     assert same(core.get_state(), after)
 
@@ -130,12 +130,12 @@ def test_interrupted_step_in_place_is_whole_or_needs_a_reset():
     core = make("phased")
     core.reset(seed=3)
     core.sample_actions()
-    before = core.get_state()
+    initial = core.get_state()
     core.step_in_place()
     after = core.get_state()
     line, refused = 0, 0
     while True:
-        core.set_state(before)
+        core.set_state(initial)
         if not interrupted(core.step_in_place, line):
             break
         line += 1
@@ -144,7 +144,7 @@ def test_interrupted_step_in_place_is_whole_or_needs_a_reset():
         except ResetNeededError:
             refused += 1
         else:
-            assert same(state, before) or same(state, after)
+            assert same(state, initial) or same(state, after)
     assert refused > 0
 
 

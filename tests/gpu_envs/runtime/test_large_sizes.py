@@ -60,7 +60,7 @@ for env_id, config in settings:
     "env_ids",
     [
         REPRESENTATIVES,
-        pytest.param([each for each in list_envs() if each not in REPRESENTATIVES], marks=pytest.mark.slow),
+        pytest.param([env_id for env_id in list_envs() if env_id not in REPRESENTATIVES], marks=pytest.mark.slow),
     ],
     ids=["representatives", "others"],
 )
@@ -160,12 +160,12 @@ def test_most_agents_with_full_observations_fit_and_one_more_names_the_settings(
         settings = {"num_runners": agents - 5, "use_full_observation": True}
         return configured_definition("TagContinuous-v0", None, settings)[2]
 
-    most = 8758
-    width = definition(most).observation_spaces["runner_0"].shape[0]
-    assert most * width * 4 <= LIMIT
+    largest = 8758
+    width = definition(largest).observation_spaces["runner_0"].shape[0]
+    assert largest * width * 4 <= LIMIT
     words = r"^TagContinuous-v0: obs \(1, 8759, \d+\): .* use fewer .*; the settings are num_runners=8754, use_full_ob"
     with pytest.raises(errors.ConfigError, match=words):
-        definition(most + 1)
+        definition(largest + 1)
 
 
 def test_memory_error_names_the_number_of_environments(monkeypatch):
@@ -184,8 +184,8 @@ def test_large_tensors_of_a_cpu_are_on_memory_of_their_own(monkeypatch):
         shapes = {"few": (rows - 1, 2), "many": (rows, 2)}
         return struct_buffers.allocate(Large, shapes, torch.device("cpu"))
 
-    found = allocate()
-    for name, tensor in found.items():
+    tensors = allocate()
+    for name, tensor in tensors.items():
         assert tensor.shape == ((rows, 2) if name == "many" else (rows - 1, 2))
         assert tensor.is_contiguous()
         assert not tensor.any()

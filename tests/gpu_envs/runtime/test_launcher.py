@@ -59,16 +59,16 @@ def test_heuristic_chooses_by_the_average_where_times_vary(share_of_slow_runs, c
 @pytest.mark.parametrize("cold", [False, True])
 def test_first_run_of_a_mode_does_not_decide(single, parallel, cold):
     """It compiles kernels or starts threads, which takes much longer than the work."""
-    heuristic, seen = ThreadingHeuristic(), []
+    heuristic, modes = ThreadingHeuristic(), []
     for _ in range(20):
         mode = heuristic.parallel()
-        first = mode == cold and mode not in seen
+        first = mode == cold and mode not in modes
         heuristic.record(1.0 if first else (parallel if mode else single) * 1e-3, mode)
-        seen.append(mode)
+        modes.append(mode)
     single_runs, parallel_runs = thread_pool.FIRST_RUNS
     assert min(single_runs, parallel_runs) > 1
-    assert seen[: single_runs + parallel_runs] == [False] * single_runs + [True] * parallel_runs
-    assert {*seen[single_runs + parallel_runs :]} == {parallel < single}
+    assert modes[: single_runs + parallel_runs] == [False] * single_runs + [True] * parallel_runs
+    assert {*modes[single_runs + parallel_runs :]} == {parallel < single}
 
 
 def test_one_slow_run_does_not_change_the_mode():
@@ -118,16 +118,16 @@ def test_parts_cover_all_worlds_once(parallel, threads, worlds):
 def test_several_threads_share_a_run(parallel):
     """The first part ends only after another thread has started one."""
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
-    who, joined = set(), threading.Event()
+    threads, joined = set(), threading.Event()
 
     def job(shard):
-        who.add(threading.get_ident())
-        if len(who) == 2:
+        threads.add(threading.get_ident())
+        if len(threads) == 2:
             joined.set()
         assert joined.wait(60.0)
 
     run_on_threads(core, job)
-    assert len(who) == 2
+    assert len(threads) == 2
 
 
 def test_error_of_a_part_is_raised(parallel):
@@ -156,16 +156,16 @@ def test_cores_on_several_threads_of_the_caller(parallel):
             core.step(core.sample_actions())
         out.append(core.get_state())
 
-    alone, both = [], []
+    alone, shared = [], []
     play(make_core("CartPole-v1", 6000, "cpu", threads=1), alone)
     cores = [make_core("CartPole-v1", 6000, "cpu", threads=2) for _ in range(2)]
-    callers = [threading.Thread(target=play, args=(core, both)) for core in cores]
+    callers = [threading.Thread(target=play, args=(core, shared)) for core in cores]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    assert len(both) == 2
-    for state in both:
+    assert len(shared) == 2
+    for state in shared:
         assert all(torch.equal(state[name], alone[0][name]) for name in state)
 
 
@@ -207,14 +207,14 @@ def test_fork_while_another_thread_compiles_waits_and_leaves_the_lock_free():
 
 
 def test_limit_of_cores_is_that_of_one_thread():
-    whole, elsewhere = available_cores(), []
+    total, elsewhere = available_cores(), []
     with limited_cores(1):
         assert available_cores() == 1
         with limited_cores(1_000_000):
-            assert available_cores() == whole
+            assert available_cores() == total
         assert available_cores() == 1
         assert make_core("CartPole-v1", 100_000, "cpu").threads == 1
         other = threading.Thread(target=lambda: elsewhere.append(available_cores()))
         other.start()
         other.join()
-    assert [available_cores(), *elsewhere] == [whole, whole]
+    assert [available_cores(), *elsewhere] == [total, total]

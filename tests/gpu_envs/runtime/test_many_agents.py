@@ -27,7 +27,7 @@ from warp_kernels.rules import agent_phase
 ID = "TagContinuous-v0"
 
 
-def both(num_envs, settings):
+def make_cores(num_envs, settings):
     """Return cores with brute-force and cell search."""
     return [make_core(ID, num_envs, "cpu", seed=1, **settings, neighbor_search=s) for s in ("brute", "grid")]
 
@@ -37,7 +37,7 @@ def assert_same(left, right):
     *left, info_left = left
     *right, info_right = right
     names = [name for name in info_left if name in ("valid", "alive")]
-    left, right = ([*one, *(info[name] for name in names)] for one, info in ((left, info_left), (right, info_right)))
+    left, right = ([*step, *(info[name] for name in names)] for step, info in ((left, info_left), (right, info_right)))
     for a, b in zip(left, right, strict=True):
         assert torch.equal(a, b)
 
@@ -84,7 +84,7 @@ def assert_same(left, right):
 )
 def test_cell_search_equals_brute_force(settings, num_envs, steps):
     """Random play over several episodes: numbers, K, densities, tags and walls of all kinds."""
-    brute, grid = both(num_envs, settings)
+    brute, grid = make_cores(num_envs, settings)
     assert_same(brute.reset(), grid.reset())
     tags = 0
     for _ in range(steps):
@@ -123,15 +123,15 @@ QUICK_PLACES = ("one corner", "lattice of cells", "pressed against the walls")
     ids=lambda share: f"{share:.0%} alive",
 )
 @pytest.mark.parametrize(
-    "place",
+    "layout",
     [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK_PLACES)) for name in PLACES],
 )
-def test_cell_search_equals_brute_force_at_all_positions(place, alive):
+def test_cell_search_equals_brute_force_at_all_positions(layout, alive):
     """Agents at rest on a point, along a wall, with exact ties; all runners alive, half of them, few, one."""
-    count, taggers, seen, generator = 150, 18, 20, torch.Generator().manual_seed(3)
+    count, taggers, observed, generator = 150, 18, 20, torch.Generator().manual_seed(3)
     torch.manual_seed(4)
-    cores = both(2, many_agents(count, seen, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
-    spots = torch.stack([PLACES[place](count, cores[0].config.grid_length) for _ in range(2)])
+    cores = make_cores(2, many_agents(count, observed, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
+    spots = torch.stack([PLACES[layout](count, cores[0].config.grid_length) for _ in range(2)])
     living = torch.rand(2, count, generator=generator) < alive
     living[:, :taggers] = True  # taggers never leave before the end
     living[:, 125] = True
@@ -142,17 +142,17 @@ def test_cell_search_equals_brute_force_at_all_positions(place, alive):
     action = torch.zeros(2, count, 2, dtype=torch.int64)
     left, right = (core.step(action) for core in cores)
     assert_same(left, right)
-    shown = left[0][..., 6 * seen : 7 * seen].sum(-1)  # how many are seen: with the fewest alive, not enough
-    assert torch.equal(shown, (living.sum(1, keepdim=True) - 1).clamp(max=seen) * living)
+    visible = left[0][..., 6 * observed : 7 * observed].sum(-1)  # how many are seen: with the fewest alive, not enough
+    assert torch.equal(visible, (living.sum(1, keepdim=True) - 1).clamp(max=observed) * living)
 
 
 @pytest.mark.slow
 def test_starts_outside_of_the_square_work():
     """Given starts are observed before anyone moves, also where the square has shrunk meanwhile."""
     places = np.random.default_rng(0).random((2, 40)) * 4.0
-    given = {"starting_location_x": tuple(places[0]), "starting_location_y": tuple(places[1])}
-    settings = dict(num_taggers=5, num_runners=35, grid_length=4.0, num_other_agents_observed=7, **given)
-    brute, grid = both(1, settings | {"starting_directions": (0.0,) * 40})
+    starts = {"starting_location_x": tuple(places[0]), "starting_location_y": tuple(places[1])}
+    settings = dict(num_taggers=5, num_runners=35, grid_length=4.0, num_other_agents_observed=7, **starts)
+    brute, grid = make_cores(1, settings | {"starting_directions": (0.0,) * 40})
     for length in (4.0, 1.5, 0.01):
         for core in (brute, grid):
             core.set_params(grid_length=length)
@@ -172,13 +172,13 @@ def _variants():
             marks = [mark.args for mark in getattr(law, "pytestmark", []) if mark.name == "parametrize"]
             marks = [(names, values) for names, values in marks if names != "env_id"]
             for words in itertools.product(*(values for _, values in marks)):
-                given = dict(zip((name for name, _ in marks), words, strict=True))
-                yield pytest.param(law, given, id="-".join((name.removeprefix("test_"), *words)))
+                arguments = dict(zip((name for name, _ in marks), words, strict=True))
+                yield pytest.param(law, arguments, id="-".join((name.removeprefix("test_"), *words)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("law", "given"), list(_variants()))
-def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
+@pytest.mark.parametrize(("law", "arguments"), list(_variants()))
+def test_phase_isolation_holds_in_cells(law, arguments, monkeypatch):
     """The laws of tests/gpu_envs/runtime/test_conformance.py, one by one."""
 
     def small_core(env_id, num_envs=16, **settings):
@@ -187,8 +187,8 @@ def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
             small = {name: value for name, value in SMALL.items() if name not in LIMIT_NAMES}
         return make_core(env_id, num_envs, "cpu", **{"seed": 0, **small, **settings})
 
-    wanted = {"monkeypatch": monkeypatch} if "monkeypatch" in inspect.signature(law).parameters else {}
-    law(ID, small_core, **given, **wanted)
+    fixtures = {"monkeypatch": monkeypatch} if "monkeypatch" in inspect.signature(law).parameters else {}
+    law(ID, small_core, **arguments, **fixtures)
 
 
 @pytest.mark.slow
@@ -277,17 +277,17 @@ def test_many_agents_observe_their_nearest():
     for _ in range(8):
         obs, *_, info = core.step(core.sample_actions())
         state = {name: tensor[0].numpy() for name, tensor in core.world_state.items()}
-        pos, shown, taggers = state["pos"], state["shown"], core.config.num_taggers
+        pos, visible, taggers = state["pos"], state["shown"], core.config.num_taggers
         for row in generator.choice(20_000, 150, replace=False):
             if not info["valid"][0, row]:
                 continue
             delta = pos - pos[row]
             distance = np.sqrt(delta[:, 0] * delta[:, 0] + delta[:, 1] * delta[:, 1])
-            order = np.lexsort((np.arange(20_000), np.where(shown, distance, np.inf)))
+            order = np.lexsort((np.arange(20_000), np.where(visible, distance, np.inf)))
             nearest = order[order != row][:10]
             diagonal = np.float32(np.sqrt(2.0)) * np.float32(core.config.grid_length)
-            wanted = np.concatenate([delta[nearest, 0] / diagonal, delta[nearest, 1] / diagonal])
-            np.testing.assert_allclose(obs[0, row, :20].numpy(), wanted, rtol=0, atol=1e-7)
+            expected = np.concatenate([delta[nearest, 0] / diagonal, delta[nearest, 1] / diagonal])
+            np.testing.assert_allclose(obs[0, row, :20].numpy(), expected, rtol=0, atol=1e-7)
             if row >= taggers:
                 tagger = int(np.argmin(distance[:taggers]))
                 caught = tagger if distance[tagger] < core.get_params()["tagging_margin"].item() else -1

@@ -10,9 +10,9 @@ from gpu_envs.runtime.factory import make_core
 
 @pytest.fixture
 def core():
-    made = make_core("SimpleTag-v0", 3, "cpu", seed=0)
-    made.reset()
-    return made
+    core = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    core.reset()
+    return core
 
 
 def test_constants_can_change_by_world(core):
@@ -89,9 +89,9 @@ def test_fixed_parameter_that_is_no_setting_recommends_no_call_of_make(env_id, n
 
 def test_constants_of_some_worlds(core):
     core.set_params(good_size=torch.tensor([0.1, 0.2, 0.3]))
-    got = core.get_params(torch.tensor([2, 0]))
-    assert got["good_size"].tolist() == pytest.approx([0.3, 0.1])
-    assert got["tag_reward"].tolist() == [10.0, 10.0]
+    params = core.get_params(torch.tensor([2, 0]))
+    assert params["good_size"].tolist() == pytest.approx([0.3, 0.1])
+    assert params["tag_reward"].tolist() == [10.0, 10.0]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_constants_of_some_worlds(core):
 )
 def test_constants_are_checked(name, value, words):
     core = make_core("TagContinuous-v0", 2, "cpu", num_taggers=1, num_runners=1)
-    before = core.get_params()
+    params = core.get_params()
     with pytest.raises(errors.ConfigError, match=f"{name}: expected (values )?{words}") as info:
         core.set_params(**{name: value})
     one_line(info)
-    assert all(torch.equal(before[key], kept) for key, kept in core.get_params().items())
+    assert all(torch.equal(params[key], current) for key, current in core.get_params().items())

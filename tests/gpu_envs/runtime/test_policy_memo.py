@@ -15,21 +15,21 @@ from gpu_envs.runtime.rollout.policy_rollout import PolicyRollout
 WORLDS = 263  # no multiple of the number of shards
 GAMES = pytest.mark.parametrize(
     "env_id",
-    ["TicTacToe-v0", *(pytest.param(each, marks=pytest.mark.slow) for each in ("KuhnPoker-v0", "LeducPoker-v0"))],
+    ["TicTacToe-v0", *(pytest.param(game, marks=pytest.mark.slow) for game in ("KuhnPoker-v0", "LeducPoker-v0"))],
 )
 
 
 def policies_of(core, count=3):
     generator = torch.Generator().manual_seed(1)
-    space, found = core.action_spaces[core.possible_agents[0]], []
+    space, policies = core.action_spaces[core.possible_agents[0]], []
     for seed in range(count):
         widths = [core.obs_width, 16, int(space.n)]
         layers = [
             (2.0 * torch.randn((out, into), generator=generator), torch.randn(out, generator=generator))
             for into, out in itertools.pairwise(widths)
         ]
-        found.append(KernelPolicy.from_tensors(layers, space, seed=seed))
-    return found
+        policies.append(KernelPolicy.from_tensors(layers, space, seed=seed))
+    return policies
 
 
 def play(env_id, schedule="fused", threads=1, policies=None, **settings):
@@ -59,22 +59,22 @@ def test_results_with_a_memo_equal_the_phased_ones_without(env_id, entries, monk
     """With 3 entries, observations replace one another, also among the rows that act together."""
     if entries:
         monkeypatch.setattr(fused_rollout, "memo_entries", lambda num_envs: entries)
-    found, plan = play(env_id)
-    wanted, phased = play(env_id, schedule="phased")
+    result, plan = play(env_id)
+    expected, phased = play(env_id, schedule="phased")
     assert plan._acting.memo
     assert not phased._acting.memo
-    assert found["episode_return"].unique().numel() > 1
-    for name, value in wanted.items():
-        assert torch.equal(found[name], value), name
+    assert result["episode_return"].unique().numel() > 1
+    for name, value in expected.items():
+        assert torch.equal(result[name], value), name
 
 
 def test_threads_with_memos_of_their_own_play_as_one_thread(monkeypatch):
-    one, _ = play("TicTacToe-v0")
+    single, _ = play("TicTacToe-v0")
     monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
-    several, plan = play("TicTacToe-v0", threads=2)
+    threaded, plan = play("TicTacToe-v0", threads=2)
     assert len(plan._fused._commands) == 2
-    for name, value in one.items():
-        assert torch.equal(several[name], value), name
+    for name, value in single.items():
+        assert torch.equal(threaded[name], value), name
 
 
 def forced(init):
@@ -91,11 +91,11 @@ def test_memo_forgets_outputs_when_weights_change_between_launches(threads, monk
     monkeypatch.setattr(fused_rollout.ThreadedRun, "__init__", forced(fused_rollout.ThreadedRun.__init__))
     core = gpu_envs.make("TicTacToe-v0", num_envs=1, device="cpu").core
     policies = policies_of(core)
-    before, plan = play("TicTacToe-v0", threads=threads, policies=policies)
+    previous, plan = play("TicTacToe-v0", threads=threads, policies=policies)
     for policy in policies:
         policy.weights.neg_()
     after, fresh = repeat(plan), play("TicTacToe-v0", policies=policies)[0]
-    assert not torch.equal(before["episode_return"], after["episode_return"])
+    assert not torch.equal(previous["episode_return"], after["episode_return"])
     assert torch.equal(fresh["episode_return"], after["episode_return"])
 
 

@@ -27,10 +27,10 @@ def test_log_probabilities_equal_those_of_torch_distributions(case, squashed):
             decided &= trace.to_move[:-1, :, rows]
         mask = None if trace.mask is None else trace.mask[:-1, :, rows][decided]
         outputs = network_outputs(network, trace.obs[:-1, :, rows, :width][decided])
-        wanted = log_probs_of(space, outputs, trace.action[:, :, rows][decided], mask, network[1])
+        expected = log_probs_of(space, outputs, trace.action[:, :, rows][decided], mask, network[1])
         assert decided.sum() > 100
         torch.testing.assert_close(
-            trace.log_prob[:, :, rows][decided].double(), wanted, rtol=1e-5, atol=3e-5 if squashed else 1e-5
+            trace.log_prob[:, :, rows][decided].double(), expected, rtol=1e-5, atol=3e-5 if squashed else 1e-5
         )
 
 
@@ -88,10 +88,10 @@ def test_phased_rollout_equals_the_fused_one(case):
 def test_rollout_equals_shorter_ones_in_a_row():
     core, other = make_core("discrete"), make_core("discrete")
     policies = make_policies(core)[1]
-    whole = core.rollout(policies, 12)
+    rollout = core.rollout(policies, 12)
     parts = [other.rollout(policies, count) for count in (5, 7)]
     for name in ("action", "log_prob", "reward", "truncated", "episode_return"):
-        assert torch.equal(getattr(whole, name), torch.cat([getattr(part, name) for part in parts])), name
+        assert torch.equal(getattr(rollout, name), torch.cat([getattr(part, name) for part in parts])), name
 
 
 def test_recorded_rollout_equals_the_unrecorded_one():
@@ -183,8 +183,8 @@ def test_actions_of_agents_steps_and_worlds_are_independent():
         "steps": (action[:-1], action[1:]),
         "worlds": (action[:, :-1], action[:, 1:]),
     }
-    for name, (one, other) in pairs.items():
-        table = torch.bincount((count * one + other).flatten(), minlength=count**2).view(count, count).double()
+    for name, (first, other) in pairs.items():
+        table = torch.bincount((count * first + other).flatten(), minlength=count**2).view(count, count).double()
         expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
         assert ((table - expected).square() / expected).sum() < 39.25, name  # 16 degrees of freedom
         assert expected.min() > 5

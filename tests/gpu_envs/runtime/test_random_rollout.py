@@ -118,17 +118,17 @@ def test_check_env_compares_legal_with_the_masks(nim, monkeypatch):
 
 def test_constants_of_each_world():
     """The launch is recorded again when the constants move."""
-    one, two = (make_core("SimpleTag-v0", 6, "cpu", seed=0, max_cycles=5) for _ in range(2))
-    one.reset()
-    two.reset()
-    for core in (one, two):
+    first, second = (make_core("SimpleTag-v0", 6, "cpu", seed=0, max_cycles=5) for _ in range(2))
+    first.reset()
+    second.reset()
+    for core in (first, second):
         core.random_rollout(3)
         core.set_params(good_max_speed=torch.linspace(0.0, 2.0, 6))
     for _ in range(9):
-        left = one.step(one.sample_actions())
-    right = two.random_rollout(9)
+        left = first.step(first.sample_actions())
+    right = second.random_rollout(9)
     assert torch.equal(left[0], right[0])
-    assert (two.episode_index == 2).all()
+    assert (second.episode_index == 2).all()
 
 
 def test_errors_are_one_line():

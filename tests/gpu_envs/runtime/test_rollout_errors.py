@@ -44,10 +44,10 @@ def core():
 @pytest.fixture
 def launches(core, monkeypatch):
     """Rollouts that were launched."""
-    seen = []
-    monkeypatch.setattr(PolicyRollout, "run", lambda self, *arguments: seen.append(arguments))
+    calls = []
+    monkeypatch.setattr(PolicyRollout, "run", lambda self, *arguments: calls.append(arguments))
     monkeypatch.setattr(PolicyRollout, "_record", lambda self: None)  # which compiles the kernels of a policy
-    return seen
+    return calls
 
 
 def changed(core, **tensors):

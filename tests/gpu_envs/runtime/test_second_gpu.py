@@ -23,13 +23,13 @@ def gpus(monkeypatch):
     state = SimpleNamespace(current=0, entered=[], launched_on=deque())
 
     @contextlib.contextmanager
-    def device(wanted):
-        before, state.current = state.current, wanted.index
-        state.entered.append(wanted.index)
+    def device(target):
+        previous, state.current = state.current, target.index
+        state.entered.append(target.index)
         try:
             yield
         finally:
-            state.current = before
+            state.current = previous
 
     monkeypatch.setattr(torch.cuda, "current_device", lambda: state.current)
     monkeypatch.setattr(torch.cuda, "device", device)
@@ -56,27 +56,27 @@ class Command:
 
 def on_second_gpu(gpus, schedule="fused"):
     """Return a launcher whose device is the second GPU and whose launches are stand-ins."""
-    made = make_core("SimpleTag-v0", 2, "cpu", schedule=schedule)._launcher
-    made.device = SimpleNamespace(is_cuda=True, is_cpu=False)
-    made._torch_device = ONE
-    made.launches = launcher._LazyValues(lambda name: [[Command(gpus)]])
-    return made
+    gpu_launcher = make_core("SimpleTag-v0", 2, "cpu", schedule=schedule)._launcher
+    gpu_launcher.device = SimpleNamespace(is_cuda=True, is_cpu=False)
+    gpu_launcher._torch_device = ONE
+    gpu_launcher.launches = launcher._LazyValues(lambda name: [[Command(gpus)]])
+    return gpu_launcher
 
 
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 def test_launches_keep_the_current_gpu(gpus, schedule):
-    made = on_second_gpu(gpus, schedule)
-    made.run("step")
-    made.run("reset")
-    made.play(3)
+    gpu_launcher = on_second_gpu(gpus, schedule)
+    gpu_launcher.run("step")
+    gpu_launcher.run("reset")
+    gpu_launcher.play(3)
     assert gpus.current == 0
     assert set(gpus.launched_on) == {(1, 1)}
 
 
 def test_step_keeps_the_current_gpu(gpus):
-    made = on_second_gpu(gpus)
-    made.step(made._buffer, reuse=True)
-    made.step(made._buffer.clone(), reuse=False)
+    gpu_launcher = on_second_gpu(gpus)
+    gpu_launcher.step(gpu_launcher._buffer, reuse=True)
+    gpu_launcher.step(gpu_launcher._buffer.clone(), reuse=False)
     assert gpus.current == 0
     assert list(gpus.launched_on) == [(1, 1)] * 2
 
@@ -88,11 +88,11 @@ def test_recording_keeps_the_current_gpu(gpus, monkeypatch):
         gpus.current = 1
         return Command(gpus)
 
-    made = on_second_gpu(gpus)
-    made.launches = launcher._LazyValues(made._record)
+    gpu_launcher = on_second_gpu(gpus)
+    gpu_launcher.launches = launcher._LazyValues(gpu_launcher._record)
     monkeypatch.setattr(wp, "launch", record)
-    made.launches["step"]
-    made.launches["play"]
+    gpu_launcher.launches["step"]
+    gpu_launcher.launches["play"]
     assert gpus.current == 0
 
 
@@ -117,8 +117,8 @@ def test_frames_keep_the_current_gpu(gpus, monkeypatch):
     core = make_core("SimpleTag-v0", 2, "cpu")
     core.reset()
     drawn = core.definition.draw(core, torch.tensor([0]))
-    kept = current_device_kept
-    monkeypatch.setattr(scene, "current_device_kept", lambda device: kept(ONE))
+    original = current_device_kept
+    monkeypatch.setattr(scene, "current_device_kept", lambda device: original(ONE))
     monkeypatch.setattr(wp, "launch", lambda *args, **kwargs: SimpleNamespace(launch=Command(gpus).launch))
     scene.rasterize(drawn, 16)
     assert gpus.current == 0

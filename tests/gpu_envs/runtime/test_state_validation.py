@@ -36,14 +36,14 @@ def ranged(core):
 
 def refused(core, state, *words):
     """Assert that a state raises a one-line error with these words and changes nothing."""
-    before = core.get_state()
+    previous = core.get_state()
     with pytest.raises(errors.CheckpointError) as caught:
         core.set_state(state)
     message = str(caught.value)
     assert "\n" not in message
     for word in words:
         assert word in message, message
-    assert all(torch.equal(before[name], tensor) for name, tensor in core.get_state().items())
+    assert all(torch.equal(previous[name], tensor) for name, tensor in core.get_state().items())
 
 
 def changed(state, name, value):

@@ -34,8 +34,8 @@ def first_difference(subject, order, steps, num_envs=8):
     for core in (left, right):
         core.reset()
     for step in range(steps + 1):
-        one, other = ({**core.get_state(), "state()": core.state()} for core in (left, right))
-        for name, value in one.items():
+        first, other = ({**core.get_state(), "state()": core.state()} for core in (left, right))
+        for name, value in first.items():
             if not torch.equal(value, other[name]):
                 return step, name
         actions = [core.sample_actions().clone() for core in (left, right)]
@@ -148,12 +148,12 @@ def passing_on():
 
 @pytest.mark.parametrize("count", [*range(1, 40), 105, 1000])
 def test_orders_are_distinct_permutations(count):
-    found = {tuple(range(count))}
+    orders = {tuple(range(count))}
     for order in ORDERS:
         factor, shift = permutation(order, count)
-        found.add(tuple((thread * factor + shift) % count for thread in range(count)))
-    assert all(sorted(order) == list(range(count)) for order in found)
-    assert len(found) == (count if count < 3 else 1 + len(ORDERS))
+        orders.add(tuple((thread * factor + shift) % count for thread in range(count)))
+    assert all(sorted(order) == list(range(count)) for order in orders)
+    assert len(orders) == (count if count < 3 else 1 + len(ORDERS))
 
 
 def test_orders_share_kernels():

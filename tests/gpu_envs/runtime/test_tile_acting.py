@@ -122,5 +122,5 @@ def test_tile_kernel_writes_the_outputs_of_deciding_agents(block_dim, monkeypatc
         rows = list(rows)
         alive = ~dead[:, rows]
         expected = network_outputs(networks[group], core.obs[:, rows][alive]).float()
-        found = outputs[:, rows][alive]
-        torch.testing.assert_close(found[:, : kind.mlp.outputs], expected, rtol=1e-5, atol=1e-5)
+        actual = outputs[:, rows][alive]
+        torch.testing.assert_close(actual[:, : kind.mlp.outputs], expected, rtol=1e-5, atol=1e-5)

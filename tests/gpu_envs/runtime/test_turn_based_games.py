@@ -70,11 +70,11 @@ def test_play_follows_the_rules(nim, schedule):
 
 @SCHEDULES
 def test_actions_of_players_not_to_move_are_ignored(nim, schedule):
-    one, two = nim(schedule=schedule), nim(schedule=schedule)
+    first, second = nim(schedule=schedule), nim(schedule=schedule)
     for _ in range(10):
-        action = one.sample_actions()
-        left = one.step(action)
-        right = two.step(torch.where(two.to_move, action, 10**9))
+        action = first.sample_actions()
+        left = first.step(action)
+        right = second.step(torch.where(second.to_move, action, 10**9))
         for a, b in zip(left[:4], right[:4], strict=True):
             assert torch.equal(a, b)
 
@@ -88,13 +88,13 @@ def test_refused_action_leaves_the_world_and_its_mover(nim, schedule, threads):
     good.step(action)
     wrong = action.clone()
     wrong[5, mover[5]], wrong[40, mover[40]] = 99, -1
-    before = bad.get_state()
+    previous = bad.get_state()
     with pytest.raises(errors.ActionError, match="world 5 is out of range"):
         bad.step(wrong)
     waiting = (ROWS == 5) | (ROWS == 40)
     after, played = bad.get_state(), good.get_state()
     for name in ("state.stones", "state.mover", "io.obs", "io.to_move", "io.action_mask", "io.step", "io.alive"):
-        assert torch.equal(after[name][waiting], before[name][waiting]), name
+        assert torch.equal(after[name][waiting], previous[name][waiting]), name
         assert torch.equal(after[name][~waiting], played[name][~waiting]), name
     assert not bad.valid[waiting].any()
     assert bad.valid[~waiting].all()
@@ -120,13 +120,13 @@ def test_illegal_action_loses(nim, schedule):
     core = nim(schedule=schedule, illegal_actions="loss")
     fouls = ROWS % 3 == 0
     for value in (99, -1):
-        mover, action, steps, seen = mover_of(core), core.sample_actions(), core.elapsed_steps.clone(), core.obs.clone()
+        mover, action, steps, obs = mover_of(core), core.sample_actions(), core.elapsed_steps.clone(), core.obs.clone()
         action[ROWS[fouls], mover[fouls]] = value
         _, reward, terminated, _, info = core.step(action)
         assert reward[ROWS[fouls], mover[fouls]].eq(-1).all()
         assert reward[ROWS[fouls], 1 - mover[fouls]].eq(1).all()
         assert terminated[fouls].all()
-        assert torch.equal(info["final_obs"][fouls], seen[fouls]), "the game stands as it stood"
+        assert torch.equal(info["final_obs"][fouls], obs[fouls]), "the game stands as it stood"
         assert torch.equal(info["episode_length"][fouls, 0], steps[fouls] + 1)
         assert torch.equal(info["episode_return"][fouls], reward[fouls])
         assert info["alive"].all(), "the next game has begun"

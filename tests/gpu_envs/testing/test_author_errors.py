@@ -54,9 +54,9 @@ def test_compile_error_begins_with_the_authors_line(tmp_path, monkeypatch, kind)
     with pytest.raises(RulesError, match=reason) as caught:
         core.reset()
     start = rf"{re.escape(str(tmp_path))}/rules\.py:(\d+), {function}: "
-    found = re.match(start, str(caught.value))
-    assert found, str(caught.value)
-    assert abs(int(found[1]) - line) <= (kind == "unsupported value")  # the change adds a line
+    match = re.match(start, str(caught.value))
+    assert match, str(caught.value)
+    assert abs(int(match[1]) - line) <= (kind == "unsupported value")  # the change adds a line
     assert caught.value.__cause__ is not None
     assert "\n" not in str(caught.value)
 

@@ -22,7 +22,7 @@ def toys(monkeypatch):
     toy.announce(monkeypatch)
 
 
-@pytest.mark.parametrize("env_id", [pytest.param(each, marks=[pytest.mark.slow] * (each not in FEW)) for each in SMALL])
+@pytest.mark.parametrize("env_id", [pytest.param(name, marks=[pytest.mark.slow] * (name not in FEW)) for name in SMALL])
 def test_registered_environments_conform(env_id, capfd):
     report = gpu_envs.check_env(env_id, **SMALL[env_id])
     assert capfd.readouterr() == ("", "")
@@ -115,18 +115,18 @@ def test_every_phase_of_a_step_is_told_apart_by_its_author():
     rules = configured_definition("SimpleTag-v0", None, {})[2].rules
     parts = step_phases(replace(rules, keeps_final_state=rules.global_state is not None), in_slots=True)
     names = {phase.called for phase in (*parts.play, *parts.start)}
-    known = {phase.called for phase in (*rules.phases, *rules.build_grid)} | {"observe"}
-    assert names - known <= {*phase_diagnosis.FRAMEWORK, *phase_diagnosis.AUTHORS}
+    functions = {phase.called for phase in (*rules.phases, *rules.build_grid)} | {"observe"}
+    assert names - functions <= {*phase_diagnosis.FRAMEWORK, *phase_diagnosis.AUTHORS}
 
 
 def test_wrong_reset_by_mask_is_found(toys, monkeypatch):
     """The reset is code of the core, which no rule set can break; here it does not mark the reset worlds."""
-    whole = Core.reset
+    reset = Core.reset
 
     def careless(self, seed=None, reset_mask=None):
-        before = self.valid.clone()
-        obs, info = whole(self, seed, reset_mask)
-        return obs, info if reset_mask is None else {**info, "valid": before}
+        valid = self.valid.clone()
+        obs, info = reset(self, seed, reset_mask)
+        return obs, info if reset_mask is None else {**info, "valid": valid}
 
     monkeypatch.setattr(Core, "reset", careless)
     with pytest.raises(ConformanceError, match=r"a reset world is all alive and not valid, .*: valid of walker_"):
@@ -134,11 +134,11 @@ def test_wrong_reset_by_mask_is_found(toys, monkeypatch):
 
 
 def test_environment_object_is_checked_with_its_settings(toys, monkeypatch):
-    seen = []
-    monkeypatch.setattr(env_checker, "LAWS", (seen.append,))
+    environments = []
+    monkeypatch.setattr(env_checker, "LAWS", (environments.append,))
     for env in (gpu_envs.make("Toy-v0", max_steps=5), make_core("Toy-v0", max_steps=5)):
         gpu_envs.check_env(env)
-        assert seen.pop().config.max_steps == 5
+        assert environments.pop().config.max_steps == 5
 
 
 def test_bad_arguments(toys):

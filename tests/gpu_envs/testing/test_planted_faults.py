@@ -121,10 +121,10 @@ def faulty_source():
         '"gain": 0.05}': '"gain": 0.05, "fault": config.fault}',
         "    num_agents: int = setting(3, ge=1)\n": "    num_agents: int = setting(3, ge=1)\n    fault: int = 0\n",
     }
-    for number, (place, statements, *_) in enumerate((*FAULTS.values(), *HARMLESS.values()), start=1):
-        indent = re.match(" *", place)[0] + (4 * " " if place.endswith(":\n") else "")
+    for number, (anchor, statements, *_) in enumerate((*FAULTS.values(), *HARMLESS.values()), start=1):
+        indent = re.match(" *", anchor)[0] + (4 * " " if anchor.endswith(":\n") else "")
         body = "".join(f"{indent}    {line}\n" for line in statements.split("\n"))
-        changes[place] = changes.get(place, place) + f"{indent}if params.fault == {number}:\n{body}"
+        changes[anchor] = changes.get(anchor, anchor) + f"{indent}if params.fault == {number}:\n{body}"
     return planted_source("walk", *changes.items())
 
 

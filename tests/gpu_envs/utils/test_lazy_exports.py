@@ -14,8 +14,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("name", ["gpu_envs", "trainers", "league", "league.psro", "trainers.zoo"])
 def test_dir_lists_public_names_and_special_attributes_only(name):
     package = importlib.import_module(name)
-    assert {each for each in dir(package) if not each.startswith("__")} == {
-        each for each in package.__all__ if not each.startswith("__")
+    assert {export for export in dir(package) if not export.startswith("__")} == {
+        export for export in package.__all__ if not export.startswith("__")
     }
     assert {"__all__", "__name__", "__path__"} <= set(dir(package))
 

@@ -38,10 +38,10 @@ def test_terminal_shows_a_progress_bar():
     with ProgressBar(4, "rounds", file=file) as progress:
         progress(1, "[one]")
         progress(9, "[all]")
-    shown = file.getvalue()
-    assert "4/4" in shown
-    assert "rounds" in shown
-    assert "[all]" in shown  # brackets are no markup
+    output = file.getvalue()
+    assert "4/4" in output
+    assert "rounds" in output
+    assert "[all]" in output  # brackets are no markup
 
 
 @pytest.mark.parametrize("width", [50, 80, 160])

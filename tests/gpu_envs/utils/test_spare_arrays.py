@@ -28,10 +28,10 @@ def address(array):
 @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
 def test_array_is_spare_once_nothing_refers_to_it(hold):
     spares = SpareArrays(np.zeros((4, 3), np.float32))
-    held = hold(torch.from_numpy(spares.take()))
+    holder = hold(torch.from_numpy(spares.take()))
     first = address(spares._spares[0])
     assert address(spares.take()) != first
-    del held
+    del holder
     assert address(spares.take()) == first
 
 
@@ -46,13 +46,13 @@ def test_few_spare_arrays_are_kept():
 def test_later_steps_do_not_change_what_refers_to_a_result(hold):
     core = make_core("CartPole-v1", 512, "cpu", seed=0, threads=2)
     core.reset()
-    kept = []
+    results = []
     for _ in range(8):
         obs = core.step(core.sample_actions())[0]
-        kept.append((hold(obs), obs.tolist()))
-    for held, values in kept:
-        if isinstance(held, torch.Tensor) and held.requires_grad:
-            (saved,) = [each for each in (held.grad_fn.next_functions[0][0]._saved_other,) if each is not None]
+        results.append((hold(obs), obs.tolist()))
+    for holder, values in results:
+        if isinstance(holder, torch.Tensor) and holder.requires_grad:
+            (saved,) = [tensor for tensor in (holder.grad_fn.next_functions[0][0]._saved_other,) if tensor is not None]
             assert saved.tolist() == values
         else:
-            assert np.array_equal(np.asarray(held), np.asarray(hold(torch.tensor(values))))
+            assert np.array_equal(np.asarray(holder), np.asarray(hold(torch.tensor(values))))

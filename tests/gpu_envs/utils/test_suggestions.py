@@ -21,7 +21,7 @@ SETTINGS = ("num_envs", "N", "illegal_actions", "good_max_speed", "reset_mask", 
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [
         ("n", ["N"]),
         ("Num_Env", ["num_envs"]),
@@ -34,8 +34,8 @@ SETTINGS = ("num_envs", "N", "illegal_actions", "good_max_speed", "reset_mask", 
         ("", []),
     ],
 )
-def test_similar_names_share_words_or_most_letters(name, found):
-    assert similar_names(name, SETTINGS) == found
+def test_similar_names_share_words_or_most_letters(name, expected):
+    assert similar_names(name, SETTINGS) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_names_of_other_implementations_lead_to_the_setting(env_id, settings, wo
 
 
 def test_foreign_names_lead_to_settings_that_exist():
-    found = 0
+    count = 0
     for env_id in gpu_envs.list_envs():
         kind, _ = registry.find(env_id).load()
         names = {field.name for field in dataclasses.fields(kind)}
         for foreign, target in getattr(kind, "FOREIGN_NAMES", {}).items():
-            found += 1
+            count += 1
             assert foreign not in names, (env_id, foreign)
             assert target in names or " " in target, (env_id, foreign)
-    assert found >= 10
+    assert count >= 10
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ def unequal(monkeypatch):
 
     def build(config):
         d = toy.build(config)
-        *most, last = d.agents
+        *walkers, last = d.agents
         return replace(
             d,
             action_spaces={**d.action_spaces, last: spaces.Discrete(2)},
-            groups={"walker": tuple(range(len(most))), "last": (len(most),)},
+            groups={"walker": tuple(range(len(walkers))), "last": (len(walkers),)},
         )
 
     monkeypatch.setitem(registry._entries, "Toy-v0", registry.EnvSpec("Toy-v0", None, toy.Config, build))
@@ -56,8 +56,8 @@ def narrow(env_id, space, **settings):
     """Return a definition whose last agent has a smaller action."""
     kind, build = registry.find(env_id).load()
     d = build(kind(**settings))
-    *most, last = d.agents
-    groups = {"most": tuple(range(len(most))), "last": (len(most),)}
+    *members, last = d.agents
+    groups = {"most": tuple(range(len(members))), "last": (len(members),)}
     return replace(d, action_spaces={**d.action_spaces, last: space}, groups=groups)
 
 
@@ -88,19 +88,19 @@ def test_actions_are_as_wide_as_the_agents_own(short):
 
 
 def test_padding_of_actions_is_ignored(short):
-    one, two = (factory.make_core("Toy-v0", 4, "cpu", seed=0) for _ in range(2))
-    one.reset()
-    two.reset()
-    for padding in (7, -1, float("nan") if one.action_kind == "continuous" else 2**40):
-        action = one.sample_actions()
+    first, second = (factory.make_core("Toy-v0", 4, "cpu", seed=0) for _ in range(2))
+    first.reset()
+    second.reset()
+    for padding in (7, -1, float("nan") if first.action_kind == "continuous" else 2**40):
+        action = first.sample_actions()
         assert not action[:, -1, short:].any()
         strange = action.clone()
         strange[:, -1, short:] = padding
-        for left, right in zip(one.step(action)[:4], two.step(strange)[:4], strict=True):
+        for left, right in zip(first.step(action)[:4], second.step(strange)[:4], strict=True):
             assert torch.equal(left, right)
     action[2, -1, short - 1] = -1  # its own still are not
     with pytest.raises(gpu_envs.errors.ActionError, match="world 2"):
-        one.step(action)
+        first.step(action)
 
 
 def test_rows_of_narrow_actions(short):
@@ -118,10 +118,10 @@ def test_rows_of_narrow_actions(short):
 def test_masks_of_rows_are_as_wide_as_the_agents_choices(unequal):
     import gymnasium
 
-    seen = []
+    shapes = []
 
     def left(obs, mask):
-        seen.append(tuple(mask.shape))
+        shapes.append(tuple(mask.shape))
         return mask[..., 1].long()
 
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group="last", opponents={"walker": left}, device="cpu")
@@ -129,8 +129,8 @@ def test_masks_of_rows_are_as_wide_as_the_agents_choices(unequal):
     assert info["action_mask"].shape == (4, 2)
     *_, info = env.step(env.sample_actions())
     assert info["action_mask"].shape == (4, 2)
-    assert seen == [(4, 2, 3)]
+    assert shapes == [(4, 2, 3)]
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group="walker", opponents={"last": left}, device="cpu")
     env.reset(seed=0)
     env.step(env.sample_actions())
-    assert seen[1:] == [(4, 1, 2)]
+    assert shapes[1:] == [(4, 1, 2)]

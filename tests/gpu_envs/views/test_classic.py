@@ -98,8 +98,8 @@ def test_vector_envs_agree_with_gymnasium(env_id, mode):
             assert not reward[waited].any()
             assert not done[waited].any()
         if fresh.any():  # by itself, so as usual: the options were for their own reset only
-            place = np.abs(ours.core.world_state["motion"].numpy()[fresh, 0])
-            assert place.max() <= USUAL[env_id][0] + 1e-6
+            position = np.abs(ours.core.world_state["motion"].numpy()[fresh, 0])
+            assert position.max() <= USUAL[env_id][0] + 1e-6
         ended = done
     assert kinds["truncated"] > WORLDS, kinds
     assert not about_to_end or (kinds["terminated"] > 2 * WORLDS and kinds["both"] > 0), kinds
@@ -138,10 +138,10 @@ def test_gymnasium_check_env_passes(env_id):
     """On what gymnasium.make gives, and on the environment inside, it says no more than of Gymnasium's own."""
 
     def complaints(env):
-        with warnings.catch_warnings(record=True) as seen:
+        with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             check_env(env, skip_render_check=True)
-        return {str(warning.message) for warning in seen if "has a wrapper applied" not in str(warning.message)}
+        return {str(warning.message) for warning in records if "has a wrapper applied" not in str(warning.message)}
 
     ours, theirs = gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)
     assert complaints(ours.unwrapped) <= complaints(theirs.unwrapped)
@@ -151,10 +151,10 @@ def test_gymnasium_check_env_passes(env_id):
 
 def layers(env):
     """Return the wrappers of an environment, outermost first, and the environment."""
-    found = [env]
-    while isinstance(found[-1], gymnasium.Wrapper):
-        found.append(found[-1].env)
-    return found
+    stack = [env]
+    while isinstance(stack[-1], gymnasium.Wrapper):
+        stack.append(stack[-1].env)
+    return stack
 
 
 @pytest.mark.parametrize("limit", [3, 1000, -1])
@@ -201,42 +201,42 @@ GIVEN = {
 @pytest.mark.parametrize("env_id", IDS)
 def test_reset_options_apply_to_one_reset(env_id):
     """Options apply in all interfaces; the next reset and autoresets use the defaults."""
-    options, (place, speed) = GIVEN[env_id]
+    options, (position, speed) = GIVEN[env_id]
     usual_place, usual_speed = USUAL[env_id]
 
-    def given(obs):
-        seen = spread(env_id, obs)
-        assert seen[0] == pytest.approx(place, rel=0.05)
-        assert seen[0] <= place + 1e-6
-        assert seen[1] == pytest.approx(speed, rel=0.05)
-        assert seen[1] <= speed
+    def check_given(obs):
+        limits = spread(env_id, obs)
+        assert limits[0] == pytest.approx(position, rel=0.05)
+        assert limits[0] <= position + 1e-6
+        assert limits[1] == pytest.approx(speed, rel=0.05)
+        assert limits[1] <= speed
 
     def usual(obs):
-        seen = spread(env_id, obs)
-        assert seen[0] == pytest.approx(usual_place, rel=0.05)
-        assert seen[1] == pytest.approx(usual_speed, rel=0.05)
+        limits = spread(env_id, obs)
+        assert limits[0] == pytest.approx(usual_place, rel=0.05)
+        assert limits[1] == pytest.approx(usual_speed, rel=0.05)
 
     kinds = {"device": "cpu", "max_episode_steps": 1, "autoreset_mode": SAME_STEP, "to_numpy": True}
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", 2000, **kinds)
     usual(rows.reset(seed=0)[0])
-    given(rows.reset(options=dict(options))[0])
+    check_given(rows.reset(options=dict(options))[0])
     usual(rows.step(rows.sample_actions())[0])  # the episodes after, by themselves
     usual(rows.reset()[0])
     with pytest.raises(ConfigError, match="no reset option named 'something else'; expected one of reset_mask, "):
         rows.reset(options={"something else": 3})
     batch = gpu_envs.make(env_id, 2000, device="cpu")
-    given(batch.reset(seed=0, options=dict(options))[0]["agent_0"])
+    check_given(batch.reset(seed=0, options=dict(options))[0]["agent_0"])
     usual(batch.reset()[0]["agent_0"])
     mask = torch.arange(2000) < 1000
     obs = batch.reset(options={"reset_mask": mask, **options})[0]["agent_0"]
-    given(obs[mask])
+    check_given(obs[mask])
     usual(obs[~mask])
-    for one in (
+    for env in (
         gymnasium.make(f"gpu_envs/{env_id}"),
         gymnasium.make(env_id),
     ):  # the original fulfills the same conditions
-        given(np.stack([one.reset(seed=seed, options=dict(options))[0] for seed in range(150)]))
-        usual(np.stack([one.reset(seed=seed)[0] for seed in range(150)]))
+        check_given(np.stack([env.reset(seed=seed, options=dict(options))[0] for seed in range(150)]))
+        usual(np.stack([env.reset(seed=seed)[0] for seed in range(150)]))
 
 
 def test_reset_options_with_parameters_per_world():
@@ -270,27 +270,27 @@ def test_invalid_reset_options_raise(env_id, options, words):
         gymnasium.make(env_id).reset(options=dict(options))
     for env in (gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make_vec(f"gpu_envs/{env_id}", 2, device="cpu")):
         env.reset(seed=0)
-        before = env.unwrapped.core.get_state()
+        state = env.unwrapped.core.get_state()
         with pytest.raises(ConfigError) as caught:
             env.reset(options=dict(options))
         assert words in str(caught.value)
         assert "\n" not in str(caught.value)
         after = env.unwrapped.core.get_state()
-        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert all(torch.equal(state[name], after[name]) for name in state)
 
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "MountainCarContinuous-v0"])
 def test_actions_outside_of_the_box_saturate(env_id):
     """Gymnasium's environments and views accept these actions; the core and other interfaces raise."""
-    one, theirs = gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)
-    one.reset(seed=0)
+    ours, theirs = gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)
+    ours.reset(seed=0)
     theirs.reset(seed=0)
     many = gymnasium.make_vec(f"gpu_envs/{env_id}", 1, device="cpu", to_numpy=True)
     many.reset(seed=0)
     for action in (np.array([5.0]), np.array([-3.0], np.float32), [2.5]):
-        put(theirs, one.unwrapped.core.world_state["motion"][0].numpy())
-        many.core.world_state["motion"].copy_(one.unwrapped.core.world_state["motion"])
-        obs, reward, *_ = one.step(action)
+        put(theirs, ours.unwrapped.core.world_state["motion"][0].numpy())
+        many.core.world_state["motion"].copy_(ours.unwrapped.core.world_state["motion"])
+        obs, reward, *_ = ours.step(action)
         their_obs, their_reward, *_ = theirs.step(np.asarray(action))
         rows_obs, rows_reward, *_ = many.step(np.asarray(action)[None])
         np.testing.assert_allclose(obs, their_obs, atol=TOLERANCE)
@@ -298,7 +298,7 @@ def test_actions_outside_of_the_box_saturate(env_id):
         assert reward == rows_reward[0] == pytest.approx(their_reward, abs=TOLERANCE)
     for bad in (np.nan, np.inf):
         with pytest.raises(ActionError, match="is not finite"):
-            one.step(np.array([bad], np.float32))
+            ours.step(np.array([bad], np.float32))
         with pytest.raises(ActionError, match="is not finite"):
             many.step(np.array([[bad]], np.float32))
     strict = gymnasium.make(f"gpu_envs/{env_id}", illegal_actions="error")

@@ -27,7 +27,7 @@ def toys(monkeypatch):
 
 
 @pytest.fixture
-def one(env_id):
+def make_env(env_id):
     """Return a function that makes this environment, small, for an agent of GROUP."""
 
     def build(**settings):
@@ -53,18 +53,18 @@ def test_import_registers_ids(env_id):
 
 @pytest.mark.parametrize("render_mode", [None, pytest.param("rgb_array", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("hidden_window")
-def test_gymnasium_check_env_passes(one, env_id, render_mode):
+def test_gymnasium_check_env_passes(make_env, env_id, render_mode):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*A Box observation space m.* value is.*infinity")  # it is
         if env_id == "Pendulum-v1":  # as Gymnasium's own
             warnings.filterwarnings("ignore", message=".*recommend using a symmetric and normalized space")
-        check_env(one(render_mode=render_mode).unwrapped)
+        check_env(make_env(render_mode=render_mode).unwrapped)
 
 
-def test_single_agent_results_equal_the_core(one, small_core, env_id):
+def test_single_agent_results_equal_the_core(make_env, small_core, env_id):
     """Opponents are random, from the world's own streams; the episode ends when the agent leaves."""
-    env, core = one(), small_core(env_id, 1, autoreset="disabled", **lenient(env_id))
+    env, core = make_env(), small_core(env_id, 1, autoreset="disabled", **lenient(env_id))
     row = core.possible_agents.index(env.unwrapped.agent)
     width = core.observation_spaces[env.unwrapped.agent].shape[0]
     env.action_space.seed(0)
@@ -110,12 +110,12 @@ def test_opponents_can_be_scripted():
     env.reset(seed=1)
     core.reset(seed=1)
     for _ in range(4):
-        before = core.obs.clone()
+        previous = core.obs.clone()
         obs, reward, *_ = env.step(1)
         expected = core.step(torch.tensor([[4, 0, 4, 1]]))
         np.testing.assert_array_equal(obs, expected[0][0, 3, :14].numpy())
         assert reward == expected[1][0, 3].item()
-        np.testing.assert_array_equal(calls[-2:], before[0, [0, 2], :16].numpy())
+        np.testing.assert_array_equal(calls[-2:], previous[0, [0, 2], :16].numpy())
     assert len(calls) == 8
     everyone = gymnasium.make("gpu_envs/SimpleTag-v0", opponents=Frozen(), **settings)
     everyone.reset(seed=1)
@@ -140,14 +140,14 @@ def test_agent_can_leave_before_its_opponents(toys):
         ends.add((steps, len(env.unwrapped._world.agents)))
         with pytest.raises(ResetNeededError, match="left"):
             env.step(2)
-    assert any(others > 0 for _, others in ends)
+    assert any(remaining > 0 for _, remaining in ends)
 
 
 def test_masks_reach_the_agent_and_its_opponents(toys):
-    seen = []
+    masks = []
 
     def first_legal(obs, mask):
-        seen.append(mask)
+        masks.append(mask)
         return int(mask.argmax())
 
     env = gymnasium.make("gpu_envs/Toy-v0", agent="walker_0", opponents=first_legal)
@@ -160,7 +160,7 @@ def test_masks_reach_the_agent_and_its_opponents(toys):
                 env.step(1)
         _, _, _, _, info = env.step(env.action_space.sample(mask))
         assert info["action_mask"].shape == (3,)
-    assert len(seen) == 20
+    assert len(masks) == 20
 
 
 def test_single_agent_environments_need_no_agent_argument(toys):
@@ -204,9 +204,9 @@ def test_suggested_calls_work(env_id):
         with pytest.raises(ConfigError) as caught:
             call()
         assert "\n" not in str(caught.value)
-        found = re.findall(r"\b(?:gymnasium|gpu_envs)\.make\w*\(.*?\)", str(caught.value))
-        assert len(found) == 3, caught.value
-        calls |= set(found)
+        suggestions = re.findall(r"\b(?:gymnasium|gpu_envs)\.make\w*\(.*?\)", str(caught.value))
+        assert len(suggestions) == 3, caught.value
+        calls |= set(suggestions)
     assert f"gymnasium.make({full!r}, agent='{group}_0')" in calls
     assert f"gymnasium.make_vec({full!r}, group={group!r})" in calls
     for call in calls:
@@ -237,14 +237,14 @@ def test_invalid_arguments_of_make_raise():
         make().unwrapped.step(0)
 
 
-def test_copies_are_rebuilt_and_need_a_reset(one):
-    env = one().unwrapped
+def test_copies_are_rebuilt_and_need_a_reset(make_env):
+    env = make_env().unwrapped
     twin = copy.deepcopy(env)
     np.testing.assert_array_equal(env.reset(seed=3)[0], twin.reset(seed=3)[0])
 
 
-def test_gymnasium_time_limit_and_vectorizer_work(one, env_id):
-    env = one(max_episode_steps=2)
+def test_gymnasium_time_limit_and_vectorizer_work(make_env, env_id):
+    env = make_env(max_episode_steps=2)
     _, info = env.reset(seed=0)
     *_, terminated, truncated, info = env.step(sample(env, info, env_id))
     if not (terminated or truncated):  # some games may be over at once
@@ -267,25 +267,25 @@ def test_waiting_can_be_skipped(game, agent):
         return int(mask.argmax())
 
     make = partial(gymnasium.make, f"gpu_envs/{game}", agent=agent, opponents=first_legal)
-    env, every = make(skip_waiting=True), make()
+    env, plain = make(skip_waiting=True), make()
     rng, ends = np.random.default_rng(0), []
     for seed in range(8):
         obs, info = env.reset(seed=seed)
-        all_obs, all_info = every.reset(seed=seed)
+        all_obs, all_info = plain.reset(seed=seed)
         over, waits = False, 0
         while not over:
             total = 0.0
             while not over and not all_info["to_move"]:
-                all_obs, reward, terminated, truncated, all_info = every.step(0)
+                all_obs, reward, terminated, truncated, all_info = plain.step(0)
                 total, over, waits = total + reward, terminated or truncated, waits + 1
             assert info["to_move"]
             np.testing.assert_array_equal(obs, all_obs)
             assert not over
             action = rng.choice(np.flatnonzero(info["action_mask"]))
             obs, reward, terminated, truncated, info = env.step(action)
-            all_obs, total, over, _, all_info = every.step(action)
+            all_obs, total, over, _, all_info = plain.step(action)
             while not over and not all_info["to_move"]:
-                all_obs, more, over, _, all_info = every.step(0)
+                all_obs, more, over, _, all_info = plain.step(0)
                 total, waits = total + more, waits + 1
             assert (reward, terminated, truncated) == (total, over, False)
         np.testing.assert_array_equal(obs, all_obs)
@@ -334,8 +334,8 @@ def test_workers_that_are_spawned_find_the_environment(make):
     envs = make("gpu_envs:gpu_envs/SimpleTag-v0", agent="agent_0", max_cycles=5)
     try:
         obs, _ = envs.reset(seed=3)
-        own = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", max_cycles=5)
-        np.testing.assert_array_equal(obs[1], own.reset(seed=4)[0])
+        local = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", max_cycles=5)
+        np.testing.assert_array_equal(obs[1], local.reset(seed=4)[0])
         assert envs.step(envs.action_space.sample())[0].shape == (2, 14)
     finally:
         envs.close()

@@ -23,10 +23,10 @@ def test_infos_of_batched_envs_have_extra_entries():
         assert torch.equal(infos["walker_1"]["place"], cells[:, 1])
         *_, infos = env.step(env.sample_actions())
         assert torch.equal(infos["walker_2"]["place"], cells[:, 2])
-        kept = infos["walker_2"]["place"].clone()
+        copy = infos["walker_2"]["place"].clone()
         for _ in range(5):
             env.step(env.sample_actions())
-        assert torch.equal(infos["walker_2"]["place"], kept) != reuse
+        assert torch.equal(infos["walker_2"]["place"], copy) != reuse
 
 
 def test_infos_of_rows_have_extra_entries():

@@ -30,7 +30,7 @@ def test_every_interface_plays_a_step():
     (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     space = {}
     exec(compile(code, PAGE, "exec"), space)
-    world, turns, one, rows, arrays, batch, core = (
+    world, turns, single, rows, arrays, batch, core = (
         space[name] for name in ("world", "turns", "one", "rows", "arrays", "batch", "core")
     )
     world.reset(seed=0)
@@ -38,8 +38,8 @@ def test_every_interface_plays_a_step():
     turns.reset(seed=0)
     for agent in turns.agent_iter(len(turns.possible_agents)):
         turns.step(turns.action_space(agent).sample())
-    one.reset(seed=0)
-    assert one.observation_space.contains(one.step(one.action_space.sample())[0])
+    single.reset(seed=0)
+    assert single.observation_space.contains(single.step(single.action_space.sample())[0])
     for env, kind in ((rows, torch.Tensor), (arrays, np.ndarray)):
         env.reset(seed=0)
         assert isinstance(env.step(env.action_space.sample())[0], kind)
@@ -76,9 +76,9 @@ def test_copies_are_rebuilt_and_need_a_reset(copied):
         env.reset(seed=1)
         twin = copied(env)
         if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
-            for place in (twin, twin.unwrapped):
-                assert place.spec.id == env.spec.id == "gpu_envs/SimpleTag-v0"
-                assert place.spec.kwargs == env.spec.kwargs
+            for view in (twin, twin.unwrapped):
+                assert view.spec.id == env.spec.id == "gpu_envs/SimpleTag-v0"
+                assert view.spec.kwargs == env.spec.kwargs
         first, _ = twin.reset(seed=5)
         same, _ = env.reset(seed=5)
         assert type(first) is type(same)
@@ -100,14 +100,14 @@ def test_copying_a_core_raises(copied):
 def test_copies_have_the_current_opponents():
     """The copy has the opponents of `set_opponents`, not the initial ones."""
 
-    def still(obs):
+    def stand_still(obs):
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     env = rows(autoreset_mode="same_step")
-    env.set_opponents({"agent": still})
+    env.set_opponents({"agent": stand_still})
     twin = copy.deepcopy(env)
-    for one in (env, twin):
-        one.reset(seed=0)
+    for view in (env, twin):
+        view.reset(seed=0)
     action = env.sample_actions()
     assert torch.equal(env.step(action)[0], twin.step(action)[0])
     twin.set_opponents("random")

@@ -118,27 +118,27 @@ def test_settings_are_those_of_mpe2():
 
 def test_continuous_actions_are_clipped_as_mpe2_does():
     """Actions outside of the box are clipped; non-numeric actions and other shapes raise."""
-    one, two = (mpe.simple_v3.parallel_env(continuous_actions=True, seed=0) for _ in range(2))
-    one.reset()
-    two.reset()
+    env, twin = (mpe.simple_v3.parallel_env(continuous_actions=True, seed=0) for _ in range(2))
+    env.reset()
+    twin.reset()
     wild, tame = np.array([0.0, -3.0, 7.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0, 0.5, 0.0])
-    np.testing.assert_array_equal(one.step({"agent_0": wild})[0]["agent_0"], two.step({"agent_0": tame})[0]["agent_0"])
+    np.testing.assert_array_equal(env.step({"agent_0": wild})[0]["agent_0"], twin.step({"agent_0": tame})[0]["agent_0"])
     for bad in (np.full(5, np.nan), np.full(4, 2.0), "left", None):
         with pytest.raises(ActionError, match="agent_0"):
-            one.step({"agent_0": bad})
+            env.step({"agent_0": bad})
     with pytest.raises(ActionError, match="actions: expected a dict"):
-        one.step([1])
+        env.step([1])
 
 
 @pytest.mark.parametrize(("name", "last"), [("simple_spread_v3", 1), ("simple_tag_v3", 2)])
 def test_curriculum_stages_can_be_set(name, last):
     env = getattr(mpe, name).parallel_env(curriculum=True)
     env.reset(seed=0)
-    seen = [env.unwrapped.curriculum_stage]
+    stages = [env.unwrapped.curriculum_stage]
     for _ in range(4):
         env.unwrapped.advance_curriculum()
-        seen.append(env.curriculum_stage)
-    assert seen == [min(step, last) for step in range(5)]
+        stages.append(env.curriculum_stage)
+    assert stages == [min(step, last) for step in range(5)]
     for stage, want in ((-2, 0), (99, last)):
         env.set_curriculum_stage(stage)
         assert env.curriculum_stage == want
@@ -161,14 +161,14 @@ def test_copies_and_pickles():
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert isinstance(twin, mpe.MpeView)
         assert twin._world.core.config == env._world.core.config
-        for agent, seen in twin.reset()[0].items():
-            np.testing.assert_array_equal(seen, first[agent])
+        for agent, obs in twin.reset()[0].items():
+            np.testing.assert_array_equal(obs, first[agent])
 
 
 def test_benchmark_data_equals_mpe2s():
     env = mpe.simple_spread_v3.parallel_env(benchmark_data=True)
     env.reset(seed=0)
     *_, infos = env.step(dict.fromkeys(env.agents, 0))
-    own, collisions, distances, covered = infos["agent_1"]["benchmark_data"]
-    assert own == -distances - collisions
+    reward, collisions, distances, covered = infos["agent_1"]["benchmark_data"]
+    assert reward == -distances - collisions
     assert covered <= 3

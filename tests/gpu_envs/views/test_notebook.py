@@ -78,24 +78,24 @@ def test_kernel_policy_shows_sizes_instead_of_weights():
 
 def gif_frames(video) -> list[np.ndarray]:
     """Return the frames of the image in the HTML of a film."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r'<img alt="[^"]*" width="\d+" height="\d+" src="data:image/gif;base64,([^"]+)">', video._repr_html_()
     )
-    assert found
-    image = Image.open(io.BytesIO(base64.b64decode(found[1])))
+    assert match
+    image = Image.open(io.BytesIO(base64.b64decode(match[1])))
     return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
 
 
 def test_film_shows_the_policies_and_leaves_the_environment_unchanged(tmp_path):
     env = gpu_envs.make("Simple-v0", 2, "cpu", seed=0)
     env.reset()
-    before = env.core.get_state()
+    state = env.core.get_state()
     wait, go = (lambda obs, action=action: torch.full(obs.shape[:2], action) for action in (0, 1))
-    still, moving = (env.video(4, {"agent": policy}, size=64) for policy in (wait, go))
-    assert all(torch.equal(tensor, before[name]) for name, tensor in env.core.get_state().items())
+    static, moving = (env.video(4, {"agent": policy}, size=64) for policy in (wait, go))
+    assert all(torch.equal(tensor, state[name]) for name, tensor in env.core.get_state().items())
     assert repr(moving) == "<InlineVideo Simple-v0: 64 x 64 pixels, 4 frames, 0.4 s>"
     assert len(gif_frames(moving)) > 1
-    assert len(gif_frames(still)) == 1  # a GIF keeps no frame twice in a row
+    assert len(gif_frames(static)) == 1  # a GIF keeps no frame twice in a row
     assert moving.save(tmp_path / "film.mp4").stat().st_size > 500
 
 
@@ -124,21 +124,21 @@ class Recurrent:
     """Policy that counts the steps of an episode in its hidden state and records the counts."""
 
     def __init__(self):
-        self.seen = []
+        self.hidden_states = []
 
     def initial_hidden_state(self, *shape):
         return torch.zeros((*shape, 1))
 
     def act(self, obs, mask=None, hidden_state=None):
         hidden_state += 1
-        self.seen.append(int(hidden_state.max()))
+        self.hidden_states.append(int(hidden_state.max()))
         return torch.zeros(obs.shape[:-1], dtype=torch.int64)
 
 
 def test_film_of_a_recurrent_policy_resets_its_hidden_state():
     policy = Recurrent()
     gpu_envs.make("SimpleTag-v0", 1, "cpu", max_cycles=3).video(9, {"agent": policy}, size=32)
-    assert policy.seen == [1, 2, 3, 4, 1, 2, 3, 4, 1]  # with the step in which a world restarts
+    assert policy.hidden_states == [1, 2, 3, 4, 1, 2, 3, 4, 1]  # with the step in which a world restarts
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ class Operations(TorchDispatchMode):
 def operations(play):
     """Return the operations of the second call; the first one compiles."""
     play()
-    with Operations() as seen:
+    with Operations() as recorder:
         play()
-    return seen.names
+    return recorder.names
 
 
 def test_operations_are_counted():
@@ -58,12 +58,12 @@ def test_step_of_one_agent_calls_no_operation(make):
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "LeducPoker-v0", "TagContinuous-v0"])
 def test_step_of_a_single_world_calls_no_operation(env_id):
     env = gpu_envs.parallel_env(env_id, **({"num_taggers": 1, "num_runners": 2} if env_id[:4] == "TagC" else {}))
-    seen, _ = env.reset(seed=0)
+    obs, _ = env.reset(seed=0)
 
     def play():
-        nonlocal seen
-        masks = {a: seen[a]["action_mask"] if isinstance(seen[a], dict) else None for a in env.agents}
-        seen, *_ = env.step({a: env.action_space(a).sample(masks[a]) for a in env.agents})
+        nonlocal obs
+        masks = {a: obs[a]["action_mask"] if isinstance(obs[a], dict) else None for a in env.agents}
+        obs, *_ = env.step({a: env.action_space(a).sample(masks[a]) for a in env.agents})
 
     assert operations(play) == []
 

@@ -53,7 +53,7 @@ def test_pettingzoo_test_with_masks_passes(toys):
 
 @pytest.mark.parametrize(
     "env_id",
-    [pytest.param(each, marks=[pytest.mark.slow] * (each not in RENDERED)) for each in list_envs()],
+    [pytest.param(env_id, marks=[pytest.mark.slow] * (env_id not in RENDERED)) for env_id in list_envs()],
 )
 @pytest.mark.usefixtures("hidden_window")
 def test_pettingzoo_render_test_passes(small):
@@ -68,30 +68,30 @@ def starts_alike(env_id):
 
 def test_long_seed_test_passes(small, env_id):
     """All five outputs over many episodes; PettingZoo 1.27's own test looks at one step."""
-    one, two, other = small(), small(), small()
+    first, second, other = small(), small(), small()
     steps = episodes = 0
     differs = False
-    for env in (one, two, other):
+    for env in (first, second, other):
         for i, agent in enumerate(env.possible_agents):
             env.action_space(agent).seed(i)
     while steps < 80:
         seed = 7 if episodes == 0 else None
-        left, right = one.reset(seed=seed), two.reset(seed=seed)
-        others, _ = other.reset(seed=8)
-        differs = differs or any(not np.array_equal(seen_by(left[0][a]), seen_by(o)) for a, o in others.items())
+        left, right = first.reset(seed=seed), second.reset(seed=seed)
+        obs, _ = other.reset(seed=8)
+        differs = differs or any(not np.array_equal(seen_by(left[0][a]), seen_by(o)) for a, o in obs.items())
         assert_equal(left[0], right[0])
         assert_equal(left[1], right[1])
         episodes += 1
-        while one.agents:
-            assert one.agents == two.agents
-            actions = sample(one, left[0])
-            assert_equal(actions, sample(two, right[0]))
-            left, right = one.step(actions), two.step(actions)
+        while first.agents:
+            assert first.agents == second.agents
+            actions = sample(first, left[0])
+            assert_equal(actions, sample(second, right[0]))
+            left, right = first.step(actions), second.step(actions)
             for mine, theirs in zip(left, right, strict=True):
                 assert_equal(mine, theirs)
-            assert_equal(one.state(), two.state())
+            assert_equal(first.state(), second.state())
             steps += 1
-        assert not two.agents
+        assert not second.agents
     assert episodes > 5
     assert differs or starts_alike(env_id)
 
@@ -135,21 +135,21 @@ def test_results_are_copies(small):
     results = [env.reset(seed=0)[0]]
     results.append(env.step(sample(env, results[0]))[0])
     results.append(env.step(sample(env, results[1]))[0])
-    kept = copy.deepcopy(results)
+    copies = copy.deepcopy(results)
     handed = [obs for result in results for obs in result.values()]
     parts = [part for obs in handed for part in (obs.values() if isinstance(obs, dict) else [obs])]
     arrays = [array for part in parts for array in (part if isinstance(part, tuple) else [part])]
     arrays += [env.state(), env.state()]
-    for i, one in enumerate(arrays):
+    for i, values in enumerate(arrays):
         for other in arrays[i + 1 :]:
-            assert not np.shares_memory(one, other)
+            assert not np.shares_memory(values, other)
     for array in arrays:
         array += 1
-    assert_equal(env.reset(seed=0)[0], kept[0])
+    assert_equal(env.reset(seed=0)[0], copies[0])
 
 
 def test_metadata_and_spaces(small, env_id):
-    env, again = small(), small()
+    env, twin = small(), small()
     assert isinstance(env, pettingzoo.ParallelEnv)
     assert env.unwrapped is env
     assert env.metadata["name"] == env_id == str(env)
@@ -161,7 +161,7 @@ def test_metadata_and_spaces(small, env_id):
     assert len({id(env.action_space(agent)) for agent in env.possible_agents}) == len(env.possible_agents)
     for agent in env.possible_agents:
         assert env.observation_space(agent) is env.observation_space(agent)
-        assert env.action_space(agent) is not again.action_space(agent)  # seeded apart
+        assert env.action_space(agent) is not twin.action_space(agent)  # seeded apart
 
 
 @pytest.mark.skipif(not hasattr(pettingzoo, "register"), reason="PettingZoo has a registry since 1.27")

@@ -29,15 +29,15 @@ def test_actions_without_masks_end_games_instead_of_raising(small, env_id):
     assert not env._world.core.definition.zero_sum or won == pytest.approx([0.0] * 5, abs=1e-6)
 
 
-@pytest.mark.parametrize(("game", "again"), [("Goofspiel-v0", 2), ("OshiZumo-v0", 40)])
-def test_illegal_action_of_simultaneous_players_raises(game, again):
+@pytest.mark.parametrize(("game", "action"), [("Goofspiel-v0", 2), ("OshiZumo-v0", 40)])
+def test_illegal_action_of_simultaneous_players_raises(game, action):
     """Player 0 plays a card twice, or bids more coins than it has left."""
     env = gpu_envs.parallel_env(game)
     env.reset(seed=0)
     first, second = env.agents
-    env.step({first: again, second: 1})
-    with pytest.raises(ActionError, match=f"action {again} of {first} is illegal here"):
-        env.step({first: again, second: 0})
+    env.step({first: action, second: 1})
+    with pytest.raises(ActionError, match=f"action {action} of {first} is illegal here"):
+        env.step({first: action, second: 0})
     env.step({first: 0, second: 0})
 
 
@@ -117,7 +117,7 @@ def test_action_masks_are_in_observations_only(toys):
     """Masks are in the observation and its space; illegal actions raise with the agent's name."""
     env = gpu_envs.parallel_env("Toy-v0", length=3)
     obs, infos = env.reset(seed=0)
-    seen = set()
+    masks = set()
     for _ in range(40):
         if not env.agents:
             obs, infos = env.reset()
@@ -127,12 +127,12 @@ def test_action_masks_are_in_observations_only(toys):
             mask = obs[agent]["action_mask"]
             assert mask.dtype == np.int8
             assert "action_mask" not in infos[agent]  # TorchRL fails with a mask in both
-            seen.add(tuple(mask))
+            masks.add(tuple(mask))
             for choice in np.flatnonzero(mask == 0):
                 with pytest.raises(ActionError, match=rf"action {choice} of {agent} is illegal here"):
                     env.step({**sample(env, obs), agent: choice})
         obs, _, _, _, infos = env.step(sample(env, obs))
-    assert seen >= {(1, 0, 1), (1, 1, 1)}
+    assert masks >= {(1, 0, 1), (1, 1, 1)}
 
 
 def test_actions_are_checked_all_at_once(monkeypatch):
@@ -140,11 +140,11 @@ def test_actions_are_checked_all_at_once(monkeypatch):
     env = gpu_envs.parallel_env("TagContinuous-v0")
     env.reset(seed=0)
     actions = {agent: env.action_space(agent).sample() for agent in env.agents}
-    asked, contains = [], spaces.MultiDiscrete.contains
-    monkeypatch.setattr(spaces.MultiDiscrete, "contains", lambda space, x: asked.append(x) or contains(space, x))
+    checks, contains = [], spaces.MultiDiscrete.contains
+    monkeypatch.setattr(spaces.MultiDiscrete, "contains", lambda space, x: checks.append(x) or contains(space, x))
     env.step(actions)
     assert len(actions) == 105
-    assert not asked
+    assert not checks
     last = env.agents[-1]
     for bad in (actions[last] - 1000, actions[last] + 1000):
         with pytest.raises(ActionError, match=f"of {last} is out of range"):

@@ -82,7 +82,7 @@ def follow(env, core, group, mode):
     def rows(tensor, columns=None):
         return torch.stack([tensor[world, row, ..., :columns] for world, row in places])
 
-    def again(seed=None, mask=None):
+    def reset_both(seed=None, mask=None):
         options = None if mask is None else {"reset_mask": mask.repeat_interleave(len(members)).numpy()}
         obs, _ = env.reset(seed=seed, options=options)
         first, _ = core.reset(seed=seed, reset_mask=mask)
@@ -90,7 +90,7 @@ def follow(env, core, group, mode):
         cut[slice(None) if mask is None else mask] = False
 
     cut = torch.zeros(6, core.num_agents, dtype=torch.bool)  # by its own end, earlier in this episode
-    again(seed=2)
+    reset_both(seed=2)
     kinds, ends, deaths = set(), 0, 0
     for t in range(60):
         waiting = ~core.alive.any(1)
@@ -103,8 +103,12 @@ def follow(env, core, group, mode):
         cut |= c_truncated
         over = ~waiting & ~(c_info["valid"] & ~(c_terminated | c_truncated)).any(1)
         assert torch.equal(obs, rows(c_obs, width))
-        for got, expected in ((reward, c_reward), (info["alive"], c_info["alive"]), (info["valid"], c_info["valid"])):
-            assert torch.equal(got, torch.stack([expected[world, row] for world, row in places]))
+        for value, expected in (
+            (reward, c_reward),
+            (info["alive"], c_info["alive"]),
+            (info["valid"], c_info["valid"]),
+        ):
+            assert torch.equal(value, torch.stack([expected[world, row] for world, row in places]))
         figures = info["final_info"] if mode is SAME_STEP else info
         assert ("final_obs" in info) == (mode is SAME_STEP)
         for k, (world, row) in enumerate(places):
@@ -132,9 +136,9 @@ def follow(env, core, group, mode):
             ends += 1
         cut[over] = False
         if mode is DISABLED:
-            again(mask=(torch.arange(6) == t % 9) | ~core.alive.any(1))  # one of them, at times, in mid-episode
+            reset_both(mask=(torch.arange(6) == t % 9) | ~core.alive.any(1))  # one of them, at times, in mid-episode
         elif t % 20 == 5:
-            again()
+            reset_both()
     assert ends > 12
     assert deaths > 0 or env.metadata["name"] not in ("TagContinuous-v0", "Toy-v0")
     return kinds
@@ -236,23 +240,23 @@ def test_frames_of_rows_are_shared_by_a_world(many, env_id):
 def test_rows_on_a_gpu(env_id):
     """Rows stay there, and play as on a CPU; the views of one world bring everything here."""
     settings = {"group": GROUP[env_id], "autoreset_mode": SAME_STEP, "fuse_fp": False, **SMALL[env_id]}
-    here, there = (gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=6, device=d, **settings) for d in ("cpu", "cuda"))
-    assert torch.equal(here.reset(seed=3)[0], there.reset(seed=3)[0].cpu())
+    cpu, gpu = (gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=6, device=d, **settings) for d in ("cpu", "cuda"))
+    assert torch.equal(cpu.reset(seed=3)[0], gpu.reset(seed=3)[0].cpu())
     for _ in range(20):
-        action = here.sample_actions()
-        left, right = here.step(action), there.step(action.cuda())
+        action = cpu.sample_actions()
+        left, right = cpu.step(action), gpu.step(action.cuda())
         assert all(value.is_cuda for value in right[:4])
         for mine, theirs in zip(left[:4], right[:4], strict=True):
             torch.testing.assert_close(mine, theirs.cpu(), rtol=0, atol=1e-5)
     with pytest.raises(ActionError, match=r"on cuda:0, got .* on cpu"):
-        there.step(action)
-    there.step(there.sample_actions().cpu().numpy())
-    there.unwrapped.core.raise_pending_errors()
-    one = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
-    obs, info = one.reset(seed=3)
-    assert one.observation_space.contains(obs)
-    one.action_space.seed(3)
-    assert one.observation_space.contains(one.step(one.action_space.sample(info.get("action_mask")))[0])
+        gpu.step(action)
+    gpu.step(gpu.sample_actions().cpu().numpy())
+    gpu.unwrapped.core.raise_pending_errors()
+    env = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
+    obs, info = env.reset(seed=3)
+    assert env.observation_space.contains(obs)
+    env.action_space.seed(3)
+    assert env.observation_space.contains(env.step(env.action_space.sample(info.get("action_mask")))[0])
 
 
 @pytest.mark.gpu
@@ -287,9 +291,11 @@ def test_rollout_of_rows_needs_no_host_sync(mode):
 def test_own_actions_of_reused_buffers():
     """With one world the sampled actions are a view of the buffer of all actions."""
     settings = {"num_envs": 1, "group": "adversary", "device": "cpu"}
-    one, two = (gymnasium.make_vec("gpu_envs/SimpleTag-v0", **settings, reuse_buffers=reuse) for reuse in (True, False))
-    one.reset(seed=0)
-    two.reset(seed=0)
+    env, copy = (
+        gymnasium.make_vec("gpu_envs/SimpleTag-v0", **settings, reuse_buffers=reuse) for reuse in (True, False)
+    )
+    env.reset(seed=0)
+    copy.reset(seed=0)
     for _ in range(5):
-        left, right = one.step(one.sample_actions()), two.step(two.sample_actions())
+        left, right = env.step(env.sample_actions()), copy.step(copy.sample_actions())
         assert torch.equal(left[0], right[0])

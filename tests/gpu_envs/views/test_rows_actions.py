@@ -55,12 +55,12 @@ def test_actions_are_accepted_in_many_forms(many):
 def test_opponents_can_be_scripted():
     calls = []
 
-    def still(obs):
+    def idle(obs):
         calls.append(obs.shape)
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     settings = {"num_envs": 3, "group": "adversary", "device": "cpu"}
-    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", opponents={"agent": still}, **settings)
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", opponents={"agent": idle}, **settings)
     core = make_core("SimpleTag-v0", 3, "cpu", autoreset="next_step")
     env.reset(seed=1)
     core.reset(seed=1)
@@ -97,26 +97,26 @@ def test_actions_of_opponents_are_checked():
 @pytest.mark.parametrize("reuse", [False, True])
 def test_observations_of_opponents_are_copies(reuse):
     """Copies; with reused buffers the live ones, as everything then."""
-    seen = []
+    pairs = []
 
-    def still(obs):
-        seen.append((obs, obs.clone()))
+    def idle(obs):
+        pairs.append((obs, obs.clone()))
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     env = gymnasium.make_vec(
-        "gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", opponents=still, reuse_buffers=reuse, device="cpu"
+        "gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", opponents=idle, reuse_buffers=reuse, device="cpu"
     )
     env.reset(seed=0)
     for _ in range(4):
         env.step(env.sample_actions())
-    kept = [torch.equal(obs, copy) for obs, copy in seen[:-1]]
-    assert not any(kept) if reuse else all(kept)
+    unchanged = [torch.equal(obs, copy) for obs, copy in pairs[:-1]]
+    assert not any(unchanged) if reuse else all(unchanged)
 
 
 def test_actions_are_sampled_only_for_random_opponents(monkeypatch):
     """Random actions are not sampled if no agent uses them."""
 
-    def still(obs):
+    def idle(obs):
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", device="cpu")
@@ -124,7 +124,13 @@ def test_actions_are_sampled_only_for_random_opponents(monkeypatch):
     draws, drawn = [], env.core.sample_actions
     monkeypatch.setattr(env.core, "sample_actions", lambda: draws.append(1) or drawn())
     action = torch.ones(9, dtype=torch.int64)
-    for opponents, expected in (("random", 1), (still, 1), ({}, 2), ({"agent": still}, 2), ({"agent": "random"}, 3)):
+    for opponents, expected in (
+        ("random", 1),
+        (idle, 1),
+        ({}, 2),
+        ({"agent": idle}, 2),
+        ({"agent": "random"}, 3),
+    ):
         env.set_opponents(opponents)
         env.step(action)
         assert len(draws) == expected
@@ -135,21 +141,21 @@ def test_results_are_copied_once_and_kept(group):
     """Returned results never change later, for the rows of a group and of all agents."""
     env_id = "SimpleTag-v0" if group else "SimpleSpread-v0"
     env = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=5, group=group, autoreset_mode=SAME_STEP, device="cpu")
-    kept = []
+    results = []
 
     def keep(result):
         for value in result.values() if isinstance(result, dict) else result:
             if isinstance(value, dict | tuple):
                 keep(value)
             else:
-                kept.append((value, value.clone()))
+                results.append((value, value.clone()))
 
     keep(env.reset(seed=0))
     for _ in range(30):
         action = env.sample_actions()
         keep((action,))
         keep(env.step(action))
-    assert all(torch.equal(value, copy) for value, copy in kept)
+    assert all(torch.equal(value, copy) for value, copy in results)
     if group:  # the core does not make copies that would be copied again
         assert env.core.step(env.core.sample_actions())[0].data_ptr() == env.core.obs.data_ptr()
 
@@ -167,15 +173,15 @@ def test_invalid_action_is_shown_in_the_error():
 def test_invalid_seed_changes_nothing(bad):
     make = {"group": "adversary", "device": "cpu"}
     rows = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, **make)
-    one = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0").unwrapped
-    for env in (rows, one):
+    single = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0").unwrapped
+    for env in (rows, single):
         first, _ = env.reset(seed=np.int64(4))
         assert np.array_equal(first, env.reset(seed=4)[0])
-        before = env.core.get_state(), env.np_random.bit_generator.state
+        state = env.core.get_state(), env.np_random.bit_generator.state
         with pytest.raises(ConfigError, match="SimpleTag-v0: seed: expected an int"):
             env.reset(seed=bad)
-        assert all(torch.equal(value, before[0][name]) for name, value in env.core.get_state().items())
-        assert env.np_random.bit_generator.state == before[1]
+        assert all(torch.equal(value, state[0][name]) for name, value in env.core.get_state().items())
+        assert env.np_random.bit_generator.state == state[1]
 
 
 def test_continuous_rows():
@@ -223,7 +229,7 @@ def test_rows_of_one_agent_of_a_group():
         return act
 
     settings = {"agent": "adversary_1", "device": "cpu", "seed": 2}
-    for opponents, actions, seen in (
+    for opponents, actions, expected_shapes in (
         ({"adversary": policy(4), "agent": policy(2)}, [4, 1, 4, 2], [(3, 2, 16), (3, 1, 14)]),
         ({"adversary": policy(4), "adversary_0": policy(3), "agent": policy(2)}, [3, 1, 4, 2],
          [(3, 1, 16), (3, 1, 16), (3, 1, 14)]),
@@ -236,15 +242,15 @@ def test_rows_of_one_agent_of_a_group():
         shapes.clear()
         obs, reward, *_ = env.step(torch.ones(3, dtype=torch.int64))
         expected = core.step(torch.tensor([actions] * 3))
-        assert shapes == seen
+        assert shapes == expected_shapes
         assert torch.equal(obs, expected[0][:, 1, :16])
         assert torch.equal(reward, expected[1][:, 1])
-    rest = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, opponents={"adversary_0": policy(3)}, **settings)
-    rest.reset(seed=5)
+    rows_env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, opponents={"adversary_0": policy(3)}, **settings)
+    rows_env.reset(seed=5)
     core.reset(seed=5)
     joint = core.sample_actions()
     joint[:, 0], joint[:, 1] = 3, 1
-    assert torch.equal(rest.step(torch.ones(3, dtype=torch.int64))[0], core.step(joint)[0][:, 1, :16])
+    assert torch.equal(rows_env.step(torch.ones(3, dtype=torch.int64))[0], core.step(joint)[0][:, 1, :16])
 
 
 @pytest.mark.parametrize(("game", "agent"), [("TicTacToe-v0", "player_1"), ("KuhnPoker-v0", "player_0")])
@@ -258,18 +264,18 @@ def test_rows_of_a_player_equal_the_single_environment(game, agent):
         autoreset_mode="disabled",
         device="cpu",
     )
-    one = gymnasium.make(f"gpu_envs/{game}", agent=agent, opponents=lambda obs, mask: int(mask.argmax()))
+    env = gymnasium.make(f"gpu_envs/{game}", agent=agent, opponents=lambda obs, mask: int(mask.argmax()))
     results = []
     for seed in range(6):
         obs, info = rows.reset(seed=seed)
-        single, _ = one.reset(seed=seed)
+        single, _ = env.reset(seed=seed)
         over = False
         while not over:
             assert torch.equal(obs[0], torch.from_numpy(single))
             choices = info["action_mask"].int()
             actions = choices.shape[1] - 1 - choices.flip(1).argmax(1)  # the last legal ones
             obs, reward, terminated, _, info = rows.step(actions)
-            single, value, over, _, _ = one.step(int(actions[0]))
+            single, value, over, _, _ = env.step(int(actions[0]))
             assert (reward[0].item(), terminated[0].item()) == (value, over)
         results.append(value)
     assert any(results)

@@ -17,14 +17,14 @@ SAME_STEP, DISABLED = AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
 def test_seeds_and_worlds(many):
     """Equal seeds play alike, world i whatever the batch; without a seed the next episode follows."""
-    few, some = many(2), many(6)
+    few, large = many(2), many(6)
     rows = few.num_envs
-    assert torch.equal(few.reset(seed=9)[0], some.reset(seed=9)[0][:rows])
+    assert torch.equal(few.reset(seed=9)[0], large.reset(seed=9)[0][:rows])
     for _ in range(12):
-        left, right = few.step(few.sample_actions()), some.step(some.sample_actions())
+        left, right = few.step(few.sample_actions()), large.step(large.sample_actions())
         for mine, theirs in zip(left[:4], right[:4], strict=True):
             assert torch.equal(mine, theirs[:rows])
-    assert torch.equal(few.reset()[0], some.reset()[0][:rows])
+    assert torch.equal(few.reset()[0], large.reset()[0][:rows])
 
 
 def test_seeds_per_world_are_independent(toys):
@@ -91,9 +91,9 @@ def test_reset_masks_are_whole_worlds(toys):
             env.reset(options={"reset_mask": bad})
     obs, *_ = env.step(env.sample_actions())
     mask[5] = True
-    again, _ = env.reset(options={"reset_mask": mask})
-    assert torch.equal(again[:3], obs[:3])
-    assert torch.equal(again[6:], obs[6:])
+    restarted, _ = env.reset(options={"reset_mask": mask})
+    assert torch.equal(restarted[:3], obs[:3])
+    assert torch.equal(restarted[6:], obs[6:])
     seeded, _ = env.reset(seed=0, options={"reset_mask": mask})
     assert torch.equal(
         seeded[3:6], gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu").reset(seed=0)[0][3:6]

@@ -70,12 +70,12 @@ def test_truncation_is_not_termination(env_id, kind):
     settings = {"terminate_on_success": False} if env_id == "SimpleSpread-v0" else {}
     env = build(env_id, **settings)
     env.reset(seed=0)
-    seen = {"terminated": 0, "truncated": 0}
+    counts = {"terminated": 0, "truncated": 0}
     for _ in range(20):
         _, _, terminated, truncated, _ = env.step(env.sample_actions())
-        seen["terminated"] += sum(int(value.sum()) for value in terminated.values())
-        seen["truncated"] += sum(int(value.sum()) for value in truncated.values())
-    assert {name for name, count in seen.items() if count} == {kind}
+        counts["terminated"] += sum(int(value.sum()) for value in terminated.values())
+        counts["truncated"] += sum(int(value.sum()) for value in truncated.values())
+    assert {name for name, count in counts.items() if count} == {kind}
 
 
 def test_unsupported_settings_raise():

@@ -97,8 +97,8 @@ def test_spec_with_policies_is_json(opponents, tmp_path, capsys):
     env = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=opponents, max_cycles=3)
     wrapped = RecordEpisodeStatistics(env)
     for spec in (env.spec, wrapped.spec):
-        again = EnvSpec.from_json(spec.to_json())
-        assert again == spec
+        decoded = EnvSpec.from_json(spec.to_json())
+        assert decoded == spec
         assert json.loads(spec.to_json())["max_episode_steps"] == 3
         spec.pprint(print_all=True)
     assert "max_episode_steps=3" in capsys.readouterr().out
@@ -124,9 +124,9 @@ def test_spec_keeps_its_policies():
     model = Watched()
     model.grown = torch.ones(1, requires_grad=True) * 2  # torch refuses to copy it
     env = RecordEpisodeStatistics(gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=model))
-    again = gymnasium.make(copy.deepcopy(env.spec))
-    again.reset(seed=0)
-    again.step(0)
+    rebuilt = gymnasium.make(copy.deepcopy(env.spec))
+    rebuilt.reset(seed=0)
+    rebuilt.step(0)
     assert len(calls) == 3
     twin = pickle.loads(pickle.dumps(gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=up)))
     assert twin.spec.to_json()

@@ -73,11 +73,11 @@ def test_observations_are_normalized_as_by_gymnasium():
             np.testing.assert_array_equal(left[index].numpy(), right[index])
     close(pair.ours.obs_rms.mean, pair.theirs.obs_rms.mean)
     pair.ours.update_running_mean = pair.theirs.update_running_mean = False
-    before = pair.ours.obs_rms.count.clone()
+    count = pair.ours.obs_rms.count.clone()
     for left, right in pair.steps(5):
         close(left[0], right[0], 1e-4)
     close(*pair.reset(), 1e-4)
-    assert pair.ours.obs_rms.count == before
+    assert pair.ours.obs_rms.count == count
     assert pair.ours.single_observation_space == pair.theirs.single_observation_space
     assert pair.ours.observation_space == pair.theirs.observation_space
 
@@ -87,26 +87,26 @@ def test_each_observation_is_counted_once(mode):
     """Agents leave one by one; in this game only the observations of agents that have left are all zeros."""
     plain, env = (rows("TagContinuous-v0", mode=mode) for _ in range(2))
     env = wrappers.NormalizeObservation(env)
-    seen = [plain.reset(seed=3)[0]]
+    batches = [plain.reset(seed=3)[0]]
     env.reset(seed=3)
     waiting, lefts = torch.zeros(env.num_envs, dtype=torch.bool), 0
     for t in range(30):
         action = plain.sample_actions()
         obs, _, terminated, truncated, info = plain.step(action)
-        shown, _, _, _, shown_info = env.step(action)
+        normalized, _, _, _, shown_info = env.step(action)
         true = obs.any(1)
         lefts += int((~true).sum())
         if mode is SAME_STEP:
-            seen.append(info["final_obs"][info["_final_obs"] & info["valid"]])
-        seen.append(obs[true])
-        assert not shown[~true].any()
+            batches.append(info["final_obs"][info["_final_obs"] & info["valid"]])
+        batches.append(obs[true])
+        assert not normalized[~true].any()
         rms = env.obs_rms
-        everything = torch.cat(seen).double()
+        everything = torch.cat(batches).double()
         close(rms.mean, everything.mean(0).numpy(), 1e-4)
         close(rms.var, everything.var(0, correction=0).numpy(), 1e-3)
         assert rms.count == pytest.approx(len(everything) + 1e-4)
         expected = (obs - rms.mean) / (rms.var + 1e-8).sqrt()
-        close(shown[true], expected[true].numpy(), 5e-3)  # what never changes has hardly any variance to divide by
+        close(normalized[true], expected[true].numpy(), 5e-3)  # what never changes has hardly any variance to divide by
         if mode is SAME_STEP:
             ended = info["_final_obs"]
             expected = (info["final_obs"] - rms.mean) / (rms.var + 1e-8).sqrt()
@@ -115,9 +115,9 @@ def test_each_observation_is_counted_once(mode):
         if mode is DISABLED and t % 4 == 3:  # what has ended, and world 0 in mid-episode
             waiting[: len(plain.agents)] = True
             options = {"reset_mask": waiting.clone()}
-            again, _ = plain.reset(options=options)
+            reset_obs, _ = plain.reset(options=options)
             env.reset(options=options)
-            seen.append(again[waiting])
+            batches.append(reset_obs[waiting])
             waiting[:] = False
     assert lefts > 0
 
@@ -138,10 +138,10 @@ def test_rewards_are_normalized_as_by_gymnasium(env_id):
         close(left[1], right[1], 1e-4)
         close(pair.ours.accumulated_reward, pair.theirs.accumulated_reward, 1e-4)
     pair.ours.update_running_mean = pair.theirs.update_running_mean = False
-    before = pair.ours.return_rms.var.clone()
+    variance = pair.ours.return_rms.var.clone()
     for left, right in pair.steps(5):
         close(left[1], right[1], 1e-4)
-    assert pair.ours.return_rms.var == before
+    assert pair.ours.return_rms.var == variance
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, DISABLED])

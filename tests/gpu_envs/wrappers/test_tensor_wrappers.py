@@ -87,9 +87,9 @@ def test_observations_are_rescaled_as_by_gymnasium(env_id, low, high, mode):
     assert pair.ours.observation_space == pair.theirs.observation_space
     close(*pair.reset(seed=1))
     for left, right in pair.steps(20):
-        here = left[4]["valid"] | left[4]["alive"]  # rows that wait for a reset stay 0
-        close(left[0][here], right[0][here.numpy()])
-        assert not left[0][~here].any()
+        active = left[4]["valid"] | left[4]["alive"]  # rows that wait for a reset stay 0
+        close(left[0][active], right[0][active.numpy()])
+        assert not left[0][~active].any()
 
 
 def test_rescaled_final_observations_and_agents_that_have_left():
@@ -102,13 +102,13 @@ def test_rescaled_final_observations_and_agents_that_have_left():
     env.reset(seed=3)
     ends = gone = 0
     for _ in range(30):
-        seen, _, _, _, plain_info = plain.step(plain.sample_actions())
+        plain_obs, _, _, _, plain_info = plain.step(plain.sample_actions())
         obs, _, _, _, info = env.step(env.unwrapped.sample_actions())
-        here, ended = plain_info["valid"] | plain_info["alive"], plain_info["_final_obs"]
-        assert not obs[~here].any()
-        for ours, theirs, which in ((obs, seen, here), (info["final_obs"], plain_info["final_obs"], ended)):
-            torch.testing.assert_close(ours[which], 2 + (theirs[which] - low) / (high - low))
-        ends, gone = ends + int(ended.sum()), gone + int((~here).sum())
+        active, ended = plain_info["valid"] | plain_info["alive"], plain_info["_final_obs"]
+        assert not obs[~active].any()
+        for ours, theirs, mask in ((obs, plain_obs, active), (info["final_obs"], plain_info["final_obs"], ended)):
+            torch.testing.assert_close(ours[mask], 2 + (theirs[mask] - low) / (high - low))
+        ends, gone = ends + int(ended.sum()), gone + int((~active).sum())
     assert ends > 3
     assert gone > 3
 
@@ -122,11 +122,11 @@ def test_frames_equal_gymnasiums_of_a_single_world(mode, padding):
     """World 0 of a batch is the single world of the same seed; Gymnasium has no such wrapper for vectors."""
     env = wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 3, padding_type=padding)
     single = gymnasium.make("gpu_envs/CartPole-v1", **FALLS)
-    one = FrameStackOfOne(single, 3, padding_type=padding)
-    assert env.single_observation_space == one.observation_space
+    reference = FrameStackOfOne(single, 3, padding_type=padding)
+    assert env.single_observation_space == reference.observation_space
     assert env.observation_space.shape == (6, 3, 4)
     obs, _ = env.reset(seed=8)
-    expected, _ = one.reset(seed=8)
+    expected, _ = reference.reset(seed=8)
     ended, over = 0, False
     for _ in range(80):
         np.testing.assert_array_equal(obs[0].numpy(), expected)
@@ -134,22 +134,22 @@ def test_frames_equal_gymnasiums_of_a_single_world(mode, padding):
         action = env.unwrapped.sample_actions()
         obs, _, terminated, truncated, info = env.step(action)
         if over:  # NEXT_STEP: this step was a reset
-            expected, _ = one.reset()
+            expected, _ = reference.reset()
             over = False
             continue
-        expected, _, end, cut, _ = one.step(int(action[0]))
+        expected, _, end, cut, _ = reference.step(int(action[0]))
         assert (terminated[0], truncated[0]) == (end, cut)
         if not (end or cut):
             continue
         ended += 1
         if mode is SAME_STEP:
             np.testing.assert_array_equal(info["final_obs"][0].numpy(), expected)
-            expected, _ = one.reset()
+            expected, _ = reference.reset()
         elif mode is DISABLED:
             np.testing.assert_array_equal(obs[0].numpy(), expected)
             mask = terminated | truncated
             obs, _ = env.reset(options={"reset_mask": mask})
-            expected, _ = one.reset()
+            expected, _ = reference.reset()
         else:
             over = True
     assert ended > 2
@@ -159,17 +159,17 @@ def test_frames_of_agents_that_leave():
     """Their stack is zeros afterwards, and the final one is that of their own end."""
     env = wrappers.FrameStackObservation(rows("TagContinuous-v0", mode=SAME_STEP), 3)
     env.reset(seed=9)
-    own, early = {}, 0
+    stacks, early = {}, 0
     for _ in range(40):
         obs, _, _, _, info = env.step(env.unwrapped.sample_actions())
         ended = info["_final_obs"]
         for row in range(env.num_envs):
-            if ended[row] and row in own:
-                assert torch.equal(info["final_obs"][row], own.pop(row))
+            if ended[row] and row in stacks:
+                assert torch.equal(info["final_obs"][row], stacks.pop(row))
                 early += 1
             elif not info["alive"][row]:
                 if info["valid"][row]:
-                    own[row] = obs[row].clone()
+                    stacks[row] = obs[row].clone()
                     assert obs[row, -1].any()
                 else:
                     assert not obs[row].any()
