@@ -203,10 +203,10 @@ def _shapes(space: spaces.Space[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_count(core: WorldView, row: int, what: str, count: int, expected: int) -> None:
+def _check_count(core: WorldView, row: int, label: str, count: int, expected: int) -> None:
     if count != expected:
         agent = core.definition.agents[row]
-        raise ConfigError(f"{core.id}: description of {agent}: expected {expected} {what}, got {count}")
+        raise ConfigError(f"{core.id}: description of {agent}: expected {expected} {label}, got {count}")
 
 
 def _plain(text: str) -> str:

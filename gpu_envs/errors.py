@@ -92,7 +92,7 @@ class ConformanceError(GpuEnvsError, AssertionError):
     """An environment violates the tensor contract; raised by ``gpu_envs.check_env``."""
 
 
-def missing_extra(error: ModuleNotFoundError, who: str, libraries: tuple[str, ...], install: str) -> ImportError:
+def missing_extra(error: ModuleNotFoundError, module: str, libraries: tuple[str, ...], install: str) -> ImportError:
     """Return the error to raise when the import of an optional library fails.
 
     ::
@@ -104,7 +104,7 @@ def missing_extra(error: ModuleNotFoundError, who: str, libraries: tuple[str, ..
 
     Args:
         error: Error of the import.
-        who: Module that needs the library.
+        module: Module that needs the library.
         libraries: Modules that the installation provides.
         install: Arguments of ``pip install``, see :func:`packages`.
 
@@ -112,7 +112,7 @@ def missing_extra(error: ModuleNotFoundError, who: str, libraries: tuple[str, ..
         A MissingExtraError if one of the libraries is missing; else the error itself, for a missing dependency of it.
     """
     name = (error.name or "").partition(".")[0]
-    return MissingExtraError(f"{who} needs {name}: pip install {install}") if name in libraries else error
+    return MissingExtraError(f"{module} needs {name}: pip install {install}") if name in libraries else error
 
 
 def packages(extra: str) -> str:
@@ -133,9 +133,9 @@ def packages(extra: str) -> str:
             requirement, _, condition = line.partition(";")
             if not re.search(rf"""extra == ["']{re.escape(name)}["']""", condition):
                 continue
-            package, others = re.match(r"([\w.-]+)(?:\[(.*?)\])?", requirement.strip()).groups()  # type: ignore[union-attr]
+            package, nested = re.match(r"([\w.-]+)(?:\[(.*?)\])?", requirement.strip()).groups()  # type: ignore[union-attr]
             if package == "gpu-envs":
-                extras += [other for other in others.split(",") if other not in extras]
+                extras += [other for other in nested.split(",") if other not in extras]
             else:
                 required[package] = shlex.quote(requirement.strip())
     if not required:  # an extra that is newer than the installation

@@ -94,7 +94,7 @@ def traffic(core: Core) -> Traffic:
     entries.append(MemoryTraffic("io.obs", width * layout.io["obs"].element_size(), 0, 1))
     if len(layout.params) > 1:  # every world has constants of its own
         entries.append(_entry("params", layout.params, 1, 0))
-    fields = {name: tensor for name, tensor in layout.kept.items() if tensor.numel()}
+    fields = {name: tensor for name, tensor in layout.saved_state.items() if tensor.numel()}
     reported = set(core.definition.info.values())
     used = dict.fromkeys(fields, (1.0, 1.0)) if core.definition.rules.masked else _tried(core, reported)
     entries += [_entry(f"state.{name}", tensor, *used[name]) for name, tensor in fields.items()]
@@ -108,7 +108,7 @@ def _entry(name: str, tensor: torch.Tensor, reads: float, writes: float) -> Memo
 def _tried(core: Core, reported: set[str]) -> dict[str, tuple[float, float]]:
     """Return the shares read and written of every field of State."""
     small = _small_copy(core)
-    fields = {name: tensor for name, tensor in small._buffers.kept.items() if tensor.numel()}
+    fields = {name: tensor for name, tensor in small._buffers.saved_state.items() if tensor.numel()}
     alike = dict.fromkeys(fields, True)  # in all worlds at all times, so the test is inconclusive
     needed = dict.fromkeys(fields, False)
     changed = {name: torch.zeros_like(tensor[0], dtype=torch.bool) for name, tensor in fields.items()}

@@ -215,28 +215,28 @@ class EnvDefinition:
                 f"got {self.global_state_size}"
             )
         for name, dtype in array_fields(self.rules.state).items():
-            place = f"{self.rules.key}: State.{name}"
+            label = f"{self.rules.key}: State.{name}"
             declared = self.state[name]
-            whole = not dtype.is_floating_point and dtype != torch.bool
-            if whole and not isinstance(declared, Integers):
+            is_integer = not dtype.is_floating_point and dtype != torch.bool
+            if is_integer and not isinstance(declared, Integers):
                 shape = tuple(declared)
                 raise ConfigError(
-                    f"{place}: expected the range of a field of integers, got only its shape {shape}; "
+                    f"{label}: expected the range of a field of integers, got only its shape {shape}; "
                     f"use integers({shape}, low, high), index({shape}, count) or any_bits({shape})"
                 )
-            if not whole and isinstance(declared, Integers):
-                raise ConfigError(f"{place}: expected a shape, as its values are no integers, got {declared}")
+            if not is_integer and isinstance(declared, Integers):
+                raise ConfigError(f"{label}: expected a shape, as its values are no integers, got {declared}")
             if isinstance(declared, Integers) and declared.low is not None and declared.high is not None:
-                most = torch.iinfo(dtype)
-                if not most.min <= declared.low <= declared.high <= most.max and 0 not in declared.shape:
-                    wanted = f"lowest <= highest in [{most.min}, {most.max}]"
-                    raise ConfigError(f"{place}: expected {wanted}, got {declared.low} to {declared.high}")
+                limits = torch.iinfo(dtype)
+                if not limits.min <= declared.low <= declared.high <= limits.max and 0 not in declared.shape:
+                    expected = f"lowest <= highest in [{limits.min}, {limits.max}]"
+                    raise ConfigError(f"{label}: expected {expected}, got {declared.low} to {declared.high}")
         self._tell_rules_of_info()
         for name, values in self.initial.items():
             low, high = self.ranges.get(name, (None, None))
             if low is not None and high is not None and values.size and (values.min() < low or values.max() > high):
-                got = f"{values.min()} to {values.max()}"
-                raise ConfigError(f"{self.rules.key}: State.{name}: expected values in [{low}, {high}], got {got}")
+                actual = f"{values.min()} to {values.max()}"
+                raise ConfigError(f"{self.rules.key}: State.{name}: expected values in [{low}, {high}], got {actual}")
 
     def _check_fields(self) -> None:
         """Raise a ConfigError unless params and state have exactly the fields of the rules, with fitting values."""
@@ -267,8 +267,8 @@ class EnvDefinition:
                 raise ConfigError(f"{key}: info: {name}: {message}")
             shape = tuple(self.shapes[state_field])
             if shape[:1] != (count,):
-                wanted = f"a field of State with a row per agent ({count}, ...)"
-                raise ConfigError(f"{key}: info: {name}: expected {wanted}, got {state_field} {shape}")
+                expected = f"a field of State with a row per agent ({count}, ...)"
+                raise ConfigError(f"{key}: info: {name}: expected {expected}, got {state_field} {shape}")
         if self.chance is not None and not isinstance(self.chance, Chance):
             raise ConfigError(f"{key}: chance: expected a Chance, such as deal(...), or None, got {shown(self.chance)}")
         if self.chance is not None and self.chance.field and self.chance.field not in arrays:
@@ -303,12 +303,12 @@ class EnvDefinition:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every field of State, without the leading E."""
-        return {name: each.shape if isinstance(each, Integers) else each for name, each in self.state.items()}
+        return {name: field.shape if isinstance(field, Integers) else field for name, field in self.state.items()}
 
     @property
     def ranges(self) -> dict[str, tuple[int | None, int | None]]:
         """Lowest and highest value of every integer field of State; None for no bound."""
-        return {name: (each.low, each.high) for name, each in self.state.items() if isinstance(each, Integers)}
+        return {name: (field.low, field.high) for name, field in self.state.items() if isinstance(field, Integers)}
 
 
 def roster(
@@ -340,15 +340,15 @@ def roster(
         raise ConfigError(f"the number of agents: expected a value <= {MAX_AGENTS}, got {total}")
     check_stride("obs", (1, total, width), torch.float32)
     agents: list[str] = []
-    groups, seen, done = {}, {}, {}
+    groups, observed, acted = {}, {}, {}
     for group, count in counts.items():
         names = [f"{group}_{row}" for row in range(count)]
         if names:
             groups[group] = tuple(range(len(agents), len(agents) + count))
-        seen |= dict.fromkeys(names, box(widths[group], low, high))  # one space per agent would take minutes
-        done |= dict.fromkeys(names, actions[group])
+        observed |= dict.fromkeys(names, box(widths[group], low, high))  # one space per agent would take minutes
+        acted |= dict.fromkeys(names, actions[group])
         agents += names
-    return {"agents": tuple(agents), "groups": groups, "observation_spaces": seen, "action_spaces": done}
+    return {"agents": tuple(agents), "groups": groups, "observation_spaces": observed, "action_spaces": acted}
 
 
 def box(width: int, low: float = -np.inf, high: float = np.inf) -> spaces.Box:

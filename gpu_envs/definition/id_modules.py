@@ -78,11 +78,11 @@ def is_imported(module: str) -> bool:
     return True
 
 
-def named_class(what: str, name: str, settings: bool = False) -> type:
+def named_class(setting: str, name: str, settings: bool = False) -> type:
     """Return the class that "module:Name" names, from a module that is imported already.
 
     Args:
-        what: Setting that has the name, for messages.
+        setting: Setting that has the name, for messages.
         name: Such as "my_learner:MyLearner".
         settings: The class must be a dataclass.
 
@@ -92,14 +92,14 @@ def named_class(what: str, name: str, settings: bool = False) -> type:
     module, attribute = split_id(name)
     if not is_imported(module):
         raise ConfigError(
-            f"{what} {name!r}: its module {module!r} is not imported, because the name may come from a file; "
+            f"{setting} {name!r}: its module {module!r} is not imported, because the name may come from a file; "
             f"add {shell_command('--allow-import', module)} if you trust it"
         )
-    found = getattr(sys.modules[module], attribute, None)
-    if not isinstance(found, type) or (settings and not dataclasses.is_dataclass(found)):
-        wanted = "a dataclass" if settings else "a class"
-        raise ConfigError(f"{what} {name!r}: expected {wanted} {attribute} in {module}, got {shown(found)}")
-    return found
+    kind = getattr(sys.modules[module], attribute, None)
+    if not isinstance(kind, type) or (settings and not dataclasses.is_dataclass(kind)):
+        expected = "a dataclass" if settings else "a class"
+        raise ConfigError(f"{setting} {name!r}: expected {expected} {attribute} in {module}, got {shown(kind)}")
+    return kind
 
 
 def named_modules() -> tuple[str, ...]:

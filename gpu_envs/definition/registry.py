@@ -83,12 +83,12 @@ class EnvSpec:
         return cast(type, config), cast("Callable[[Any], EnvDefinition]", build)
 
 
-def _check_host(who: str, config: Any, build: Any) -> None:
+def _check_host(label: str, config: Any, build: Any) -> None:
     """Raise a ConfigError unless ``config`` is a dataclass and ``build`` is callable."""
     if not isinstance(config, type) or not is_dataclass(config):
-        raise ConfigError(f"{who} needs Config, a frozen dataclass of its settings, got {shown(config)}")
+        raise ConfigError(f"{label} needs Config, a frozen dataclass of its settings, got {shown(config)}")
     if not callable(build):
-        raise ConfigError(f"{who} needs build(config) -> EnvDefinition, got {shown(build)}")
+        raise ConfigError(f"{label} needs build(config) -> EnvDefinition, got {shown(build)}")
 
 
 PLUGINS = "gpu_envs.environments"
@@ -167,8 +167,8 @@ def _check_presets(presets: Any) -> None:
             raise ConfigError(f"register: presets: {key}: expected a dict of settings, got {shown(settings)}")
         for name in ("env", "learner"):
             if not isinstance(settings.get(name, {}), Mapping):
-                got = shown(settings[name])
-                raise ConfigError(f"register: presets: {key}: {name}: expected a dict of settings, got {got}")
+                actual = shown(settings[name])
+                raise ConfigError(f"register: presets: {key}: {name}: expected a dict of settings, got {actual}")
 
 
 def _copied(value: Any) -> Any:
@@ -280,7 +280,7 @@ def canonical_id(id: str) -> str:
     return str(id).removeprefix(NAMESPACE)
 
 
-def recorded_id(env_id: Any, where: str) -> str:
+def recorded_id(env_id: Any, source: str) -> str:
     """Return an id that was read from a file, after checks. A file must not choose code to run.
 
     A module that the id names must be imported already, or declared by an installed package, see
@@ -293,16 +293,16 @@ def recorded_id(env_id: Any, where: str) -> str:
     """
     module, name = split_id(env_id)
     if not isinstance(env_id, str) or not re.fullmatch(r"[\w.]*", module):
-        raise CheckpointError(f"{where}: expected the id of an environment, got {env_id!r:.80}")
+        raise CheckpointError(f"{source}: expected the id of an environment, got {env_id!r:.80}")
     if module:
         load_plugins()  # whatever the file names
     if module and not is_imported(module):
         raise CheckpointError(
-            f"{where}: environment {env_id!r} is in the module {module!r}, which is not imported for a recorded run; "
+            f"{source}: environment {env_id!r} is in the module {module!r}, which is not imported for a recorded run; "
             f"add {shell_command('--allow-import', module)} if you trust it"
         )
     if module and name not in _entries:
-        raise UnknownEnvironmentError(f"{where}: expected {module!r} to register {name!r}, got no such environment")
+        raise UnknownEnvironmentError(f"{source}: expected {module!r} to register {name!r}, got no such environment")
     return env_id
 
 

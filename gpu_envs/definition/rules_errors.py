@@ -77,16 +77,16 @@ def check_functions(rules: Rules) -> None:
     }
     for name, phases in (("phases", rules.phases), ("build_grid", rules.build_grid)):
         for number, phase in enumerate(phases):
-            place = f"{name}[{number}]"
+            slot = f"{name}[{number}]"
             if not isinstance(phase, Phase):
                 raise RulesError(
-                    f"{rules.key}: {place}: expected a phase, got {_named(phase)}; use agent_phase(...), "
+                    f"{rules.key}: {slot}: expected a phase, got {_named(phase)}; use agent_phase(...), "
                     "world_phase(...) or item_phase(count, ...)"
                 )
-            functions[place] = (phase.run, arguments.get(phase.over, item))
-    for place, (function, expected) in functions.items():
-        if function is not None or place == "observe":
-            _check_function(rules, place, function, expected)
+            functions[slot] = (phase.run, arguments.get(phase.over, item))
+    for slot, (function, expected) in functions.items():
+        if function is not None or slot == "observe":
+            _check_function(rules, slot, function, expected)
     for function in author_functions(rules):
         _check_returns(function)
         _check_buffers(rules, function)
@@ -164,11 +164,11 @@ def _check_buffers(rules: Rules, function: Any) -> None:
                 )
 
 
-def _check_function(rules: Rules, place: str, function: Any, arguments: dict[str, Any]) -> None:
+def _check_function(rules: Rules, slot: str, function: Any, arguments: dict[str, Any]) -> None:
     """Raise a RulesError unless a function of the rules is a Warp function with these arguments."""
     if not isinstance(function, wp.Function):
         raise RulesError(
-            f"{rules.key}: {place}: expected a Warp function, got {_named(function)}; decorate it with @wp.func"
+            f"{rules.key}: {slot}: expected a Warp function, got {_named(function)}; decorate it with @wp.func"
         )
     types = [_plain_type(kind) for name, kind in function.adj.arg_types.items() if name != "return"]
     if len(types) != len(arguments) or any(
@@ -182,7 +182,7 @@ def _check_function(rules: Rules, place: str, function: Any, arguments: dict[str
         )
         raise RulesError(
             f"{function.adj.filename}:{_definition_line(function)}, {function.adj.fun_name}: "
-            f"expected the arguments of {place} ({signature}), got ({declared})"
+            f"expected the arguments of {slot} ({signature}), got ({declared})"
         )
 
 

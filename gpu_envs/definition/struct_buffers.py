@@ -117,8 +117,8 @@ def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 def _too_wide(name: str, shape: tuple[int, ...], stride: int) -> ConfigError:
     """Return the error of an array with a stride [bytes] beyond Warp's 32 bits."""
-    wanted = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
-    return ConfigError(f"{name} {shape}: expected {wanted}, got {stride / 1e9:,.3g} GB: {LESS}")
+    expected = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
+    return ConfigError(f"{name} {shape}: expected {expected}, got {stride / 1e9:,.3g} GB: {LESS}")
 
 
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:

@@ -24,7 +24,9 @@ class MpeView(ParallelView):
 
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
         super().__init__(id, render_mode, device, **config)
-        name, self._scenario = next((name, it) for name, it in SCENARIOS.items() if it.id == self._world.core.id)
+        name, self._scenario = next(
+            (name, scenario) for name, scenario in SCENARIOS.items() if scenario.id == self._world.core.id
+        )
         self.metadata: dict[str, Any] = {**self.metadata, "name": name}
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:

@@ -55,7 +55,7 @@ class EnvBuffers:
         action_kind: "discrete", "multi_discrete" or "continuous".
         num_choices: (A, K) int32 on the CPU, sizes of the discrete components; 0 pads.
         info: Tensors of a step's info by name.
-        shown: Those that show declared fields of State.
+        info_fields: Infos that show declared fields of State.
         shows_results: Names in a saved state that no later step depends on.
         results: Observation, reward, terminated, truncated and the values of ``info``.
         constants: Tensors that are not part of a saved state, by their names there.
@@ -126,7 +126,7 @@ class EnvBuffers:
         for name, values in d.initial.items():
             self.state[name].copy_(torch.from_numpy(values))
             self.state[name] = self.state[name].expand(e, *self.state[name].shape[1:])
-        self.kept: dict[str, torch.Tensor] = {
+        self.saved_state: dict[str, torch.Tensor] = {
             n: tensor for n, tensor in self.state.items() if n not in d.initial and n not in d.scratch
         }
         for name, values in (("low", low), ("high", high)) if rules.continuous else (("num_choices", counts),):
@@ -135,7 +135,7 @@ class EnvBuffers:
         self.constants: dict[str, torch.Tensor] = {f"io.{name}": self.io[name] for name in _CONSTANT}
         clock = (0, d.max_episode_steps or MAX_INT)
         self.ranges: dict[str, tuple[int | None, int | None]] = {
-            f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges
+            f"state.{name}": d.ranges[name] for name in self.saved_state if name in d.ranges
         } | {
             "io.choice": (0, max(int(counts.max()) - 1, 0)),
             **{f"info.{name}": d.ranges[field] for name, field in d.info.items() if field in d.ranges},
@@ -157,14 +157,16 @@ class EnvBuffers:
             self.info["action_mask"] = io["action_mask"]
         if rules.turn_based:
             self.info["to_move"] = io["to_move"]
-        self.shown: dict[str, torch.Tensor] = {}
+        self.info_fields: dict[str, torch.Tensor] = {}
         for row, (name, field) in enumerate(d.info.items()):
-            shown = self.shown[name] = torch.zeros(
+            buffer = self.info_fields[name] = torch.zeros(
                 self.state[field].shape, dtype=self.state[field].dtype, device=device
             )
-            io["info"][row] = shown.data_ptr()
-        self.info |= self.shown
-        self.shows_results: frozenset[str] = frozenset(("io.episode_results", *(f"info.{name}" for name in self.shown)))
+            io["info"][row] = buffer.data_ptr()
+        self.info |= self.info_fields
+        self.shows_results: frozenset[str] = frozenset(
+            ("io.episode_results", *(f"info.{name}" for name in self.info_fields))
+        )
         self.results: list[torch.Tensor] = [
             io["obs"],
             io["reward"],
@@ -214,9 +216,9 @@ class EnvBuffers:
 
     def saved_tensors(self) -> dict[str, torch.Tensor]:
         """Return the live tensors of a saved state by name, except for params, whose shape may change."""
-        kept = {f"state.{name}": tensor for name, tensor in self.kept.items()}
-        kept |= {f"info.{name}": tensor for name, tensor in self.shown.items()}
-        return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
+        tensors = {f"state.{name}": tensor for name, tensor in self.saved_state.items()}
+        tensors |= {f"info.{name}": tensor for name, tensor in self.info_fields.items()}
+        return tensors | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
 
 
 def _bounds(d: EnvDefinition, agents: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -48,8 +48,8 @@ def observations_before_autoreset(core: Any) -> torch.Tensor:
     Agents that left before this step observe zeros.
     """
     done = (core.terminated | core.truncated).unsqueeze(-1)
-    others = core.obs.masked_fill((core.elapsed_steps == 0)[:, None, None], 0.0)
-    return torch.where(done, core.final_obs, others)
+    unreset = core.obs.masked_fill((core.elapsed_steps == 0)[:, None, None], 0.0)
+    return torch.where(done, core.final_obs, unreset)
 
 
 class Core(Summarized):
@@ -151,8 +151,8 @@ class Core(Summarized):
         try:
             buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, ranges)
         except ConfigError as error:
-            given = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
-            raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error
+            settings = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
+            raise ConfigError(f"{env_id}: {error}; the settings are {settings}") from error
         io = self._io = buffers.io
         self._reset_rows = {name: host_view(io[name]) for name in ("restart", "step", "seed", "world", "episode")}
         self._indices = torch.arange(env_offset, env_offset + num_envs, dtype=torch.int32, device=device)

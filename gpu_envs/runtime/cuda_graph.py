@@ -37,7 +37,7 @@ class CapturedFunction:
         graph: torch.cuda.CUDAGraph | None,
     ) -> None:
         self.graph = graph
-        self._kept = (play, tuple(generators), tuple(owners))
+        self._references = (play, tuple(generators), tuple(owners))
         self._run = play if graph is None else graph.replay
 
     def __call__(self) -> Any:

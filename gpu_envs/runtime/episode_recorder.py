@@ -114,8 +114,8 @@ class EpisodeRecorder:
         self._env_id, self._buffers, self._env_offset, self._make_core = env_id, buffers, env_offset, make_core
         self._rows = torch.tensor(self.envs, device=buffers.action.device)
         self._steps: list[dict[str, torch.Tensor]] = []
-        self._before: dict[str, torch.Tensor] = {}
-        self._before = self._snapshot()
+        self._previous: dict[str, torch.Tensor] = {}
+        self._previous = self._snapshot()
 
     def __enter__(self) -> Self:
         return self
@@ -177,29 +177,29 @@ class EpisodeRecorder:
 
     def after_reset(self) -> None:
         """Record a reset. An episode that it cuts short is incomplete and is dropped."""
-        self._before = self._snapshot()
+        self._previous = self._snapshot()
 
     def after_step(self) -> None:
         """Record a step."""
         io = self._buffers.io
         played = {name: io[name][self._rows] for name in _RESULTS}
         played["action"] = self._buffers.action[self._rows]
-        self._steps.append(self._before | played)
-        self._before = self._snapshot()
+        self._steps.append(self._previous | played)
+        self._previous = self._snapshot()
 
     def _snapshot(self) -> dict[str, torch.Tensor]:
         """Copy the present state of the recorded worlds."""
         buffers, rows = self._buffers, self._rows
         io, info = buffers.io, buffers.info
-        seen = {f"state.{name}": tensor[rows] for name, tensor in buffers.kept.items()}
+        snapshot = {f"state.{name}": tensor[rows] for name, tensor in buffers.saved_state.items()}
         table = parameters.read(buffers.definition, buffers.params, len(io["step"]), rows)
-        seen |= {f"params.{name}": tensor for name, tensor in table.items()}
-        seen["obs"] = io["obs"][rows]
-        seen |= {name: info[name][rows] for name in ("action_mask", "to_move") if name in info}
+        snapshot |= {f"params.{name}": tensor for name, tensor in table.items()}
+        snapshot["obs"] = io["obs"][rows]
+        snapshot |= {name: info[name][rows] for name in ("action_mask", "to_move") if name in info}
         steps, first = io["step"][rows], io["restart"][rows] | (io["step"][rows] == 0)
-        if self._before:  # still the first step where the world has waited, as after an illegal action
-            first |= self._before["first"] & (steps == self._before["step"])
-        return seen | {"step": steps, "first": first, "episode": io["episode"][rows]}
+        if self._previous:  # still the first step where the world has waited, as after an illegal action
+            first |= self._previous["first"] & (steps == self._previous["step"])
+        return snapshot | {"step": steps, "first": first, "episode": io["episode"][rows]}
 
     def _episode(self, row: int, env: int, line: list[int]) -> Episode:
         def column(name: str) -> torch.Tensor:

@@ -45,21 +45,21 @@ ELSEWHERE = {"group", "agent", "opponents"}
 
 def limit_name_of(kind: type) -> str | None:
     """Return the name that the settings of an environment have for its time limit; None if they have none."""
-    named = (each.name for each in fields(kind) if each.name in LIMIT_NAMES and not each.metadata.get("decides"))
+    named = (field.name for field in fields(kind) if field.name in LIMIT_NAMES and not field.metadata.get("decides"))
     return next(named, None)
 
 
-def suggested_calls(id: str, definition: EnvDefinition, given: Mapping[str, Any]) -> str:
+def suggested_calls(id: str, definition: EnvDefinition, arguments: Mapping[str, Any]) -> str:
     """Return the calls that make an environment for one agent, for the rows of a group and for all agents.
 
     Args:
         id: ID of the environment, without the namespace.
         definition: Definition of the environment.
-        given: Arguments of the user; valid values of "agent" and "group" appear in the calls.
+        arguments: Arguments of the user; valid values of "agent" and "group" appear in the calls.
     """
     agents, groups = definition.agents, definition.groups
-    agent = given.get("agent") if given.get("agent") in agents else agents[0]
-    group = given.get("group") if given.get("group") in list(groups) else next(iter(groups))
+    agent = arguments.get("agent") if arguments.get("agent") in agents else agents[0]
+    group = arguments.get("group") if arguments.get("group") in list(groups) else next(iter(groups))
     return (
         f"gymnasium.make({NAMESPACE + id!r}, agent={agent!r}) plays one agent, "
         f"gymnasium.make_vec({NAMESPACE + id!r}, group={group!r}) gives agent rows, "
@@ -72,8 +72,8 @@ def takes_turns(id: str, settings: Mapping[str, Any], refused: Collection[str] =
 
     Arguments and errors are those of :func:`configured_definition`.
     """
-    own = {name: settings[name] for name in settings.keys() - RUNNER}
-    return configured_definition(id, None, own, refused)[2].rules.turn_based
+    config = {name: settings[name] for name in settings.keys() - RUNNER}
+    return configured_definition(id, None, config, refused)[2].rules.turn_based
 
 
 def configured_definition(
@@ -119,16 +119,16 @@ def configured_definition(
                 f"{entry.id}: unexpected keyword argument {name!r}; {suggestion(name, ELSEWHERE)}"
             )
     for name in sorted(ELSEWHERE & unknown):
-        rest = {key: config[key] for key in config.keys() - ELSEWHERE}
-        calls = suggested_calls(entry.id, configured_definition(id, None, rest, refused)[2], config)
+        known_settings = {key: config[key] for key in config.keys() - ELSEWHERE}
+        calls = suggested_calls(entry.id, configured_definition(id, None, known_settings, refused)[2], config)
         raise UnexpectedArgumentError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id", *refused})
     try:
         with warp_kernels.building, named_errors():
             definition = build(settings)
     except ConfigError as error:  # sizes that depend on several settings
-        given = changed_numbers(settings)
-        raise ConfigError(f"{entry.id}: {error}{f'; the settings are {given}' if given else ''}") from error
+        numbers = changed_numbers(settings)
+        raise ConfigError(f"{entry.id}: {error}{f'; the settings are {numbers}' if numbers else ''}") from error
     if max_episode_steps is not None:
         limits = {"ge": 1, "le": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)
@@ -169,8 +169,8 @@ def make_core(
         ConfigError: A setting is unknown or has an invalid value.
         DeviceError: The device is not available.
     """
-    given = {argument for argument, value in locals().items() if value is not _DEFAULTS.get(argument)} & RUNNER
-    name, settings, definition = configured_definition(id, max_episode_steps, config, given)
+    arguments = {argument for argument, value in locals().items() if value is not _DEFAULTS.get(argument)} & RUNNER
+    name, settings, definition = configured_definition(id, max_episode_steps, config, arguments)
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
@@ -203,11 +203,11 @@ RUNNER = set(_DEFAULTS)
 """Arguments of make_core that are not settings of an environment."""
 
 
-def check_played(where: str, names: Iterable[str], hint: str = "leave it out") -> None:
+def check_played(prefix: str, names: Iterable[str], hint: str = "leave it out") -> None:
     """Check that settings change the environment, and not how it runs, which commands and trainers choose.
 
     Args:
-        where: Start of the message.
+        prefix: Start of the message.
         names: Names of the settings.
         hint: End of the message.
 
@@ -216,4 +216,4 @@ def check_played(where: str, names: Iterable[str], hint: str = "leave it out") -
     """
     for name in names:
         if name in RUNNER - PLAYED:
-            raise ConfigError(f"{where}: {name} is no setting of the environment but of the runner; {hint}")
+            raise ConfigError(f"{prefix}: {name} is no setting of the environment but of the runner; {hint}")

@@ -32,12 +32,12 @@ class IllegalActions:
         self._env_id, self._definition, self._env_offset = env_id, definition, env_offset
         self._error, self._action = error, action
         self._on_gpu = error.is_cuda
-        self._seen = error.cpu().pin_memory() if self._on_gpu else error
-        self.slots: memoryview[int] = memoryview(self._seen.numpy())  # type: ignore[arg-type]  # faster to read than an array
+        self._host_copy = error.cpu().pin_memory() if self._on_gpu else error
+        self.slots: memoryview[int] = memoryview(self._host_copy.numpy())  # type: ignore[arg-type]  # faster to read than an array
 
     def copy_to_host(self, wait: bool) -> None:
         """Copy the slots of a GPU to the host; without ``wait`` the copy is only queued."""
-        self._seen.copy_(self._error, non_blocking=not wait)
+        self._host_copy.copy_(self._error, non_blocking=not wait)
 
     def raise_error(self, action: torch.Tensor | None) -> NoReturn:
         """Clear the slots and raise the ActionError of the first illegal action.
@@ -49,7 +49,7 @@ class IllegalActions:
             torch.cuda.current_stream(self._error.device).synchronize()
         key = min(self.slots)
         self._error.fill_(episode.NO_ERROR)
-        self._seen.fill_(episode.NO_ERROR)
+        self._host_copy.fill_(episode.NO_ERROR)
         env, row, reason = key >> 32, (key >> 8) & 0xFFFFFF, key & 0xFF
         agent = self._definition.agents[row]
         value = ""  # kernels replace an illegal action in their own buffer by the no-op

@@ -46,12 +46,12 @@ class ItemLaunch:
         """Set the number of items of the next runs."""
         if items == self._items:
             return
-        self._items, (whole, *parts) = items, self._commands
+        self._items, (command, *parts) = items, self._commands
         if self._device.type == "cuda":
-            whole.set_dim((items, self._tile_threads or 1))
-            whole.block_dim = self._tile_threads or GPU_BLOCK_DIM
-            whole.set_param_at_index(2, items)
-        whole.set_param_at_index(1, items)
+            command.set_dim((items, self._tile_threads or 1))
+            command.block_dim = self._tile_threads or GPU_BLOCK_DIM
+            command.set_param_at_index(2, items)
+        command.set_param_at_index(1, items)
         for number, part in enumerate(parts):
             part.set_param_at_index(0, items * number // len(parts))
             part.set_param_at_index(1, items * (number + 1) // len(parts))
@@ -135,5 +135,5 @@ class _ItemsRun(ThreadedRun):
             for launch in self._launches:
                 launch.launch()
             return
-        which, number = divmod(part - 1, self._parts_each)
-        self._launches[which].launch(1 + number)
+        index, number = divmod(part - 1, self._parts_each)
+        self._launches[index].launch(1 + number)

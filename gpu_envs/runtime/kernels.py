@@ -88,11 +88,11 @@ _limit: ContextVar[int | None] = ContextVar("limit", default=None)
 @contextlib.contextmanager
 def limited_cores(limit: int) -> Iterator[None]:
     """Limit `available_cores` in this thread within the block, for several works that share the cores."""
-    before = _limit.set(limit)
+    token = _limit.set(limit)
     try:
         yield
     finally:
-        _limit.reset(before)
+        _limit.reset(token)
 
 
 def available_cores() -> int:

@@ -128,7 +128,7 @@ class KernelLauncher:
         sizes = {name: tuple(self._block_dim_of(stage.over) for stage in getattr(self.program, name)) for name in names}
         if self._schedule == "fused":
             sizes["play"] = (self._block_dim_of(FUSED),)
-        return {name: each for name, each in sizes.items() if each}
+        return {name: dims for name, dims in sizes.items() if dims}
 
     def _block_dim_of(self, over: str | int) -> int:
         """Return the threads per block of a kernel that runs over an index set of every world."""

@@ -99,23 +99,23 @@ def _checked(
         ConfigError: The value is not a number or a tensor (E,), not finite, not an int where one is needed, or outside
             its bounds.
     """
-    wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
+    expected = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
     try:
-        given = torch.as_tensor(value)
-        if not plain(given) or given.is_complex():
+        tensor = torch.as_tensor(value)
+        if not plain(tensor) or tensor.is_complex():
             raise ValueError
-        column = given.to(dtype)
+        column = tensor.to(dtype)
     except (TypeError, ValueError, RuntimeError):
-        raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {shown(value)}") from None
-    if given.shape not in ((), (num_envs,)):
-        raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {describe_tensor(given)}")
+        raise ConfigError(f"{env_id}: {name}: expected {expected}, got {shown(value)}") from None
+    if tensor.shape not in ((), (num_envs,)):
+        raise ConfigError(f"{env_id}: {name}: expected {expected}, got {describe_tensor(tensor)}")
     low, high = limits
     infinite = math.inf in map(abs, finite_limits)
     exact = bool((~column.isnan() if infinite else column.isfinite()).all())
-    exact = exact and (dtype != torch.int32 or bool((column == given).all()))
+    exact = exact and (dtype != torch.int32 or bool((column == tensor).all()))
     if not exact:
         raise ConfigError(
-            f"{env_id}: {name}: expected {wanted}, got {given.tolist() if given.ndim == 0 else 'other values'}"
+            f"{env_id}: {name}: expected {expected}, got {tensor.tolist() if tensor.ndim == 0 else 'other values'}"
         )
     if column.min() < low or column.max() > high:
         raise ConfigError(
@@ -141,14 +141,14 @@ def check_ranges(env_id: str, definition: EnvDefinition, config: Any, ranges: An
         if name not in kinds or name in definition.fixed_params:
             can = [kind for kind in kinds if kind not in definition.fixed_params]
             raise ConfigError(f"{env_id}: domain_randomization: {unknown_name_message('parameter', name, can)}")
-        whole = kinds[name] == torch.int32
+        is_integer = kinds[name] == torch.int32
         try:
-            low, high = (int(bound) if whole else float(bound) for bound in bounds)
-            good = -(2.0**31) <= low <= high < 2.0**31 and (not whole or (low, high) == tuple(bounds))
+            low, high = (int(bound) if is_integer else float(bound) for bound in bounds)
+            good = -(2.0**31) <= low <= high < 2.0**31 and (not is_integer or (low, high) == tuple(bounds))
         except (TypeError, ValueError, OverflowError):
             good, low, high = False, 0, 0
         if not good:
-            numbers = "ints" if whole else "numbers"
+            numbers = "ints" if is_integer else "numbers"
             raise ConfigError(
                 f"{env_id}: domain_randomization: {name} needs two {numbers}, lowest <= highest, got {shown(bounds)}"
             )

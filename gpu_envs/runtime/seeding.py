@@ -32,20 +32,20 @@ def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor | int:
     if not isinstance(seed, list | tuple):
         return int_key(env_id, "seed", seed, "an int, one int per world or None")
     if len(seed) != len(like):
-        wanted = f"an int or one int per world, {len(like)} of them"
-        raise ConfigError(f"{env_id}: seed: expected {wanted}, got {len(seed)} seeds")
+        expected = f"an int or one int per world, {len(like)} of them"
+        raise ConfigError(f"{env_id}: seed: expected {expected}, got {len(seed)} seeds")
     keys = [int_key(env_id, f"seed[{world}]", key) for world, key in enumerate(seed)]
     return torch.tensor(keys, dtype=torch.int64, device=like.device)
 
 
-def int_key(env_id: str, name: str, seed: Any, wanted: str = "an int") -> int:
+def int_key(env_id: str, name: str, seed: Any, expected: str = "an int") -> int:
     """Return an int as the 64 bits of a key, signed: a seed in [2**63, 2**64) becomes negative.
 
     Raises:
         ConfigError: The seed is not an int, or has more than 64 bits.
     """
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
-        raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {shown(seed)}")
+        raise ConfigError(f"{env_id}: {name}: expected {expected}, got {shown(seed)}")
     if not -(2**63) <= seed < 2**64:
         raise ConfigError(f"{env_id}: {name}: expected an int in [-2**63, 2**64), got {shown(seed)}")
     return int(seed) - 2**64 if seed >= 2**63 else int(seed)

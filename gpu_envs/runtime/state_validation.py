@@ -43,8 +43,8 @@ def check(env_id: str, layout: "EnvBuffers", config: Any, state: Any) -> None:
     """
     mine = layout.saved_tensors() | {"params": layout.params}
     if not isinstance(state, Mapping):
-        got = type(state).__name__
-        raise CheckpointError(f"{env_id}: a state is a dict of tensors by name, got {got}; take it from get_state()")
+        actual = type(state).__name__
+        raise CheckpointError(f"{env_id}: a state is a dict of tensors by name, got {actual}; take it from get_state()")
     mine = {name: tensor for name, tensor in mine.items() if name in state or name not in layout.shows_results}
     if odd := sorted((set(state) ^ set(mine)) - set(layout.constants), key=str):
         raise CheckpointError(
@@ -75,47 +75,47 @@ def check_episode(env_id: str, layout: "EnvBuffers", episode: Mapping[str, Any],
     Raises:
         CheckpointError: Naming the first entry that does not fit.
     """
-    expected = {f"state.{name}": tensor for name, tensor in layout.kept.items()} | {"action": layout.action}
+    expected = {f"state.{name}": tensor for name, tensor in layout.saved_state.items()} | {"action": layout.action}
     masks = [name for name in ("action_mask", "to_move") if layout.io[name].numel()]
     names = ("obs", "reward", "terminated", "truncated", "valid", *masks)
     expected |= {name: layout.io[name] for name in names}
-    given = {n: v for n, v in episode.items() if n not in ("action_mask", "to_move") or n in expected}
-    if different := sorted(set(given) ^ set(expected)):
+    recorded = {n: v for n, v in episode.items() if n not in ("action_mask", "to_move") or n in expected}
+    if different := sorted(set(recorded) ^ set(expected)):
         listed = ", ".join(different[:5])
         raise CheckpointError(f"{env_id}: this episode is of another environment or version; {listed}")
     for name, tensor in expected.items():
-        _check_tensor(env_id, name, given[name], [(steps, *tensor.shape[1:])], tensor.dtype, "use the same config")
-    _check_values(env_id, given, layout.ranges | {"action": layout.ranges["io.choice"]}, "step")
+        _check_tensor(env_id, name, recorded[name], [(steps, *tensor.shape[1:])], tensor.dtype, "use the same config")
+    _check_values(env_id, recorded, layout.ranges | {"action": layout.ranges["io.choice"]}, "step")
 
 
-def _check_tensor(env_id: str, name: str, given: Any, shapes: list[tuple], dtype: torch.dtype, hint: str) -> None:
+def _check_tensor(env_id: str, name: str, tensor: Any, shapes: list[tuple], dtype: torch.dtype, hint: str) -> None:
     """Raise an error unless a value is a tensor of a dtype and one of several shapes."""
-    if not plain(given) or tuple(given.shape) not in shapes or given.dtype != dtype:
-        wanted = f"{dtype} {' or '.join(map(str, shapes))}"
-        raise CheckpointError(f"{env_id}: {name}: expected {wanted}, got {describe_tensor(given)}; {hint}")
+    if not plain(tensor) or tuple(tensor.shape) not in shapes or tensor.dtype != dtype:
+        expected = f"{dtype} {' or '.join(map(str, shapes))}"
+        raise CheckpointError(f"{env_id}: {name}: expected {expected}, got {describe_tensor(tensor)}; {hint}")
 
 
 def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapping[str, Range], rows: str) -> None:
     """Raise an error for integers out of range and bools that are neither 0 nor 1; synchronizes once."""
     wrong, used = {}, {}
-    for name, given in tensors.items():
-        if given.dtype == torch.bool:
-            given, low, high = given.view(torch.uint8), 0, 1
-        elif given.is_floating_point():
+    for name, tensor in tensors.items():
+        if tensor.dtype == torch.bool:
+            tensor, low, high = tensor.view(torch.uint8), 0, 1
+        elif tensor.is_floating_point():
             continue
         else:
             low, high = ranges[name]
-        if low is not None and high is not None and given.numel():
-            wrong[name], used[name] = (given < low) | (given > high), (given, low, high)
+        if low is not None and high is not None and tensor.numel():
+            wrong[name], used[name] = (tensor < low) | (tensor > high), (tensor, low, high)
     if not wrong:
         return
     device = next(iter(wrong.values())).device
-    found = torch.stack([mask.any().to(device) for mask in wrong.values()]).tolist()
-    for (name, mask), bad in zip(wrong.items(), found, strict=True):
+    flags = torch.stack([mask.any().to(device) for mask in wrong.values()]).tolist()
+    for (name, mask), bad in zip(wrong.items(), flags, strict=True):
         if bad:
-            given, low, high = used[name]
-            place = tuple(mask.nonzero()[0].tolist())
-            _refuse(env_id, name, (low, high), given[place].item(), f"{rows} {place[0]}")
+            tensor, low, high = used[name]
+            position = tuple(mask.nonzero()[0].tolist())
+            _refuse(env_id, name, (low, high), tensor[position].item(), f"{rows} {position[0]}")
 
 
 def _check_params(env_id: str, layout: "EnvBuffers", config: Any, table: torch.Tensor) -> None:
@@ -125,13 +125,16 @@ def _check_params(env_id: str, layout: "EnvBuffers", config: Any, table: torch.T
     if not kinds:
         return
     limits = [parameters.finite_limits(d, config, name) for name in kinds]
-    device, whole = table.device, torch.tensor([kind == torch.int32 for kind in kinds.values()], device=table.device)
+    device, is_integer = (
+        table.device,
+        torch.tensor([kind == torch.int32 for kind in kinds.values()], device=table.device),
+    )
     low, high = (torch.tensor([pair[end] for pair in limits], dtype=torch.float64, device=device) for end in (0, 1))
     floats = table.double()
     # bounds such as 0.1 are compared as float32, to which parameters are rounded
     inside = (floats >= low.float()) & (floats <= high.float())
     bits = table.view(torch.int32)
-    inside = torch.where(whole, (bits >= low) & (bits <= high), inside)
+    inside = torch.where(is_integer, (bits >= low) & (bits <= high), inside)
     if not bool(inside.all()):
         world, column = (~inside).nonzero()[0].tolist()
         name = list(kinds)[column]
@@ -144,7 +147,7 @@ def _check_params(env_id: str, layout: "EnvBuffers", config: Any, table: torch.T
             raise CheckpointError(f"{env_id}: {name} differs from that of this environment; make(..., {name}=...)")
 
 
-def _refuse(env_id: str, name: str, limits: Range, value: float, where: str) -> NoReturn:
+def _refuse(env_id: str, name: str, limits: Range, value: float, location: str) -> NoReturn:
     """Raise the CheckpointError of a value outside its bounds."""
     low, high = limits
-    raise CheckpointError(f"{env_id}: {name}: expected values in [{low}, {high}], got {value} in {where}")
+    raise CheckpointError(f"{env_id}: {name}: expected values in [{low}, {high}], got {value} in {location}")

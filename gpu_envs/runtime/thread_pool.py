@@ -110,10 +110,10 @@ class ThreadingHeuristic:
 
     def parallel(self) -> bool:
         """Return whether the next run is to use several threads; the first runs try both modes."""
-        single, several = self._recorded
+        single, threaded = self._recorded
         if single < FIRST_RUNS[0] or self._single < MIN_PARALLEL_SECONDS:
             return False
-        if several < FIRST_RUNS[1]:
+        if threaded < FIRST_RUNS[1]:
             return True
         better = self._parallel < self._single
         if better != self._choice:

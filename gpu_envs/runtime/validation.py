@@ -40,13 +40,13 @@ def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int
     """
     if steps is None:
         return 0
-    whole = steps.long() if plain(steps) and steps.dtype == torch.int32 else steps
-    check_tensor(env_id, "elapsed_steps", whole, tuple(clock.shape), torch.int64, clock.device)
-    wanted = whole if mask is None else whole.masked_fill(~mask, 0)
-    low, high = map(int, wanted.aminmax())
+    counts = steps.long() if plain(steps) and steps.dtype == torch.int32 else steps
+    check_tensor(env_id, "elapsed_steps", counts, tuple(clock.shape), torch.int64, clock.device)
+    clocks = counts if mask is None else counts.masked_fill(~mask, 0)
+    low, high = map(int, clocks.aminmax())
     if low < 0 or high >= (limit or MAX_INT):
         raise ConfigError(f"{env_id}: elapsed_steps: expected values in [0, {limit or MAX_INT}), got {low} to {high}")
-    return wanted.int()
+    return clocks.int()
 
 
 def check_core_settings(
@@ -66,29 +66,29 @@ def check_core_settings(
         ConfigError: Naming the setting, its allowed values and the given one.
     """
 
-    def demand(good: bool, name: str, wanted: str, value: Any) -> None:
+    def demand(good: bool, name: str, expected: str, value: Any) -> None:
         if not good:
-            raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {shown(value)}")
+            raise ConfigError(f"{env_id}: {name}: expected {expected}, got {shown(value)}")
 
-    def whole(value: Any, low: int) -> bool:
+    def is_int(value: Any, low: int) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
     def word(value: Any, *words: str) -> bool:
         return isinstance(value, str) and value in words
 
     worlds = 2**31 - 1  # the kernels count them in 32 bits, and so does the random stream
-    demand(whole(num_envs, 1) and num_envs <= worlds, "num_envs", f"an int in [1, {worlds}]", num_envs)
+    demand(is_int(num_envs, 1) and num_envs <= worlds, "num_envs", f"an int in [1, {worlds}]", num_envs)
     demand(
-        whole(env_offset, 0) and env_offset + num_envs <= worlds, "env_offset", f"an int in [0, {worlds} - num_envs]",
+        is_int(env_offset, 0) and env_offset + num_envs <= worlds, "env_offset", f"an int in [0, {worlds} - num_envs]",
         env_offset,
     )  # fmt: skip
     modes = ", ".join(map(repr, AUTORESET))
     demand(isinstance(autoreset, str) and autoreset in AUTORESET, "autoreset", f"one of {modes}", autoreset)
     demand(schedule is None or word(schedule, "fused", "phased"), "schedule", "'fused', 'phased' or None", schedule)
-    demand(threads is None or whole(threads, 1), "threads", "an int >= 1 or None", threads)
+    demand(threads is None or is_int(threads, 1), "threads", "an int >= 1 or None", threads)
     sizes = ", ".join(map(str, BLOCK_DIMS))
     demand(
-        block_dim is None or (whole(block_dim, 1) and block_dim in BLOCK_DIMS),
+        block_dim is None or (is_int(block_dim, 1) and block_dim in BLOCK_DIMS),
         "block_dim",
         f"{sizes} or None",
         block_dim,

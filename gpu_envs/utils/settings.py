@@ -408,12 +408,12 @@ def complete_settings(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str,
     Missing settings get their ``before`` value or default, see :func:`setting`. Settings without effect get their
     default.
     """
-    given = dict(recorded)
+    settings = dict(recorded)
     for field in dataclasses.fields(kind):
-        if field.name not in given and has_default(field):
-            before = field.metadata.get("before", dataclasses.MISSING)
-            given[field.name] = default_of(field) if before is dataclasses.MISSING else before
+        if field.name not in settings and has_default(field):
+            earlier = field.metadata.get("before", dataclasses.MISSING)
+            settings[field.name] = default_of(field) if earlier is dataclasses.MISSING else earlier
     for field in dataclasses.fields(kind):
-        if unmet_requirement(field, given) is not None:
-            given[field.name] = default_of(field)
-    return given
+        if unmet_requirement(field, settings) is not None:
+            settings[field.name] = default_of(field)
+    return settings

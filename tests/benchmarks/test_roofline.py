@@ -61,7 +61,9 @@ def test_every_environment_has_a_figure(env_id, small_core):
     before = core.get_state()
     counted = traffic(core)
     layout = core._buffers
-    most = sum(2 * tensor[0].numel() * tensor.element_size() for tensor in layout.kept.values() if tensor.numel())
+    most = sum(
+        2 * tensor[0].numel() * tensor.element_size() for tensor in layout.saved_state.values() if tensor.numel()
+    )
     most += sum(2 * layout.io[n][0].numel() * layout.io[n].element_size() for n in COUNTED if layout.io[n].numel())
     widths = sum(space.shape[0] for space in core.observation_spaces.values())
     assert core.num_agents * 8 + widths * 4 < counted.bytes <= most + widths * 4

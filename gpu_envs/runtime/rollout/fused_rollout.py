@@ -81,9 +81,9 @@ class FusedRollout:
         """
         if self._span != (first_step, num_steps, greedy, restart):
             self._span = (first_step, num_steps, greedy, restart)
-            for command in (each for commands in self._commands for each in commands):
-                for place, value in zip(SPAN, self._span, strict=True):
-                    command.set_param_at_index(place, int(value))
+            for command in (launch for commands in self._commands for launch in commands):
+                for index, value in zip(SPAN, self._span, strict=True):
+                    command.set_param_at_index(index, int(value))
         first, launcher = self._commands[0], self.core._launcher
         if launcher.device.is_cuda:
             with current_device_kept(self.core.device):

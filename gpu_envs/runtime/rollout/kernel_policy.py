@@ -33,10 +33,15 @@ class KernelPolicy(Summarized):
 
     def __post_init__(self) -> None:
         """Raise ConfigError for a seed that is out of range, or weights that kernels cannot read."""
-        wanted, got = self.kind.mlp.row_size, self.weights
-        if not plain(got) or got.dtype != torch.float32 or got.shape != (wanted,) or not got.is_contiguous():
+        size, weights = self.kind.mlp.row_size, self.weights
+        if (
+            not plain(weights)
+            or weights.dtype != torch.float32
+            or weights.shape != (size,)
+            or not weights.is_contiguous()
+        ):
             raise ConfigError(
-                f"KernelPolicy: weights: expected contiguous torch.float32 ({wanted},), got {describe_tensor(got)}; "
+                f"KernelPolicy: weights: expected contiguous torch.float32 ({size},), got {describe_tensor(weights)}; "
                 "pack them by KernelPolicy.from_tensors"
             )
         if not 0 <= self.seed < 2**63:
@@ -81,9 +86,9 @@ class KernelPolicy(Summarized):
         widths = _widths(layers)
         head, sizes, bounded = _head(action_space, log_std)
         extra = 0 if log_std is None else sizes[0]
-        wanted = sizes[0] * (2 if head == "tanh_gaussian" else 1) if head != "categorical" else sum(sizes)
-        if widths[-1] != wanted:
-            raise ConfigError(f"KernelPolicy: expected {wanted} outputs for {action_space}, got {widths[-1]}")
+        outputs = sizes[0] * (2 if head == "tanh_gaussian" else 1) if head != "categorical" else sum(sizes)
+        if widths[-1] != outputs:
+            raise ConfigError(f"KernelPolicy: expected {outputs} outputs for {action_space}, got {widths[-1]}")
         try:
             mlp = Mlp(widths[0], tuple(widths[1:-1]), widths[-1], activation, extra)
         except ValueError as error:
@@ -108,8 +113,8 @@ def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
     widths: list[int] = []
     for number, (weight, bias) in enumerate(layers):
         if not plain(weight) or weight.dim() != 2:
-            got = describe_tensor(weight)
-            raise ConfigError(f"KernelPolicy: weight of layer {number}: expected a tensor (out, in), got {got}")
+            actual = describe_tensor(weight)
+            raise ConfigError(f"KernelPolicy: weight of layer {number}: expected a tensor (out, in), got {actual}")
         out, into = weight.shape
         widths, device = widths or [into], layers[0][0].device
         _check(f"weight of layer {number}", weight, (out, widths[-1]), device)
@@ -121,8 +126,8 @@ def _widths(layers: Sequence[tuple[Tensor, Tensor]]) -> list[int]:
 def _check(name: str, value: Tensor, shape: tuple[int, ...], device: torch.device) -> None:
     """Raise ConfigError if a tensor is not float32 of a shape, on the device of the first layer."""
     if not plain(value) or (tuple(value.shape), value.dtype, value.device) != (shape, torch.float32, device):
-        wanted = f"torch.float32 {shape} on {device}"
-        raise ConfigError(f"KernelPolicy: {name}: expected {wanted}, got {describe_tensor(value)}")
+        expected = f"torch.float32 {shape} on {device}"
+        raise ConfigError(f"KernelPolicy: {name}: expected {expected}, got {describe_tensor(value)}")
 
 
 def _head(space: spaces.Space[Any], log_std: Tensor | None) -> tuple[str, tuple[int, ...], bool]:

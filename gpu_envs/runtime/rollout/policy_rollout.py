@@ -85,7 +85,7 @@ class PolicyRollout:
         self.threads: int = threads or core._launcher.rollout_threads
         check_buffers(core, trace, draws=draw is not None)
         self._acting: Acting | None = None
-        self._given: Mapping[str, KernelPolicy | None] | None = None
+        self._by_group: Mapping[str, KernelPolicy | None] | None = None
         self._misfits: dict[tuple[str, PolicyKind], str] = {}
         self._everywhere: list[PolicyKind] = []  # kinds that the launches support for every agent
         self.policies: tuple[KernelPolicy, ...] = ()
@@ -131,8 +131,10 @@ class PolicyRollout:
         covered = self._acting is acting or (self._acting is not None and _covers(self._acting, acting))
         if not covered:
             self._acting = acting
-            every = range(len(acting.kinds)) if self._flexible else ()
-            self._everywhere = [acting.kinds[kind] for kind in every if all(kind in own for own in acting.kinds_of)]
+            indices = range(len(acting.kinds)) if self._flexible else ()
+            self._everywhere = [
+                acting.kinds[kind] for kind in indices if all(kind in kinds for kinds in acting.kinds_of)
+            ]
         self.refresh()
         recorded = moved or not covered
         if recorded:
@@ -166,8 +168,8 @@ class PolicyRollout:
         else:
             plan = cls.of_groups(core, policies, trace or RolloutTrace.allocate(core, num_steps, num_steps))
         if plan.trace.num_steps < num_steps:
-            most = plan.trace.num_steps
-            raise ConfigError(f"{core.id}: num_steps: expected at most {most} as in trace, got {num_steps}")
+            limit = plan.trace.num_steps
+            raise ConfigError(f"{core.id}: num_steps: expected at most {limit} as in trace, got {num_steps}")
         return plan
 
     @classmethod
@@ -181,7 +183,7 @@ class PolicyRollout:
         """
         if not isinstance(policies, Mapping):
             raise ConfigError(f"{core.id}: policies: expected them by group or agent, got {shown(policies)}")
-        known: list[KernelPolicy] = []
+        kernel_policies: list[KernelPolicy] = []
         index = torch.full((core.num_agents,), NO_POLICY)
         for name, policy in policies.items():
             if name not in core.groups and name not in core.possible_agents:
@@ -190,21 +192,21 @@ class PolicyRollout:
             if policy is None:
                 continue
             if not isinstance(policy, KernelPolicy):
-                wanted = "a KernelPolicy, see KernelPolicy.from_tensors, or None"
-                raise ConfigError(f"{core.id}: {name}: expected {wanted}, got {shown(policy)}")
+                expected = "a KernelPolicy, see KernelPolicy.from_tensors, or None"
+                raise ConfigError(f"{core.id}: {name}: expected {expected}, got {shown(policy)}")
             rows = core.groups[name] if name in core.groups else [core.possible_agents.index(name)]
-            index[list(rows)] = len(known)
-            known.append(policy)
-        plan = cls(core, known, index, trace)
-        plan._given = {**policies}
+            index[list(rows)] = len(kernel_policies)
+            kernel_policies.append(policy)
+        plan = cls(core, kernel_policies, index, trace)
+        plan._by_group = {**policies}
         return plan
 
     def is_of(self, policies: Mapping[str, KernelPolicy | None]) -> bool:
         """Return whether these launches were prepared by `of_groups` for the same policies."""
-        given = self._given
-        if given is None or not isinstance(policies, Mapping) or given.keys() != policies.keys():
+        assigned = self._by_group
+        if assigned is None or not isinstance(policies, Mapping) or assigned.keys() != policies.keys():
             return False
-        return all(policy is policies[name] for name, policy in given.items())
+        return all(policy is policies[name] for name, policy in assigned.items())
 
     def refresh(self) -> None:
         """Read where the weights of the policies are, their seeds and kinds."""
@@ -261,13 +263,13 @@ class PolicyRollout:
         kinds = tuple(dict.fromkeys(policy.kind for policy in self.policies))
         for agent, name in enumerate(core.possible_agents):
             rows = set(index[:, agent].tolist())
-            own = {NO_POLICY if row == NO_POLICY else kinds.index(self.policies[row].kind) for row in rows}
-            reasons = {place: self._misfit(name, kind) for place, kind in enumerate(kinds)}
-            if bad := [reasons[kind] for kind in sorted(own - {NO_POLICY}) if reasons[kind]]:
+            indices = {NO_POLICY if row == NO_POLICY else kinds.index(self.policies[row].kind) for row in rows}
+            reasons = {position: self._misfit(name, kind) for position, kind in enumerate(kinds)}
+            if bad := [reasons[kind] for kind in sorted(indices - {NO_POLICY}) if reasons[kind]]:
                 raise ConfigError(f"{core.id}: {name}: {bad[0]}")
             if self._flexible:
-                own = {NO_POLICY, *(kind for kind, reason in reasons.items() if not reason)}
-            kinds_of.append(tuple(sorted(own)))
+                indices = {NO_POLICY, *(kind for kind, reason in reasons.items() if not reason)}
+            kinds_of.append(tuple(sorted(indices)))
         traced = isinstance(self.trace, RolloutTrace)
         rows = tuple(acting_tile_rows(kind.mlp, core.device) for kind in kinds)
         # observations of turn-based games repeat; entries hold masks only where all components have one size
@@ -349,10 +351,10 @@ def _outputs_of(acting: Acting, core: RolloutCore) -> Tensor:
     return torch.zeros((core.num_envs * core.num_agents if widths else 0, max(widths, default=0)), device=core.device)
 
 
-def _covers(built: Acting, wanted: Acting) -> bool:
+def _covers(built: Acting, needs: Acting) -> bool:
     """Return whether kernels also support other policies."""
-    if not set(wanted.kinds) <= set(built.kinds):
+    if not set(needs.kinds) <= set(built.kinds):
         return False
-    places = {place: built.kinds.index(kind) for place, kind in enumerate(wanted.kinds)} | {NO_POLICY: NO_POLICY}
-    pairs = zip(wanted.kinds_of, built.kinds_of, strict=True)
-    return all({places[kind] for kind in own} <= set(known) for own, known in pairs)
+    places = {position: built.kinds.index(kind) for position, kind in enumerate(needs.kinds)} | {NO_POLICY: NO_POLICY}
+    pairs = zip(needs.kinds_of, built.kinds_of, strict=True)
+    return all({places[kind] for kind in indices} <= set(supported) for indices, supported in pairs)

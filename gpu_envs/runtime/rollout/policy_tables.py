@@ -43,10 +43,10 @@ class PolicyTables:
 
     def reserve(self, policies: int, matchups: int) -> bool:
         """Make room for a number of policies and of matchups; return whether the tables have moved."""
-        most, rows = len(self._addresses), len(self._index)
-        if policies <= most and matchups <= rows:
+        capacity, rows = len(self._addresses), len(self._index)
+        if policies <= capacity and matchups <= rows:
             return False
-        self._allocate(max(policies, most, 1), max(matchups, rows))
+        self._allocate(max(policies, capacity, 1), max(matchups, rows))
         return True
 
     def write_matchups(self, index: np.ndarray, matchup: Tensor | np.ndarray | None) -> None:
@@ -60,7 +60,7 @@ class PolicyTables:
 
     def write_policies(self, policies: Sequence[KernelPolicy], kinds: Sequence[PolicyKind]) -> None:
         """Write where the weights of policies are, their seeds, and their kinds among those of the kernels."""
-        values = [(each.weights.data_ptr(), each.seed, kinds.index(each.kind)) for each in policies]
+        values = [(policy.weights.data_ptr(), policy.seed, kinds.index(policy.kind)) for policy in policies]
         for rows, column in zip(self._policy_rows, zip(*values, strict=True), strict=bool(values)):
             _write(rows, column)
 

@@ -34,17 +34,17 @@ def check_buffers(core: RolloutCore, trace: RolloutTrace | EpisodeResults, draws
     steps, agents = len(trace.reward), core.num_envs * core.num_agents
     rows = len(trace.final_obs) - 1
     layout = trace_layout(core, steps, rows // agents, draws or len(trace.matchup) > 0)
-    for name, wanted in layout.items():
-        got = getattr(trace, name)
-        if wanted is None:
-            if got is not None:
-                raise ConfigError(f"{core.id}: trace.{name}: expected None, got {shown(got)}")
-        elif not plain(got) or (tuple(got.shape), got.dtype, got.device) != (*wanted, core.device):
-            what = f"{wanted[1]} {wanted[0]} on {core.device}"
+    for name, expected in layout.items():
+        tensor = getattr(trace, name)
+        if expected is None:
+            if tensor is not None:
+                raise ConfigError(f"{core.id}: trace.{name}: expected None, got {shown(tensor)}")
+        elif not plain(tensor) or (tuple(tensor.shape), tensor.dtype, tensor.device) != (*expected, core.device):
+            form = f"{expected[1]} {expected[0]} on {core.device}"
             hint = "allocate the buffers by RolloutTrace.allocate"
-            raise ConfigError(f"{core.id}: trace.{name}: expected {what}, got {describe_tensor(got)}; {hint}")
-        elif not got.is_contiguous():
-            raise ConfigError(f"{core.id}: trace.{name}: expected a contiguous tensor, got strides {got.stride()}")
+            raise ConfigError(f"{core.id}: trace.{name}: expected {form}, got {describe_tensor(tensor)}; {hint}")
+        elif not tensor.is_contiguous():
+            raise ConfigError(f"{core.id}: trace.{name}: expected a contiguous tensor, got strides {tensor.stride()}")
 
 
 def check_policies(
@@ -63,20 +63,22 @@ def check_policies(
     """
     for policy in policies:
         if policy.weights.device != core.device:
-            got = f"weights on {policy.weights.device}"
-            raise ConfigError(f"{core.id}: KernelPolicy: expected weights on {core.device}, got {got}; move them there")
+            actual = f"weights on {policy.weights.device}"
+            raise ConfigError(
+                f"{core.id}: KernelPolicy: expected weights on {core.device}, got {actual}; move them there"
+            )
     numbers = index if isinstance(index, np.ndarray) else index.detach().cpu().numpy()
     if (
         numbers.ndim not in (1, 2)
         or numbers.shape[-1] != core.num_agents
         or (repeated and len(numbers) < core.num_envs)
     ):
-        wanted = f"({core.num_envs if repeated else 'R'}, {core.num_agents})"
-        raise ConfigError(f"{core.id}: index: expected the policies of all agents {wanted}, got {numbers.shape}")
+        expected = f"({core.num_envs if repeated else 'R'}, {core.num_agents})"
+        raise ConfigError(f"{core.id}: index: expected the policies of all agents {expected}, got {numbers.shape}")
     low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
     if numbers.dtype.kind == "f" or low < NO_POLICY or high >= len(policies):
-        got = f"{index.dtype} from {low} to {high}"
-        raise ConfigError(f"{core.id}: index: expected ints from {NO_POLICY} to {len(policies) - 1}, got {got}")
+        actual = f"{index.dtype} from {low} to {high}"
+        raise ConfigError(f"{core.id}: index: expected ints from {NO_POLICY} to {len(policies) - 1}, got {actual}")
     return numbers.reshape(-1, core.num_agents)
 
 
@@ -85,13 +87,13 @@ def misfit(core: RolloutCore, name: str, kind: PolicyKind) -> str:
     continuous = kind.continuous
     if continuous != core.definition.rules.continuous:
         return f"expected {core.action_kind} actions, got a {kind.head} policy"
-    space, own = core.action_spaces[name], core.observation_spaces[name].shape[0]
+    space, width = core.action_spaces[name], core.observation_spaces[name].shape[0]
     choices = core.num_choices[core.possible_agents.index(name)].tolist()
     if kind.sizes != (space.shape if continuous else tuple(n for n in choices if n)):
         return f"expected actions {space}, got sizes {kind.sizes}"
     if isinstance(space, spaces.Box) and kind.bounded != space.is_bounded():
         return f"expected actions {space}, got a policy of a box {'with' if kind.bounded else 'without'} bounds"
-    if not own <= kind.mlp.inputs <= core.obs_width:  # a policy of several groups has the width of the widest
-        wanted = f"{own}" if own == core.obs_width else f"{own} to {core.obs_width}"
-        return f"expected {wanted} observation entries, got {kind.mlp.inputs}"
+    if not width <= kind.mlp.inputs <= core.obs_width:  # a policy of several groups has the width of the widest
+        expected = f"{width}" if width == core.obs_width else f"{width} to {core.obs_width}"
+        return f"expected {expected} observation entries, got {kind.mlp.inputs}"
     return ""

@@ -68,15 +68,15 @@ class RolloutTrace:
         """
         layout = trace_layout(core, num_steps, final_capacity, matchups)
         device = core.device
-        found = {
-            name: torch.zeros(each[0], dtype=each[1], device=device)
-            for name, each in layout.items()
-            if each is not None
+        tensors = {
+            name: torch.zeros(form[0], dtype=form[1], device=device)
+            for name, form in layout.items()
+            if form is not None
         }
-        found["final_slot"].fill_(len(found["final_obs"]) - 1)
-        for name in found.keys() & {"mask", "to_move"}:
-            found[name].fill_(True)
-        return cls(**found)
+        tensors["final_slot"].fill_(len(tensors["final_obs"]) - 1)
+        for name in tensors.keys() & {"mask", "to_move"}:
+            tensors[name].fill_(True)
+        return cls(**tensors)
 
     @property
     def num_steps(self) -> int:
