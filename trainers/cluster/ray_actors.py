@@ -71,12 +71,12 @@ class _RemoteActor:
 
     def __init__(self, config: str, modules: tuple[str, ...], number: int, cores: int) -> None:
         """Keep the arguments: an error in a constructor would look as if the process had died."""
-        self.given = (config, modules, number)
+        self.arguments = (config, modules, number)
         self.cores = cores
 
     def create(self) -> int:
         """Create the worlds; return the id of this process."""
-        plain, modules, number = self.given
+        plain, modules, number = self.arguments
         import_named(modules)
         torch.set_num_threads(self.cores)
         with limited_cores(self.cores):
@@ -88,15 +88,15 @@ class _RemoteActor:
     def sample(self, number: int, version: int, weights: Arrays) -> tuple[int, Arrays, dict[str, Any], float]:
         """Play one rollout; return its steps, its buffers and episodes as arrays, and its duration."""
         tensors = {
-            name: {key: torch.from_numpy(np.array(array)) for key, array in each.items()}
-            for name, each in weights.items()
+            name: {key: torch.from_numpy(np.array(array)) for key, array in arrays.items()}
+            for name, arrays in weights.items()
         }
         with limited_cores(self.cores):
-            found = self.actor.sample(number, version, tensors)
-        if found.ready is not None:
-            found.ready.synchronize()
-        rollouts = {name: _arrays(each) for name, each in found.rollouts.items()}
-        return found.steps, rollouts, _arrays(found.episodes), found.seconds
+            trajectory = self.actor.sample(number, version, tensors)
+        if trajectory.ready is not None:
+            trajectory.ready.synchronize()
+        rollouts = {name: _arrays(arrays) for name, arrays in trajectory.rollouts.items()}
+        return trajectory.steps, rollouts, _arrays(trajectory.episodes), trajectory.seconds
 
 
 class _WeightStore:
@@ -111,7 +111,7 @@ class _WeightStore:
         """Return the reference of weights, which are copied to the host at the first call of their version."""
         with self._lock:
             if self._newest[0] != version:
-                arrays = {name: _arrays(each) for name, each in weights.items()}
+                arrays = {name: _arrays(tensors) for name, tensors in weights.items()}
                 self._newest = (version, self._ray.put(arrays))
             return self._newest[1]
 
@@ -134,7 +134,7 @@ class _ActorProxy:
         steps, rollouts, episodes, seconds = self._result(
             self._handle.sample.remote(number, version, self._store.reference(version, weights))
         )
-        tensors = {name: _tensors(each) for name, each in rollouts.items()}
+        tensors = {name: _tensors(arrays) for name, arrays in rollouts.items()}
         return Trajectory(number, version, steps, tensors, _tensors(episodes), seconds)
 
     def _result(self, reference: Any) -> Any:

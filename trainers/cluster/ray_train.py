@@ -94,18 +94,18 @@ def train_distributed(
     from ray.train.v2.api.exceptions import TrainingFailedError
 
     on_gpu = config.device.startswith("cuda")
-    each = {"CPU": cpus_per_worker, **({"GPU": gpus_per_worker} if on_gpu else {})}
+    demand = {"CPU": cpus_per_worker, **({"GPU": gpus_per_worker} if on_gpu else {})}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if on_gpu and not any(node.get("GPU") for node in nodes):
         raise ConfigError(f"device={config.device!r}: expected a cluster with GPUs, got none; use device='cpu'")
-    capacity = _workers_per_node(nodes, each)
+    capacity = _workers_per_node(nodes, demand)
     if num_workers is None:
         num_workers = min(sum(capacity) if on_gpu else sum(1 for fits in capacity if fits), config.num_envs)
     check_ranks(max(num_workers, 1), config.num_envs)
     if not 1 <= num_workers <= sum(capacity):
         raise GpuEnvsError(
             f"num_workers = {num_workers}: the cluster has resources for {sum(capacity)} workers with "
-            f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each; use fewer workers"
+            f"{', '.join(f'{count:g} {resource}' for resource, count in demand.items())} each; use fewer workers"
         )
     _, lock = run_folder.open_folder(out, config.env_id, resume)
     if resume is not None and run_folder.is_run_of(resume, out):  # workers resume from the newest checkpoint
@@ -119,7 +119,7 @@ def train_distributed(
             "resume": None if resume is None else str(resume.path.absolute()),
         },
         scaling_config=ScalingConfig(
-            num_workers=num_workers, use_gpu=on_gpu, resources_per_worker=each, placement_strategy="PACK"
+            num_workers=num_workers, use_gpu=on_gpu, resources_per_worker=demand, placement_strategy="PACK"
         ),
         run_config=RunConfig(
             name=out.name,
@@ -130,27 +130,27 @@ def train_distributed(
         torch_config=TorchConfig(backend="nccl" if on_gpu and gpus_per_worker >= 1 else "gloo"),
     )
     try:
-        kind, said = trainer.fit().return_value
+        kind, message = trainer.fit().return_value
     except TrainingFailedError as error:
         raise GpuEnvsError(f"{out}: the workers failed more than {max_failures} times; last error: {error}") from error
     finally:
         lock.release()
         shutil.rmtree(out / "ray", ignore_errors=True)  # Ray's own records; what there is to keep is a checkpoint
-    if said:
-        raise _ERRORS[kind](said)
+    if message:
+        raise _ERRORS[kind](message)
     return checkpoint.find(out)
 
 
-def _workers_per_node(nodes: list[dict[str, float]], each: dict[str, float]) -> list[int]:
+def _workers_per_node(nodes: list[dict[str, float]], demand: dict[str, float]) -> list[int]:
     """Return the number of workers that fit on each node."""
-    wanted = {what: count for what, count in each.items() if count > 0}
+    positive = {resource: count for resource, count in demand.items() if count > 0}
     return [
-        min((math.floor(node.get(what, 0.0) / count + 1e-9) for what, count in wanted.items()), default=0)
+        min((math.floor(node.get(resource, 0.0) / count + 1e-9) for resource, count in positive.items()), default=0)
         for node in nodes
     ]
 
 
-def _work(given: dict[str, Any]) -> tuple[str, str]:
+def _work(settings: dict[str, Any]) -> tuple[str, str]:
     """Train as one rank; Ray calls this on every worker, also after a restart.
 
     Errors are raised only if a restart may help.
@@ -158,9 +158,9 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
     Returns:
         Name and message of an error in `_ERRORS` that ended the training; both are empty after a success.
     """
-    import_named(given.get("modules", ()))
-    config = TrainConfig.from_json(json.loads(given["config"]))
-    out = Path(given["out"])
+    import_named(settings.get("modules", ()))
+    config = TrainConfig.from_json(json.loads(settings["config"]))
+    out = Path(settings["out"])
     device = torch.device("cpu")
     if config.device.startswith("cuda"):
         from ray.train.torch import get_device
@@ -169,7 +169,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
     try:
         config.prepare()  # before the process group starts CUDA
         shard = Shard.from_env(config.num_envs, device)
-        resume = load_on_rank0(shard, lambda: _newest(out, given["resume"]))
+        resume = load_on_rank0(shard, lambda: _newest(out, settings["resume"]))
         if resume is not None and resume.steps >= config.total_steps:  # a worker failed after the last step
             return "", ""
         trainer = Trainer(config, out, resume, shard=shard, locked=True)

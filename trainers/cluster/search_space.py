@@ -59,7 +59,7 @@ class Space:
     """Kind of space, in `RANGES` or `LISTS`."""
     values: tuple[Any, ...]
     """Lower and upper bound of a range, both included; all values of a list."""
-    own: Any = None
+    source: Any = None
     """Object of Ray Tune that defined the space, if any."""
 
     @property
@@ -69,8 +69,8 @@ class Space:
 
     def domain(self, library: Any) -> Any:
         """Return the space as an object of Ray Tune; `library` is the module `ray.tune`."""
-        if self.own is not None:
-            return self.own
+        if self.source is not None:
+            return self.source
         if self.kind == "randint":
             return library.randint(self.values[0], self.values[1] + 1)
         if self.kind == "grid":
@@ -84,20 +84,20 @@ class Space:
 
 def parse(text: str) -> Space:
     """Parse a space; raise ConfigError if the text is not valid."""
-    found = re.fullmatch(r"\s*([a-z]+)\s*\((.*)\)\s*", text, re.DOTALL)
-    if found is None or found[1] not in RANGES + LISTS:
+    match = re.fullmatch(r"\s*([a-z]+)\s*\((.*)\)\s*", text, re.DOTALL)
+    if match is None or match[1] not in RANGES + LISTS:
         raise ConfigError(f"search: {text}: {_FORM}")
-    kind, values = found[1], tuple(_value(part, text) for part in _parts(found[2], text))
+    kind, values = match[1], tuple(_value(part, text) for part in _parts(match[2], text))
     if kind in LISTS:
         return Space(kind, values)
-    whole = kind == "randint"
-    wanted = "whole numbers" if whole else "numbers"
-    if len(values) != 2 or not all(_is_number(value, whole) for value in values):
-        raise ConfigError(f"search: {text}: expected two {wanted}, {kind}(a,b)")
+    is_integer = kind == "randint"
+    expected = "whole numbers" if is_integer else "numbers"
+    if len(values) != 2 or not all(_is_number(value, is_integer) for value in values):
+        raise ConfigError(f"search: {text}: expected two {expected}, {kind}(a,b)")
     low, high = values
     if not (low < high and (kind != "loguniform" or low > 0)):
         raise ConfigError(f"search: {text}: expected {'0 < ' if kind == 'loguniform' else ''}a < b")
-    return Space(kind, values if whole else (float(low), float(high)))
+    return Space(kind, values if is_integer else (float(low), float(high)))
 
 
 def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
@@ -113,26 +113,26 @@ def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
     return spaces
 
 
-def space(name: str, given: Any) -> Space:
+def space(name: str, entry: Any) -> Space:
     """Return a space from text, or from an object of Ray Tune: a bounded range, a choice or a grid.
 
     Raises:
         ConfigError: The argument is something else.
     """
-    if isinstance(given, Space):
-        return given
-    if isinstance(given, str):
-        return parse(given)
-    if isinstance(given, Mapping) and set(given) == {"grid_search"}:
-        return Space("grid", tuple(_frozen(value) for value in given["grid_search"]))
-    kind, low, high = type(given).__name__, getattr(given, "lower", None), getattr(given, "upper", None)
+    if isinstance(entry, Space):
+        return entry
+    if isinstance(entry, str):
+        return parse(entry)
+    if isinstance(entry, Mapping) and set(entry) == {"grid_search"}:
+        return Space("grid", tuple(_frozen(value) for value in entry["grid_search"]))
+    kind, low, high = type(entry).__name__, getattr(entry, "lower", None), getattr(entry, "upper", None)
     if kind == "Categorical":
-        return Space("choice", tuple(_frozen(value) for value in getattr(given, "categories", ())), given)
+        return Space("choice", tuple(_frozen(value) for value in getattr(entry, "categories", ())), entry)
     if kind == "Integer" and low is not None and high is not None:
-        return Space("randint", (low, high - 1), given)
+        return Space("randint", (low, high - 1), entry)
     if kind == "Float" and low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
-        return Space("uniform", (float(low), float(high)), given)
-    raise ConfigError(f"search: {name}: expected text, or a range with ends, choice or grid of Ray Tune's, got {given}")
+        return Space("uniform", (float(low), float(high)), entry)
+    raise ConfigError(f"search: {name}: expected text, or a range with ends, choice or grid of Ray Tune's, got {entry}")
 
 
 def check(config: TrainConfig, spaces: Mapping[str, Space]) -> None:
@@ -152,12 +152,12 @@ def check(config: TrainConfig, spaces: Mapping[str, Space]) -> None:
 
 def clip_to_space(spaces: Mapping[str, Space]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function that clips perturbed settings to the bounds of their ranges."""
-    ends = {name: (*each.values, each.kind == "randint") for name, each in spaces.items() if each.kind in RANGES}
+    ends = {name: (*space.values, space.kind == "randint") for name, space in spaces.items() if space.kind in RANGES}
 
     def back(settings: dict[str, Any]) -> dict[str, Any]:
-        for name, (low, high, whole) in ends.items():
+        for name, (low, high, is_integer) in ends.items():
             value = min(max(settings[name], low), high)
-            settings[name] = round(value) if whole else float(value)
+            settings[name] = round(value) if is_integer else float(value)
         return settings
 
     return back
@@ -190,6 +190,6 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _is_number(value: Any, whole: bool) -> bool:
-    kinds = int if whole else int | float
+def _is_number(value: Any, is_integer: bool) -> bool:
+    kinds = int if is_integer else int | float
     return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)

@@ -100,10 +100,10 @@ def command_line(config: TrainConfig) -> str:
         words += [] if usual.env.get(name, _MISSING) == value else ["--env-arg", f"{name}={json.dumps(value)}"]
     for group, name in config.policies.items():
         words += ["--policy", f"{group}={name}"]
-    own = {"env_id", "env", "policies", "learner", "device", "algorithm"}
+    separate = {"env_id", "env", "policies", "learner", "device", "algorithm"}
     for prefix, changed_settings, base in (("", config, usual), ("learner.", config.learner, usual.learner)):
         for name in (field.name for field in dataclasses.fields(changed_settings)):
-            if prefix or name not in own:
+            if prefix or name not in separate:
                 value = getattr(changed_settings, name)
                 words += [] if value == getattr(base, name) else _option(prefix, name.replace("_", "-"), value)
     return shell_command(*words)
@@ -118,16 +118,16 @@ def resume_command(run_dir: Path, config: TrainConfig) -> str:
 def _option(prefix: str, name: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [f"--{prefix}{name}" if value else f"--{prefix}no-{name}"]
-    return [f"--{prefix}{name}", *([str(each) for each in value] if isinstance(value, tuple) else [str(value)])]
+    return [f"--{prefix}{name}", *([str(item) for item in value] if isinstance(value, tuple) else [str(value)])]
 
 
 def search_settings(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) -> dict[str, Any]:
     """Return the settings of a search as in a configuration file of `gpu-envs tune`."""
     overrides = {name: getattr(config, name) for name in ALLOWED_OVERRIDES}
     base = {name: getattr(config, name) for name in ("env_id", "env", "algorithm", "total_steps", "device")}
-    searched = {"search": {name: str(each) for name, each in spaces.items()}}
-    own = {"train_overrides": {**overrides, "learner": dataclasses.asdict(config.learner)}}
-    return {**base, **searched, **dataclasses.asdict(plan), **own}
+    searched = {"search": {name: str(space) for name, space in spaces.items()}}
+    train_overrides = {"train_overrides": {**overrides, "learner": dataclasses.asdict(config.learner)}}
+    return {**base, **searched, **dataclasses.asdict(plan), **train_overrides}
 
 
 def read_search(run_dir: Path) -> tuple[TrainConfig, TuneConfig, int]:
@@ -140,8 +140,8 @@ def read_search(run_dir: Path) -> tuple[TrainConfig, TuneConfig, int]:
     if not file.exists():
         raise CheckpointError(f"{run_dir}: expected a search, got none; start one with gpu-envs tune ID --run-dir DIR")
     data = read_json(file)
-    if (got := data.get("format")) != FORMAT:
-        raise wrong_format(file, FORMAT, got)
+    if (number := data.get("format")) != FORMAT:
+        raise wrong_format(file, FORMAT, number)
     kinds = {"format": str, "config": dict[str, Any], "plan": dict[str, Any], "search": dict[str, str], "trials": int}
     check_fields(str(file), data, kinds)
     plan = TuneConfig(**check_fields(f"{file}: plan", data["plan"], get_type_hints(TuneConfig)))
@@ -161,28 +161,28 @@ def read_results(grid: Any, run_dir: Path) -> TuneResult:
     complete = grid.num_terminated + grid.num_errors >= count
     best = next((trial for trial in trials if trial.score is not None), None)
     content: dict[str, Any] = {"score": None, "config": None, "command": None, "checkpoint": None}
-    found = None
+    best_result = None
     if best is not None and best.score is not None and best.checkpoint is not None:
-        own = changed(config, best.settings, "search", FIELDS)
-        found = TuneResult(own, best.score, Path(best.checkpoint), tuple(trials), run_dir, complete)
-        content = {"score": best.score, "config": dataclasses.asdict(own), "command": found.command}
+        best_config = changed(config, best.settings, "search", FIELDS)
+        best_result = TuneResult(best_config, best.score, Path(best.checkpoint), tuple(trials), run_dir, complete)
+        content = {"score": best.score, "config": dataclasses.asdict(best_config), "command": best_result.command}
         content["checkpoint"] = best.checkpoint
     search = {"env_id": config.env_id, "metric": plan.metric, "mode": plan.mode, "scheduler": plan.scheduler}
     search |= {"complete": complete, "best": content, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, search)
-    if found is None:
+    if best_result is None:
         reason = f"interrupted; continue with {resume_command(run_dir, config)}"
         if complete:
             reason = next((trial.error for trial in trials if trial.error), reason)
         raise GpuEnvsError(f"{run_dir}: none of {len(trials)} trials has a score: {reason}")
-    return found
+    return best_result
 
 
 def _read_trial(result: Any, config: TrainConfig, plan: TuneConfig, sign: int) -> TrialResult:
     metrics = result.metrics or {}
     checkpoints: list[Any] = result.best_checkpoints or []
     scored = [(sign * metric[plan.metric], -i, saved) for i, (saved, metric) in enumerate(checkpoints)]
-    top = max(scored, default=None, key=lambda each: each[:2])
+    top = max(scored, default=None, key=lambda entry: entry[:2])
     settings = metrics.get("config") or {}
     settings = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}
     if top is not None:  # "pbt" changes settings: those of the best score are in its checkpoint

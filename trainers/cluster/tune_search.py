@@ -74,7 +74,7 @@ def tune(
         GpuEnvsError: No trial has a score.
     """
     plan = plan or TuneConfig()
-    spaces = {name: search_space.space(name, given) for name, given in search.items()}
+    spaces = {name: search_space.space(name, entry) for name, entry in search.items()}
     search_space.check(config, spaces)
     if config.until_return is not None:
         raise ConfigError(f"until_return = {config.until_return}: has no effect in a search; leave it out")
@@ -91,14 +91,17 @@ def tune(
         run_dir.mkdir(parents=True, exist_ok=True)
         stack.enter_context(FolderLock(run_dir))
         _check_new(run_dir)
-        texts = {name: str(each) if each.own is None else f"{each} as {each.own!r}" for name, each in spaces.items()}
+        texts = {
+            name: str(space) if space.source is None else f"{space} as {space.source!r}"
+            for name, space in spaces.items()
+        }
         trials = math.prod(_lengths(spaces)) * plan.num_samples
         content = {"format": FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
         write_json(run_dir / SEARCH, {**content, "search": texts, "trials": trials})
         write_config(run_dir, "tune", search_settings(config, spaces, plan))
         tuner = library.Tuner(
             library.with_resources(trainable(config, plan), needs),
-            param_space={name: each.domain(library) for name, each in spaces.items()},
+            param_space={name: space.domain(library) for name, space in spaces.items()},
             tune_config=library.TuneConfig(
                 metric=plan.metric,
                 mode=plan.mode,
@@ -147,8 +150,8 @@ def resume(run_dir: Path | str, address: str | None = None, allow_pickle: bool =
         if not library.Tuner.can_restore(str(run_dir / TUNE)):
             raise CheckpointError(f"{run_dir / TUNE}: expected Ray Tune's files, got none; start in another folder")
         needs = resources(plan, config, count, ray.nodes())
-        found = library.with_resources(trainable(config, plan), needs)
-        tuner = library.Tuner.restore(str(run_dir / TUNE), found, resume_errored=True)
+        function = library.with_resources(trainable(config, plan), needs)
+        tuner = library.Tuner.restore(str(run_dir / TUNE), function, resume_errored=True)
         with interrupts():
             trials = tuner.fit()
         return read_results(trials, run_dir)
@@ -163,7 +166,7 @@ def dry_run(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) 
     """
     if plan.metric.startswith("eval/") and not config.eval_episodes:
         raise ConfigError(f"metric = {plan.metric!r}: has no effect with eval_episodes = 0; set eval_episodes > 0")
-    small = {name: min(most, getattr(config, name)) for name, most in _SMALL.items()}
+    small = {name: min(limit, getattr(config, name)) for name, limit in _SMALL.items()}
     config = dataclasses.replace(config, device="cpu", deterministic=False, checkpoint_interval=1, **small)
     with tempfile.TemporaryDirectory(prefix="gpu-envs-dry-run-") as folder, config.in_force():
         trainer = Trainer(config, Path(folder) / "run")
@@ -176,10 +179,10 @@ def dry_run(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) 
         if plan.scheduler != "pbt":
             return
         state = trainer.state_dict()
-        for name, each in spaces.items():
-            if not name.startswith("learner.") or not each.numbers:
+        for name, space in spaces.items():
+            if not name.startswith("learner.") or not space.numbers:
                 raise ConfigError(f"search: {name}: pbt can only change numbers of the learner; use asha")
-            for value in (each.values[0], each.values[-1]):
+            for value in (space.values[0], space.values[-1]):
                 other = changed(config, {name: value}, "search", FIELDS)
                 prefix = f"search: {name} = {value}: pbt cannot change it during a training"
                 if name in SIZES:
@@ -201,25 +204,25 @@ def resources(plan: TuneConfig, config: TrainConfig, trials: int, nodes: list[di
     """
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     cpus, gpus = ([node.get(kind, 0.0) for node in alive] for kind in ("CPU", "GPU"))
-    parallel_trials, wanted = float(trials), {"CPU": 0.0, "GPU": 0.0}
+    parallel_trials, demand = float(trials), {"CPU": 0.0, "GPU": 0.0}
     if config.device.startswith("cuda"):
         if not sum(gpus):
             raise ConfigError(f"device={config.device!r}: expected a cluster with GPUs, got none; use device='cpu'")
-        wanted["GPU"] = 1 / min(MAX_TRIALS_PER_GPU, math.ceil(trials / sum(gpus))) if plan.gpus is None else plan.gpus
-        if not wanted["GPU"]:
+        demand["GPU"] = 1 / min(MAX_TRIALS_PER_GPU, math.ceil(trials / sum(gpus))) if plan.gpus is None else plan.gpus
+        if not demand["GPU"]:
             raise ConfigError(f"gpus = 0: has no effect with device = {config.device!r}; set gpus > 0")
-        parallel_trials = min(parallel_trials, sum(gpus) / wanted["GPU"])
+        parallel_trials = min(parallel_trials, sum(gpus) / demand["GPU"])
     elif plan.gpus:
         raise ConfigError(f"gpus = {plan.gpus}: has no effect with device = 'cpu'; set device = 'cuda'")
     share = sum(cpus) / parallel_trials
     least = share if config.device.startswith("cuda") else 1.0
     usual = float(min(max(math.floor(share), min(least, 1.0)), max(cpus), config.num_threads or math.inf))
-    wanted["CPU"] = usual if plan.cpus is None else plan.cpus
-    for kind, most in (("CPU", max(cpus)), ("GPU", max(gpus))):
-        if wanted[kind] > most:
+    demand["CPU"] = usual if plan.cpus is None else plan.cpus
+    for kind, limit in (("CPU", max(cpus)), ("GPU", max(gpus))):
+        if demand[kind] > limit:
             name = f"{kind.lower()}s"
-            raise ConfigError(f"{name}: expected at most the {most:g} of the largest machine, got {wanted[kind]:g}")
-    return {"cpu": wanted["CPU"], "gpu": wanted["GPU"]}
+            raise ConfigError(f"{name}: expected at most the {limit:g} of the largest machine, got {demand[kind]:g}")
+    return {"cpu": demand["CPU"], "gpu": demand["GPU"]}
 
 
 @contextmanager
@@ -249,8 +252,8 @@ def _scheduler(plan: TuneConfig, total_steps: int, spaces: Mapping[str, Space], 
             "steps",
             perturbation_interval=plan.perturbation_interval or -(-total_steps // 10),
             hyperparam_mutations={
-                name: list(each.values) if each.kind in search_space.LISTS else each.domain(library)
-                for name, each in spaces.items()
+                name: list(space.values) if space.kind in search_space.LISTS else space.domain(library)
+                for name, space in spaces.items()
             },
             custom_explore_fn=search_space.clip_to_space(spaces),
             log_config=False,
@@ -276,7 +279,7 @@ def _name(trial: Any) -> str:
 
 
 def _lengths(spaces: Mapping[str, Space]) -> list[int]:
-    return [len(each.values) for each in spaces.values() if each.kind == "grid"]
+    return [len(space.values) for space in spaces.values() if space.kind == "grid"]
 
 
 def _check_new(run_dir: Path) -> None:

@@ -99,23 +99,23 @@ def run_trial(config: TrainConfig, plan: TuneConfig, settings: Mapping[str, Any]
         tune.report({**row, **last}, checkpoint=tune.Checkpoint.from_directory(path))
 
     try:
-        own = trial_config(config, plan, settings)
+        trial = trial_config(config, plan, settings)
         start, saved = tune.get_checkpoint(), None
         if start is not None:
             with start.as_directory() as folder:
-                saved = with_config(checkpoint.load(Path(folder)), own)
-            if saved.steps >= own.total_steps:  # interrupted after its last step, or a copy of a finished trial
+                saved = with_config(checkpoint.load(Path(folder)), trial)
+            if saved.steps >= trial.total_steps:  # interrupted after its last step, or a copy of a finished trial
                 return
         with tempfile.TemporaryDirectory(prefix="gpu-envs-trial-") as folder:
-            Trainer(own, Path(folder) / "run", saved, on_save=report).run()
+            Trainer(trial, Path(folder) / "run", saved, on_save=report).run()
     except GpuEnvsError as error:
         tune.report({**last, plan.metric: worst, "failed": str(error)})
 
 
 def trial_config(config: TrainConfig, plan: TuneConfig, settings: Mapping[str, Any]) -> TrainConfig:
     """Return the configuration of a trial with its settings."""
-    own = changed(config, settings, "search", FIELDS)
-    return dataclasses.replace(own, checkpoint_interval=plan.checkpoint_interval(own), keep_last_checkpoints=1)
+    trial = changed(config, settings, "search", FIELDS)
+    return dataclasses.replace(trial, checkpoint_interval=plan.checkpoint_interval(trial), keep_last_checkpoints=1)
 
 
 def with_config(saved: Checkpoint, config: TrainConfig) -> Checkpoint:

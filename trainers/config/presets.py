@@ -75,10 +75,10 @@ def _config_type(env_id: str, kind: str, algorithm: str) -> type[Any] | None:
         raise ConfigError(f"{env_id}: presets: {(kind, algorithm)}: {error}") from None
 
 
-def _checked(where: str, settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+def _checked(prefix: str, settings: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
     """Return settings with tuples for lists; raise a ConfigError if one is no field of a dataclass."""
     names = [field.name for field in dataclasses.fields(kind)]
     for name in settings:
         if name not in names:
-            raise ConfigError(f"{where}: {unknown_name_message('setting', name, names)}")
+            raise ConfigError(f"{prefix}: {unknown_name_message('setting', name, names)}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

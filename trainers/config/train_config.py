@@ -129,8 +129,8 @@ class TrainConfig:
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
         if not isinstance(self.learner, algorithm.config_type):
-            wanted, got = algorithm.config_type.__name__, type(self.learner).__name__
-            raise ConfigError(f"learner: {self.algorithm} needs a {wanted}, got {got}")
+            expected, actual = algorithm.config_type.__name__, type(self.learner).__name__
+            raise ConfigError(f"learner: {self.algorithm} needs a {expected}, got {actual}")
         algorithm.settings(**vars(self.learner))  # what the name stands for
         if (starts := getattr(self.learner, "learning_starts", 0)) >= self.total_steps:
             raise ConfigError(
@@ -155,23 +155,23 @@ class TrainConfig:
             CheckpointError: A setting is unknown or has an invalid type or value, or the environment is in a module
                 that is not imported, see `gpu_envs.definition.registry.recorded_id`.
         """
-        where = "recorded configuration"
-        data = _recorded(where, cls, data, {**get_type_hints(cls), "learner": dict[str, Any]})
+        prefix = "recorded configuration"
+        data = _recorded(prefix, cls, data, {**get_type_hints(cls), "learner": dict[str, Any]})
         recorded_id(data["env_id"], file)
         try:
             kind = registry.find(data["algorithm"]).config_type
-            learner = _recorded(f"{where}: learner", kind, data["learner"] or {}, get_type_hints(kind))
+            learner = _recorded(f"{prefix}: learner", kind, data["learner"] or {}, get_type_hints(kind))
             return cls(**{**data, "learner": kind(**learner)})
         except ConfigError as error:
-            raise CheckpointError(f"{where}: {error}") from None
+            raise CheckpointError(f"{prefix}: {error}") from None
 
     def check_same_run(self, recorded: dict[str, Any], where: str) -> None:
         """Raise CheckpointError if a recorded configuration is of a different run."""
         other = TrainConfig.from_json(recorded, where)
         for name in FIXED:
-            expected, got = getattr(self, name), getattr(other, name)
-            if expected != got:
-                raise CheckpointError(f"{where}: {name}: expected {expected}, got {got}")
+            expected, actual = getattr(self, name), getattr(other, name)
+            if expected != actual:
+                raise CheckpointError(f"{where}: {name}: expected {expected}, got {actual}")
 
     @property
     def rollout_steps(self) -> int:
@@ -259,12 +259,12 @@ def _matmul_precision(precision: str | None) -> Iterator[None]:
     if precision is None:
         yield
         return
-    before = torch.get_float32_matmul_precision()
+    previous = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(previous)
 
 
 def autocast(config: TrainConfig) -> torch.autocast:
@@ -275,53 +275,53 @@ def autocast(config: TrainConfig) -> torch.autocast:
 
 
 _BY_NAME = ("env_id", "env", "policies", "decide_every", "learn_after", "anneal", "learner")
-OPTION_FIELDS = tuple(each.name for each in dataclasses.fields(TrainConfig) if each.name not in _BY_NAME)
+OPTION_FIELDS = tuple(option.name for option in dataclasses.fields(TrainConfig) if option.name not in _BY_NAME)
 """Fields of `TrainConfig` that options of `gpu-envs train` of the same names set."""
 
 
 def changed(
-    config: TrainConfig, settings: Mapping[str, Any], where: str, allowed: Collection[str] | None = None
+    config: TrainConfig, settings: Mapping[str, Any], source: str, allowed: Collection[str] | None = None
 ) -> TrainConfig:
     """Return a configuration with changed settings.
 
     Args:
         config: Configuration of the run.
         settings: Values by field of `TrainConfig`, or by "learner.FIELD" for settings of the learners.
-        where: Prefix of error messages.
+        source: Prefix of error messages.
         allowed: Fields of `TrainConfig` that may change; None: all but `learner`.
 
     Raises:
         ConfigError: A name or value is not valid.
     """
-    own = {key: value for key, value in settings.items() if not key.startswith("learner.")}
+    plain = {key: value for key, value in settings.items() if not key.startswith("learner.")}
     of_learner = {key.removeprefix("learner."): value for key, value in settings.items() if key.startswith("learner.")}
-    for given, kind, prefix in ((own, TrainConfig, ""), (of_learner, type(config.learner), "learner.")):
-        known = [field.name for field in dataclasses.fields(kind)]
+    for fields, kind, prefix in ((plain, TrainConfig, ""), (of_learner, type(config.learner), "learner.")):
+        valid = [field.name for field in dataclasses.fields(kind)]
         if not prefix:
-            known = [name for name in known if name != "learner" and (allowed is None or name in allowed)]
-        for key in given:
-            if key not in known:
-                names = [prefix + name for name in known] + ([] if prefix else ["learner.NAME"])
-                raise ConfigError(f"{where}: {unknown_name_message('setting', prefix + key, names)}")
+            valid = [name for name in valid if name != "learner" and (allowed is None or name in allowed)]
+        for key in fields:
+            if key not in valid:
+                names = [prefix + name for name in valid] + ([] if prefix else ["learner.NAME"])
+                raise ConfigError(f"{source}: {unknown_name_message('setting', prefix + key, names)}")
         hints = get_type_hints(kind)
-        lists = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        lists = {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
         try:
-            check_fields(where, lists, {key: hints[key] for key in given})
+            check_fields(source, lists, {key: hints[key] for key in fields})
         except CheckpointError as error:
             raise ConfigError(str(error)) from None
-        floats = {key for key in given if float in (hints[key], *get_args(hints[key]))}
-        given.update({key: float(value) for key, value in given.items() if key in floats and type(value) is int})
+        floats = {key for key in fields if float in (hints[key], *get_args(hints[key]))}
+        fields.update({key: float(value) for key, value in fields.items() if key in floats and type(value) is int})
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
     learner = registry.find(config.algorithm).settings(**{**vars(config.learner), **values})
-    return dataclasses.replace(config, learner=learner, **own)
+    return dataclasses.replace(config, learner=learner, **plain)
 
 
-def _recorded(where: str, kind: type[Any], data: Any, hints: dict[str, Any]) -> dict[str, Any]:
+def _recorded(prefix: str, kind: type[Any], data: Any, hints: dict[str, Any]) -> dict[str, Any]:
     """Check the settings of a recorded dataclass, and add those that are missing."""
     optional = [field.name for field in dataclasses.fields(kind) if has_default(field)]
-    given = check_fields(where, data, hints, optional)
+    settings = check_fields(prefix, data, hints, optional)
     return complete_settings(
-        kind, {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()}
+        kind, {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
     )
 
 
@@ -333,12 +333,12 @@ def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
     Raises:
         ConfigError: `config.policies` names an unknown group or agent, or a policy name is not valid in file names.
     """
-    for who, name in config.policies.items():
-        if who not in core.groups and who not in core.possible_agents:
-            known = ", ".join((*core.groups, *core.possible_agents))
-            raise ConfigError(f"policies: {core.id} has no group or agent {who!r}, only {known:.200}")
+    for member, name in config.policies.items():
+        if member not in core.groups and member not in core.possible_agents:
+            valid = ", ".join((*core.groups, *core.possible_agents))
+            raise ConfigError(f"policies: {core.id} has no group or agent {member!r}, only {valid:.200}")
         if not isinstance(name, str) or not name.replace("-", "_").isidentifier():  # it becomes part of a file's name
-            raise ConfigError(f"policies: {who}: expected a name of letters, digits, _ and -, got {name!r}")
+            raise ConfigError(f"policies: {member}: expected a name of letters, digits, _ and -, got {name!r}")
     names: dict[str, list[str]] = {}
     for group, rows in core.groups.items():
         agents = [core.possible_agents[row] for row in rows]
