@@ -19,11 +19,11 @@ CONNECT_SECONDS = 5.0
 """Time limit for a TCP connection to a cluster [s]."""
 
 
-def ray_library(feature: str) -> Any:
+def ray_library(name: str) -> Any:
     """Import Ray and return its module.
 
     Args:
-        feature: Name of the feature that needs Ray, for the error message.
+        name: Name of the feature that needs Ray, for the error message.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -37,7 +37,7 @@ def ray_library(feature: str) -> Any:
         import ray
         from ray._private import ray_constants  # fails for a plain folder named ray, such as Ray's logs in /tmp
     except ModuleNotFoundError as error:
-        raise missing_extra(error, feature, ("ray",), packages("ray")) from None
+        raise missing_extra(error, name, ("ray",), packages("ray")) from None
     ray_constants.ENABLE_RAY_CLUSTER = os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"].lower() in ("1", "true")
     logging.getLogger("ray._private.authentication.authentication_token_setup").addFilter(_is_relevant)
     return ray
@@ -48,14 +48,14 @@ def ray_module(name: str) -> Any:
     return importlib.import_module(f"ray.{name}")
 
 
-def connect(feature: str, address: str | None = None, **options: Any) -> Any:
+def connect(name: str, address: str | None = None, **options: Any) -> Any:
     """Connect this process to a Ray cluster and return Ray's module; an existing connection is kept.
 
     The cluster of "local" asks for a token, as Ray does (`~/.ray/auth_token`, created if missing). A cluster found by
     "auto" asks for one if a token exists. Set RAY_AUTH_MODE=token for other clusters with tokens.
 
     Args:
-        feature: Name of the feature that needs Ray, for error messages.
+        name: Name of the feature that needs Ray, for error messages.
         address: "auto": the cluster of RAY_ADDRESS or of this machine. "local": a new cluster that ends with this
             process. "HOST:PORT" or "ray://HOST:PORT": that cluster. None: RAY_ADDRESS if set, otherwise "local".
         **options: Further arguments of `ray.init`.
@@ -64,7 +64,7 @@ def connect(feature: str, address: str | None = None, **options: Any) -> Any:
         MissingExtraError: Ray is not installed.
         GpuEnvsError: No cluster answers at the address, or it expects another token.
     """
-    ray = ray_library(feature)
+    ray = ray_library(name)
     if ray.is_initialized():
         return ray
     if address in (None, "", "auto"):
@@ -82,12 +82,12 @@ def connect(feature: str, address: str | None = None, **options: Any) -> Any:
     except (ConnectionError, ray.exceptions.AuthenticationError) as error:
         if answered or isinstance(error, ray.exceptions.AuthenticationError):
             raise GpuEnvsError(
-                f"{feature}: the Ray cluster at {address!r} refused the connection; set RAY_AUTH_MODE=token if it expects "
+                f"{name}: the Ray cluster at {address!r} refused the connection; set RAY_AUTH_MODE=token if it expects "
                 "a token, and RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN if that is not the one of ~/.ray/auth_token"
             ) from error
         reason = str(error).splitlines()[0]
         raise GpuEnvsError(
-            f"{feature}: no Ray cluster at {address!r} ({reason}); start one with `ray start --head`"
+            f"{name}: no Ray cluster at {address!r} ({reason}); start one with `ray start --head`"
         ) from error
     return ray
 
