@@ -20,21 +20,21 @@ EPISODES = 20
 """Episodes of a payoff cell."""
 
 
-def run(path, which="alphastar", executor=None, **settings):
-    running = league(path, which, executor=executor, asynchronous=True, **settings)
+def run(path, rules="alphastar", executor=None, **settings):
+    running = league(path, rules, executor=executor, asynchronous=True, **settings)
     rows = running.run()
     return running, rows
 
 
 def trainings(path):
     """Return the results of all training tasks by name, in the order of completion."""
-    found = records(path)["tasks"]
-    return {name: json.loads(result) for _, name, result in found if "/train/" in name}
+    tasks = records(path)["tasks"]
+    return {name: json.loads(result) for _, name, result in tasks if "/train/" in name}
 
 
 def check_counts(path, iterations, groups):
     """Check that every training, its steps and its matches are counted once, and every payoff cell is complete."""
-    tasks, found = trainings(path), records(path)
+    tasks, tables = trainings(path), records(path)
     with RunStore.open(path, write=False) as store:
         seats = len(store.game.seats)
     assert len(tasks) == iterations * groups
@@ -42,7 +42,7 @@ def check_counts(path, iterations, groups):
     for name in tasks:
         number, _, group = name.partition("/train/")
         numbers.setdefault(group, []).append(int(number))
-    assert all(each == list(range(1, len(each) + 1)) for each in numbers.values())
+    assert all(sequence == list(range(1, len(sequence) + 1)) for sequence in numbers.values())
     steps, matches, episodes = Counter(), Counter(), Counter()
     for task in tasks.values():
         assert task["steps"] == STEPS
@@ -52,7 +52,7 @@ def check_counts(path, iterations, groups):
             pairs = sum(games for _, games, *_ in result["matches"])  # of seats
             assert result["episodes"] <= pairs <= seats * (seats - 1) // 2 * result["episodes"]
             matches.update({(player, opponent): games for opponent, games, *_ in result["matches"]})
-    rows = [row for number, row in found["iterations"] if number]
+    rows = [row for number, row in tables["iterations"] if number]
     assert len(rows) == iterations
     of_rows = {name: Counter() for name in ("steps", "episodes")}
     for row in rows:
@@ -61,11 +61,13 @@ def check_counts(path, iterations, groups):
     assert (of_rows["steps"], of_rows["episodes"]) == (steps, episodes)
     counted = Counter()
     for row in rows:
-        counted.update({(one, other): games for one, met in row["matches"].items() for other, games in met.items()})
+        counted.update(
+            {(learner, other): games for learner, met in row["matches"].items() for other, games in met.items()}
+        )
     assert counted == matches
     with RunStore.open(path, write=False) as store:
         learning = store.get("learning")
-        assert Counter({name: each["total_steps"] for name, each in learning.items()}) == steps  # 0: never trained
+        assert Counter({name: state["total_steps"] for name, state in learning.items()}) == steps  # 0: never trained
         roles = [seat.role for seat in store.game.seats]
         cells, sizes = store.cells(), [len(store.populations[role]) for role in roles]
         assert set(cells.count.tolist()) == {EPISODES}
@@ -73,8 +75,8 @@ def check_counts(path, iterations, groups):
         if store.game.shared and store.game.zero_sum:
             expected -= sizes[0]  # a policy against itself earns 0
         assert len(cells.matchups) == expected
-        for each in learning.values():
-            assert each["steps"] == 0  # every player is frozen at the end
+        for state in learning.values():
+            assert state["steps"] == 0  # every player is frozen at the end
     return numbers
 
 
@@ -109,7 +111,7 @@ class Restarting(LeagueBuilder):
 
 
 class Ordered(Shuffled):
-    """Finish tasks in a given order, and then in that of submission."""
+    """Finish tasks in a given order, and then in the order of submission."""
 
     def __init__(self, order):
         super().__init__()
@@ -118,7 +120,7 @@ class Ordered(Shuffled):
     def next(self, within=None):
         if within is not None:
             return None
-        wanted = next(self.expected, None)
+        expected = next(self.expected, None)
         keys = [key for key, _ in self.waiting]
-        key, what = self.waiting.pop(keys.index(wanted) if wanted in keys else 0)
-        return key, unpacked(pickle.loads(self.work(what)), "cpu")
+        key, call = self.waiting.pop(keys.index(expected) if expected in keys else 0)
+        return key, unpacked(pickle.loads(self.work(call)), "cpu")

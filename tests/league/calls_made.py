@@ -31,8 +31,8 @@ RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
 class NeedsTwoError(Exception):
     """An error that cannot be rebuilt from its message."""
 
-    def __init__(self, one: str, two: str) -> None:
-        super().__init__(f"{one} and {two}")
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
 
 
 def add(pools: Any, a: Any, b: Any) -> Any:
@@ -151,9 +151,9 @@ def calls() -> list[RemoteTask]:
     """Return tasks that simulate matchups or train responses."""
     pools = policies()
     size = len(pools["player"])
-    every = torch.tensor([(i, j) for i in range(size) for j in range(size)])
-    made = [
-        RemoteTask(f"play/{seed}", play, pools, {"matchups": every, "episodes": 20, "seed": seed}, device="cpu")
+    matchups = torch.tensor([(i, j) for i in range(size) for j in range(size)])
+    tasks = [
+        RemoteTask(f"play/{seed}", play, pools, {"matchups": matchups, "episodes": 20, "seed": seed}, device="cpu")
         for seed in range(3)
     ]
     state = {
@@ -162,11 +162,11 @@ def calls() -> list[RemoteTask]:
     }
     learner = {"player": pools["player"][:2]}
     draw = MatchupDistribution.against(RPS, "player", [torch.ones(2)] * 2)
-    made += [
+    tasks += [
         RemoteTask(f"learn/{seed}", learn, learner, {"draw": draw, "seed": seed, "state": state}, learns=True)
         for seed in range(2)
     ]
-    return made
+    return tasks
 
 
 def plain(value: Any) -> Any:
@@ -174,7 +174,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return str(value.dtype), tuple(value.shape), value.cpu().contiguous().view(-1).view(torch.uint8).tolist()
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if hasattr(value, "net"):
         return plain(dict(value.net.state_dict()))
     if hasattr(value, "__dataclass_fields__"):
@@ -187,13 +187,13 @@ def run(task: RemoteTask) -> Any:
     return task.function(task.policies, **task.arguments)
 
 
-def gathered(executor: Any, made: list[RemoteTask]) -> dict[str, Any]:
+def gathered(executor: Any, tasks: list[RemoteTask]) -> dict[str, Any]:
     """Return the plain results of tasks by key."""
-    for call in made:
+    for call in tasks:
         executor.submit(call)
-    found = {}
+    results = {}
     while executor.pending:
         key, result = executor.next()
-        assert key not in found
-        found[key] = plain(result)
-    return found
+        assert key not in results
+        results[key] = plain(result)
+    return results

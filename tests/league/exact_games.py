@@ -69,21 +69,21 @@ def random_table(tree, seat, generator):
 @cache
 def states_of(name):
     """Return OpenSpiel's tabular policy and, for each row, a state, the player and the infoset of gpu-envs."""
-    tree, tabular, found = tree_of(name), policy.TabularPolicy(spiel_of(name)), []
+    tree, tabular, states = tree_of(name), policy.TabularPolicy(spiel_of(name)), []
     ours = [{row.numpy().tobytes(): index for index, row in enumerate(rows)} for rows in tree.observations]
     for state in tabular.states:
         player = state.current_player()
-        seen = np.array(state.information_state_tensor(player), np.float32)  # equal to the observations of gpu-envs
-        seen = seen[-tree.observations[player].shape[1] :]  # without the player to act of simultaneous moves
-        found.append((state, player, ours[player][seen.tobytes()]))
-    return tabular, found
+        obs = np.array(state.information_state_tensor(player), np.float32)  # equal to the observations of gpu-envs
+        obs = obs[-tree.observations[player].shape[1] :]  # without the player to act of simultaneous moves
+        states.append((state, player, ours[player][obs.tobytes()]))
+    return tabular, states
 
 
 def to_spiel(name, profile):
     """Return the policies as one tabular policy of OpenSpiel."""
-    tabular, found = states_of(name)
+    tabular, states = states_of(name)
     tabular = tabular.__copy__()
-    for row, (_, player, infoset) in enumerate(found):
+    for row, (_, player, infoset) in enumerate(states):
         tabular.action_probability_array[row] = profile[player][infoset].numpy()
     return tabular
 

@@ -41,19 +41,21 @@ def meet(pools: Any, folder: str, name: str, count: int, sharded: bool = False) 
     return resources()
 
 
-def relay(pools: Any, folder: str, trainings: int, beside: int, sharded: bool = False) -> dict[str, Any]:
-    """Return the resources of a task; a training ends only when `beside` others have begun after it.
+def relay(pools: Any, folder: str, trainings: int, num_others: int, sharded: bool = False) -> dict[str, Any]:
+    """Return the resources of a task; a training ends only when `num_others` others have begun after it.
 
     Of `trainings` the last ones end when all have begun, and two payoffs as well; payoffs, for which `trainings` is 0,
-    end at once. Where fewer than `beside + 1` trainings run at the same time, the first one raises an error.
+    end at once. Where fewer than `num_others + 1` trainings run at the same time, the first one raises an error.
     """
 
-    def begun(word: str) -> int:
+    def count_started(word: str) -> int:
         return sum(file.name.startswith(word) for file in Path(folder).iterdir())
 
     deadline, number = time.monotonic() + 300, _next_number(folder, "training" if trainings else "payoffs")
-    enough = number + 1 + beside
-    while trainings and (begun("training") < min(enough, trainings) or (enough > trainings and begun("payoffs") < 2)):
+    enough = number + 1 + num_others
+    while trainings and (
+        count_started("training") < min(enough, trainings) or (enough > trainings and count_started("payoffs") < 2)
+    ):
         if time.monotonic() > deadline:
             raise TimeoutError(f"training {number}: expected others to begin, got {sorted(os.listdir(folder))}")
         time.sleep(0.02)
@@ -87,8 +89,8 @@ def sum_of_ranks(pools: Any, worlds: int, marker: str, how: str, sharded: bool =
         if how.startswith("dies"):
             os.kill(os.getpid(), signal.SIGKILL)
         raise ConfigError("rank 1: expected a fish, got a bird")
-    own = torch.arange(float(worlds))[shard.offset : shard.offset + shard.num_envs]
-    return float(shard.sum(own.sum()))
+    values = torch.arange(float(worlds))[shard.offset : shard.offset + shard.num_envs]
+    return float(shard.sum(values.sum()))
 
 
 def wait(pools: Any, folder: str, sharded: bool = False) -> None:

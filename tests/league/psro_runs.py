@@ -1,4 +1,4 @@
-"""Runs of PSRO for tests, and in processes of their own.
+"""Runs of PSRO for tests, and in separate processes.
 
 `python psro_runs.py FOLDER POINTS`: small runs undisturbed in FOLDER/whole-KIND, then POINTS times one in FOLDER/0, 1,
 ..., each killed at a random moment and resumed. Torch is loaded once, the rest are forks.
@@ -71,10 +71,14 @@ def play(path: Path, game: Game | str = "KuhnPoker-v0", **settings: Any) -> list
 def contents(path: Path) -> dict[str, Any]:
     """Return the contents of a run without its durations."""
     with RunStore.open(path, write=False) as store:
-        cells, entries = store.cells(), [each for pool in store.populations.values() for each in pool.entries]
+        cells, entries = store.cells(), [entry for pool in store.populations.values() for entry in pool.entries]
         return {
-            "policies": [(each.id, each.role, each.kind, each.parent, each.iteration, each.sha256) for each in entries],
-            "cells": [each.tolist() for each in (cells.matchups, cells.count, cells.total, cells.square, cells.score)],
+            "policies": [
+                (entry.id, entry.role, entry.kind, entry.parent, entry.iteration, entry.sha256) for entry in entries
+            ],
+            "cells": [
+                entry.tolist() for entry in (cells.matchups, cells.count, cells.total, cells.square, cells.score)
+            ],
             "iterations": {
                 number: {key: value for key, value in row.items() if key != "seconds"}
                 for number, row in store.iterations().items()

@@ -36,15 +36,15 @@ def gru(seed: int) -> Policy:
 
 
 def rollouts(training: BestResponseTraining, count: int) -> list[torch.Tensor]:
-    seen = []
+    tensors = []
     for _ in range(count):
         training.collector.collect()
         rollout = training.learner("player").rollout
-        seen += [
+        tensors += [
             rollout.obs.clone(),
             rollout.action.clone(),
             rollout.valid.clone(),
             training.opponents.assigned.clone(),
         ]
         training.learners.update(1, str)
-    return seen
+    return tensors

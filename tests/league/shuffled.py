@@ -36,35 +36,35 @@ class Shuffled:
 
     def submit(self, task: RemoteTask) -> None:
         """Pack a task."""
-        what = (task.function, packed(dict(task.policies)), packed(dict(task.arguments)), task.device)
-        self.waiting.append((task.key, pickle.dumps(what)))
+        call = (task.function, packed(dict(task.policies)), packed(dict(task.arguments)), task.device)
+        self.waiting.append((task.key, pickle.dumps(call)))
 
     def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Run a random task; sometimes several results are available at once."""
         if within is not None and self.draw.random() < 0.5:
             return None
-        key, what = self.waiting.pop(self.draw.randrange(len(self.waiting)))
-        found = self.work(what)
+        key, call = self.waiting.pop(self.draw.randrange(len(self.waiting)))
+        result = self.work(call)
         if self.draw.random() < 0.3:  # the result was lost, another worker repeats the task
-            found = self.work(what)
+            result = self.work(call)
         self.order.append(key)
-        return key, unpacked(pickle.loads(found), "cpu")
+        return key, unpacked(pickle.loads(result), "cpu")
 
-    def work(self, what: bytes) -> bytes:
+    def work(self, call: bytes) -> bytes:
         """Run a packed task as a worker does."""
-        function, pools, arguments, device = pickle.loads(what)
+        function, pools, arguments, device = pickle.loads(call)
         with self.worker():
             return pickle.dumps(packed(function(unpacked(pools, device), **unpacked(arguments, device))))
 
     @contextmanager
     def worker(self) -> Iterator[None]:
         """Use the caches of a random worker."""
-        own = training_group._TRAININGS, transport._LOADED
+        caches = training_group._TRAININGS, transport._LOADED
         training_group._TRAININGS, transport._LOADED = self.draw.choice(self.caches)
         try:
             yield
         finally:
-            training_group._TRAININGS, transport._LOADED = own
+            training_group._TRAININGS, transport._LOADED = caches
 
     def cancel(self) -> None:
         """Remove all tasks."""

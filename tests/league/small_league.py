@@ -44,18 +44,18 @@ TINY = {
 STEPS = 32
 
 
-def builder(which: str, shared_worlds: bool = True) -> LeagueBuilder:
-    if which == "alphastar":  # reset probability of main exploiters: 1, of others: 1/4
+def builder(name: str, shared_worlds: bool = True) -> LeagueBuilder:
+    if name == "alphastar":  # reset probability of main exploiters: 1, of others: 1/4
         return AlphaStarLeagueBuilder(replace(alphastar_preset(min_steps=STEPS), shared_worlds=shared_worlds))
-    if which == "pbt":
+    if name == "pbt":
         perturb = {"learning_rate": 1.5, "gamma": 1.5}
         return PopulationBasedBuilder(PopulationBasedConfig(size=3, ready_steps=STEPS, bottom=0.5, perturb=perturb))
-    return SelfPlayBuilder(SelfPlayConfig(which, freeze_every=STEPS, shared_worlds=shared_worlds))
+    return SelfPlayBuilder(SelfPlayConfig(name, freeze_every=STEPS, shared_worlds=shared_worlds))
 
 
 def league(
     path: Path,
-    which: LeagueBuilder | str = "alphastar",
+    rules: LeagueBuilder | str = "alphastar",
     iterations: int = 3,
     game: Game = RPS,
     steps: int = STEPS,
@@ -80,7 +80,7 @@ def league(
     )
     store = open_run(path, game, "league", config)
     kind = AsyncLeague if asynchronous else League
-    return kind(store, config, builder(which) if isinstance(which, str) else which, executor=executor)
+    return kind(store, config, builder(rules) if isinstance(rules, str) else rules, executor=executor)
 
 
 def train(running: League, number: int, *names: str) -> None:
@@ -101,21 +101,21 @@ def training(running: League, name: str) -> BestResponseTraining:
 
 def records(path: Path) -> dict[str, Any]:
     """Return all rows and files of a run, without durations."""
-    found = toy_league.dump(path)
-    rows = [(number, json.loads(summary)) for number, summary in found["iterations"]]
-    return {**found, "iterations": [(number, {**row, "seconds": 0}) for number, row in rows]}
+    tables = toy_league.dump(path)
+    rows = [(number, json.loads(summary)) for number, summary in tables["iterations"]]
+    return {**tables, "iterations": [(number, {**row, "seconds": 0}) for number, row in rows]}
 
 
 def trained(path: Path) -> dict[str, dict[str, Any]]:
     """Return the results of a run's trainings as "ITERATION/train/PLAYER"."""
     with RunStore.open(path, write=False) as store:
-        found = {}
+        results = {}
         for task in store.tasks():
             if "/train/" in task:
                 result = store.result(task)
-                for name, each in result["players"].items():
-                    found[f"{task.partition('/')[0]}/train/{name}"] = {**each, "steps": result["steps"]}
-        return found
+                for name, player in result["players"].items():
+                    results[f"{task.partition('/')[0]}/train/{name}"] = {**player, "steps": result["steps"]}
+        return results
 
 
 def weights(policy) -> dict[str, torch.Tensor]:
@@ -123,10 +123,10 @@ def weights(policy) -> dict[str, torch.Tensor]:
     return {f"net.{name}": tensor.clone() for name, tensor in policy.net.state_dict().items()}
 
 
-def equal(one, other) -> bool:
+def equal(first, other) -> bool:
     """Return whether two states have equal tensors."""
-    one, other = ({k: v for k, v in each.items() if k != "spec"} for each in (one, other))
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    first, other = ({k: v for k, v in state.items() if k != "spec"} for state in (first, other))
+    return first.keys() == other.keys() and all(torch.equal(first[name], other[name]) for name in first)
 
 
 def of_policy(state) -> dict[str, torch.Tensor]:
@@ -136,13 +136,13 @@ def of_policy(state) -> dict[str, torch.Tensor]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    which, folder, points = sys.argv[1].removeprefix("async-"), Path(sys.argv[2]), int(sys.argv[3])
-    asynchronous = sys.argv[1] != which
+    name, folder, points = sys.argv[1].removeprefix("async-"), Path(sys.argv[2]), int(sys.argv[3])
+    asynchronous = sys.argv[1] != name
 
     def work(path: Path, iterations: int = 3) -> None:
         executor = Shuffled(seed=time.monotonic_ns()) if asynchronous else None
         # five cells fill a batch
-        running = league(path, which, iterations, max_envs=100, executor=executor, asynchronous=asynchronous)
+        running = league(path, name, iterations, max_envs=100, executor=executor, asynchronous=asynchronous)
         running.run()
         running.store.close()
 

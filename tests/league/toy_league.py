@@ -1,4 +1,4 @@
-"""Runs that write like a league without playing, in processes of their own.
+"""Runs that write like a league without playing, in separate processes.
 
 `python toy_league.py kill FOLDER POINTS` runs once undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1, ...,
 each killed at a random point and resumed. The runs are forks, so that PyTorch is imported once.
@@ -192,7 +192,7 @@ def end_at(file: Path, more: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def write(path: Path, begun: Any) -> None:
+def write(path: Path, started: Any) -> None:
     """Add 1 to three values in every step, until this process is killed; set an event after the first one."""
     with RunStore.open(path) as store:
         for number in range(10**9):
@@ -203,7 +203,7 @@ def write(path: Path, begun: Any) -> None:
                 store.put("number", number)
                 result["number"] = number
             if number == 0:
-                begun.set()
+                started.set()
 
 
 def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
@@ -227,9 +227,9 @@ def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
             killed += code == -signal.SIGKILL
             hit = True
             if RunStore.run_exists(path):  # it can be read, and reading changes nothing
-                before = digests(path)
+                contents = digests(path)
                 dump(path)
-                assert digests(path) == before
+                assert digests(path) == contents
             if draw.random() < 0.7:
                 break
         code, _, _ = forked(path, work=work)

@@ -29,8 +29,8 @@ class Answer:
     def __init__(self, port: int, path: str, method: str = "GET", **headers: str) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=300)
         if isinstance(port, Address):
-            shown = headers.get("Host", f"127.0.0.1:{port}").rpartition(":")[2]
-            headers.setdefault("Cookie", f"gpu-envs-watch-{shown if shown.isdigit() else 80}={port.token}")
+            host_port = headers.get("Host", f"127.0.0.1:{port}").rpartition(":")[2]
+            headers.setdefault("Cookie", f"gpu-envs-watch-{host_port if host_port.isdigit() else 80}={port.token}")
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
         self.status, self.headers, self.body = (
@@ -51,12 +51,12 @@ def watching(run, monkeypatch, capsys):
     serve = serving.serve
 
     def noted(api, host, port, on_ready):
-        def both(url, server):
+        def notify(url, server):
             servers.append((server, Address.of(url)))
             on_ready(url, server)
             started.set()
 
-        serve(api, host, port, both)
+        serve(api, host, port, notify)
 
     monkeypatch.setattr(serving, "serve", noted)
 

@@ -132,7 +132,7 @@ def test_gpus_are_used_until_the_last_task_starts(tmp_path):
 
     Payoffs, which were submitted first, fill what the last trainings leave free, before these end.
     """
-    executor, given = simulated(gpus_per_learner=1), {"folder": str(tmp_path), "beside": GPUS - 1}
+    executor, given = simulated(gpus_per_learner=1), {"folder": str(tmp_path), "num_others": GPUS - 1}
     payoffs = [RemoteTask(f"payoffs{n}", gpu_calls.relay, {}, {**given, "trainings": 0}) for n in range(4)]
     trainings = [training(f"train{n}", gpu_calls.relay, trainings=16, **given) for n in range(16)]
     found = gathered(executor, [*payoffs, *trainings])

@@ -58,7 +58,7 @@ def no_figures(monkeypatch):
 @pytest.mark.variations
 @pytest.mark.parametrize("run", ["league", "kuhn", "rps"], indirect=True)
 def test_html_report_is_self_contained_and_names_every_policy(run):
-    made = build_report(run)
+    report = build_report(run)
     folder = run / "report"
     page = ReportParser(folder / "report.html")
     assert page.addresses
@@ -69,39 +69,39 @@ def test_html_report_is_self_contained_and_names_every_policy(run):
     assert "prefers-color-scheme:dark" in text
     assert page.title == run.name
     cells = {cell for _, rows in page.tables for row in rows for cell in row}
-    for role, entries in made.policies.items():
+    for role, entries in report.policies.items():
         assert f"Policies of {role}" in dict(page.tables)
         assert cells >= {entry["name"] for entry in entries}
-    assert cells >= {*made.left_out, *made.left_out.values()}
+    assert cells >= {*report.left_out, *report.left_out.values()}
     pictures = {path.name for path in folder.glob("*.png")}
     assert {"payoffs.png", "exploitability.png", "meta_strategy.png"} <= pictures
-    assert sorted(made.files) == sorted(map(str, folder.iterdir()))
+    assert sorted(report.files) == sorted(map(str, folder.iterdir()))
     read = json.loads((folder / "report.json").read_text(), parse_constant=pytest.fail)  # NaN is not valid JSON
-    assert read["measures"] == made.measures
+    assert read["measures"] == report.measures
 
 
 @pytest.mark.parametrize("run", ["league", "sampled"], indirect=True)
 def test_html_report_has_all_tables_without_javascript(run, no_figures):
-    made = build_report(run)
+    report = build_report(run)
     page = ReportParser(run / "report" / "report.html")
-    expected = report_tables.page_tables(made)
+    expected = report_tables.page_tables(report)
     assert page.tables == [(title, [head, *rows] if any(head) else rows) for title, head, rows in expected]
     titles = [title for title, _ in page.tables]
     assert titles[:2] == ["Summary", "Iterations"]
-    assert titles[1 : len(report_tables.tables(made))] == [title for title, *_ in report_tables.tables(made)[1:]]
-    assert ("Left out" in titles) == bool(made.left_out)
-    assert ("Training episodes by pair" in titles) == bool(made.matches["by_pair"])
+    assert titles[1 : len(report_tables.tables(report))] == [title for title, *_ in report_tables.tables(report)[1:]]
+    assert ("Left out" in titles) == bool(report.left_out)
+    assert ("Training episodes by pair" in titles) == bool(report.matches["by_pair"])
 
 
 def test_page_lists_the_pairs_with_most_episodes(runs, no_figures, tmp_path, monkeypatch):
-    made = build_report(runs["league"], tmp_path)
-    pairs = sorted(made.matches["by_pair"], key=lambda pair: -pair[2])
+    report = build_report(runs["league"], tmp_path)
+    pairs = sorted(report.matches["by_pair"], key=lambda pair: -pair[2])
     assert len(pairs) > 1
-    title, head, rows = report_tables.page_tables(made)[-1]
+    title, head, rows = report_tables.page_tables(report)[-1]
     assert (title, head) == ("Training episodes by pair", ["learner", "opponent", "episodes"])
     assert rows == [[learner, opponent, f"{count:,}"] for learner, opponent, count in pairs]
     monkeypatch.setattr(report_tables, "MAX_PAIRS", 1)
-    title, _, few = report_tables.page_tables(made)[-1]
+    title, _, few = report_tables.page_tables(report)[-1]
     assert few == rows[:1]
     assert title.endswith(f"the 1 of {len(pairs)} pairs with most episodes, see report.json")
 
@@ -109,24 +109,24 @@ def test_page_lists_the_pairs_with_most_episodes(runs, no_figures, tmp_path, mon
 def test_html_report_has_the_data_of_all_figures(runs, no_figures, tmp_path):
     with RunStore.open(runs["sampled"], write=False) as store:
         store.config["train_overrides"] = {"num_envs": 32, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}
-        made = build_report(store, tmp_path, exploit_steps=100)
+        report = build_report(store, tmp_path, exploit_steps=100)
     answers = ReportParser(tmp_path / "report.html").answers
     league, curves = answers["api/league"], answers["api/metrics"]
-    assert {each["version"] for each in answers.values()} == {1}
-    assert league["payoff"]["mean"] == np.array(made.payoffs["mean"]).reshape(2, -1).tolist()
-    assert league["payoff"]["half"] == np.array(made.payoffs["half_width"]).reshape(2, -1).tolist()
+    assert {item["version"] for item in answers.values()} == {1}
+    assert league["payoff"]["mean"] == np.array(report.payoffs["mean"]).reshape(2, -1).tolist()
+    assert league["payoff"]["half"] == np.array(report.payoffs["half_width"]).reshape(2, -1).tolist()
     for name in ("nash_conv", "best_nash_conv", "population_gain"):
         at = curves["columns"].index(name)
-        assert [row[at] for row in curves["rows"]] == [row[name] for row in made.iterations]
-    learned = {"iteration": made.strategy["iteration"], **{n: made.exploit[n] for n in ("nash_conv", "half_width")}}
+        assert [row[at] for row in curves["rows"]] == [row[name] for row in report.iterations]
+    learned = {"iteration": report.strategy["iteration"], **{n: report.exploit[n] for n in ("nash_conv", "half_width")}}
     assert league["learned_responses"] == learned
-    entries = [entry for each in made.policies.values() for entry in each]
-    assert [(each["iteration"], each["elo"]) for each in league["ratings"]] == [
+    entries = [entry for item in report.policies.values() for entry in item]
+    assert [(item["iteration"], item["elo"]) for item in league["ratings"]] == [
         (e["iteration"], e["elo"]) for e in entries
     ]
-    assert [each["weight"] for each in league["lineage"]] == [entry["weight"] for entry in entries]
+    assert [item["weight"] for item in league["lineage"]] == [entry["weight"] for entry in entries]
     for seat, role in enumerate(("player_0", "player_1")):
-        assert [each[role] for each in league["strategies"]] == [row["strategy"][seat] for row in made.iterations]
+        assert [item[role] for item in league["strategies"]] == [row["strategy"][seat] for row in report.iterations]
 
 
 @pytest.mark.parametrize("run", ["league"], indirect=True)

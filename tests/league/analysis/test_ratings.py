@@ -10,9 +10,9 @@ from league.analysis.ratings import alpharank_ratings, elo, nash_average
 from league.solvers import solve
 
 
-def chances(ratings, others=None):
-    others = ratings if others is None else others
-    return 1 / (1 + 10 ** ((others - ratings[:, None]) / 400))
+def chances(ratings, opponents=None):
+    opponents = ratings if opponents is None else opponents
+    return 1 / (1 + 10 ** ((opponents - ratings[:, None]) / 400))
 
 
 def test_elo_of_two_policies_has_the_closed_form():

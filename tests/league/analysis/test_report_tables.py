@@ -20,14 +20,14 @@ from league.storage.run_store import RunStore
 @pytest.mark.parametrize("run", ["kuhn"], indirect=True)
 def test_tables_are_formatted_with_and_without_rich(run, monkeypatch):
     with RunStore.open(run, write=False) as store:
-        made = read_report(store)
-    rich = format_report(made)
+        report = read_report(store)
+    rich = format_report(report)
     monkeypatch.setitem(sys.modules, "rich", None)
-    plain = format_report(made)
+    plain = format_report(report)
     for text in (rich, plain):
         assert "NashConv" in text
         assert "player_1-4" in text
-        assert f"{made.best['nash_conv']:.4f}" in text
+        assert f"{report.best['nash_conv']:.4f}" in text
         assert "\x1b" not in text
     assert [line.split() for line in rich.splitlines() if "player_1-4" in line] == [
         line.split() for line in plain.splitlines() if "player_1-4" in line
@@ -35,7 +35,7 @@ def test_tables_are_formatted_with_and_without_rich(run, monkeypatch):
 
 
 def test_numbers_are_short_and_empty_if_missing():
-    assert [report_tables.format_number(each) for each in (None, math.nan, -0.0, 0.25, 1e-16)] == [
+    assert [report_tables.format_number(number) for number in (None, math.nan, -0.0, 0.25, 1e-16)] == [
         "",
         "",
         "0.0000",
@@ -67,10 +67,10 @@ def test_two_runs_are_compared_by_all_matchups_between_them(tmp_path):
             for action in actions:
                 table = torch.eye(3, dtype=torch.float64)[[action]]
                 store.add_policy("player", table_policy(tree, table, 0), "table")
-    found = compare_runs(*stores, episodes=20)
+    comparison = compare_runs(*stores, episodes=20)
     # against (rock, paper, scissors): rock earns (0, -1, 1), scissors (-1, 1, 0); the equilibrium gives -1/3
-    assert found.performance == pytest.approx(-1 / 3, abs=1e-6)
-    assert found.half_width == 0
+    assert comparison.performance == pytest.approx(-1 / 3, abs=1e-6)
+    assert comparison.half_width == 0
     assert compare_runs(*stores[::-1], episodes=20).performance == pytest.approx(1 / 3, abs=1e-6)
     with RunStore.create(tmp_path / "kuhn", KUHN, {}) as other, pytest.raises(ConfigError, match="same game"):
         compare_runs(stores[0], other)
@@ -79,9 +79,9 @@ def test_two_runs_are_compared_by_all_matchups_between_them(tmp_path):
 
 
 def test_runs_with_a_population_per_seat_are_compared_in_both_seats(runs):
-    with RunStore.open(runs["kuhn"], write=False) as one, RunStore.open(runs["sampled"], write=False) as other:
-        found, back = compare_runs(one, other, episodes=300), compare_runs(other, one, episodes=300)
-    assert found.performance == pytest.approx(sum(found.seats.values()) / 2)
-    assert abs(found.performance + back.performance) < 2 * (found.half_width + back.half_width)
-    assert found.episodes == 300 * (5 * 4 + 4 * 5)
-    assert found.half_width > 0
+    with RunStore.open(runs["kuhn"], write=False) as first, RunStore.open(runs["sampled"], write=False) as other:
+        comparison, back = compare_runs(first, other, episodes=300), compare_runs(other, first, episodes=300)
+    assert comparison.performance == pytest.approx(sum(comparison.seats.values()) / 2)
+    assert abs(comparison.performance + back.performance) < 2 * (comparison.half_width + back.half_width)
+    assert comparison.episodes == 300 * (5 * 4 + 4 * 5)
+    assert comparison.half_width > 0

@@ -14,7 +14,7 @@ class ClaimedGpus(RayExecutor):
     """An executor on a cluster that is only claimed."""
 
     def __init__(self, *gpus: int) -> None:
-        self.claimed = [GpuNode(each, 16, "H100", name=str(place)) for place, each in enumerate(gpus)]
+        self.claimed = [GpuNode(count, 16, "H100", name=str(index)) for index, count in enumerate(gpus)]
 
     @property
     def nodes(self):
@@ -43,9 +43,9 @@ def test_table_before_the_first_iteration_names_the_first_players(league):
 
 
 def test_table_of_a_resumed_run_names_its_players(league):
-    before = trainings_of(league)
+    expected = trainings_of(league)
     league.begin()
-    assert trainings_of(league) == before
+    assert trainings_of(league) == expected
 
 
 def test_trainings_of_psro_are_its_responses(tmp_path):

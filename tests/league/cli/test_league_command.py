@@ -16,23 +16,23 @@ from trainers.storage.checkpoint import LEAGUE
 
 EXACT = ["--oracle", "exact", "--payoff-estimation", "exact", "--meta-solver", "nash"]
 TINY = [
-    f"--train-overrides={each}"
-    for each in ("num_envs=8", "learner.rollout_length=4", "learner.num_epochs=1", "learner.num_minibatches=1")
+    f"--train-overrides={setting}"
+    for setting in ("num_envs=8", "learner.rollout_length=4", "learner.num_epochs=1", "learner.num_minibatches=1")
 ]
 TINY += ["--num-threads", "1"]
 
 
 @pytest.fixture(autouse=True)
 def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def run(argv, capsys):
     code = main(["league", *map(str, argv)])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_exact_psro_prints_the_exploitability_table_and_writes_the_summary(tmp_path, capsys):
@@ -94,7 +94,7 @@ def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "league train: expected an environment, got none; name one, such as KuhnPoker-v0"),
         (["SimpleSpread-v0"], "SimpleSpread-v0: expected an environment with roles, got none"),
@@ -118,23 +118,23 @@ def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
         (["TicTacToe-v0", "--oracle", "exact", "--meta-solver", "nash"], "TicTacToe-v0"),
     ],
 )
-def test_wrong_arguments_print_one_line_and_leave_no_folder(words, said, tmp_path, capsys):
+def test_wrong_arguments_print_one_line_and_leave_no_folder(words, message, tmp_path, capsys):
     code, _, err = run(["train", *words, "--run-dir", tmp_path / "run"], capsys)
     assert code == 2
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
 def test_folder_of_another_run_is_refused(tmp_path, capsys):
     run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path], capsys)
-    for words, said in (
+    for words, message in (
         (["KuhnPoker-v0", *EXACT[:-1], "uniform"], "expected meta_solver = 'nash' as recorded, got 'uniform'"),
         (["LeducPoker-v0", *EXACT], "expected a run of LeducPoker-v0 {}, got one of KuhnPoker-v0"),
         (["KuhnPoker-v0", "--algorithm", "pfsp"], "expected a run of pfsp, got one of psro"),
     ):
         code, _, err = run(["train", *words, "--run-dir", tmp_path], capsys)
-        assert (code, said in err) == (2, True), err
+        assert (code, message in err) == (2, True), err
     code, _, err = run(["resume", tmp_path / "nowhere"], capsys)
     assert code == 2
     assert "expected the folder of a league's run" in err
@@ -154,7 +154,7 @@ def test_render_plays_latest_or_named_policies(tmp_path, capsys):
     league = tmp_path / "league"
     run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 2, "--run-dir", league], capsys)
 
-    def seen(*words):
+    def render(*words):
         picture = tmp_path / "x.png"
         argv = [
             "render",
@@ -175,24 +175,24 @@ def test_render_plays_latest_or_named_policies(tmp_path, capsys):
         assert code == 0, err
         return out.splitlines(), picture.read_bytes()
 
-    (playing, written), latest = seen()
+    (playing, written), latest = render()
     assert playing == f"playing: player_0-2 as player_0, player_1-2 as player_1, of {league}"
     assert written == str(tmp_path / "x.png")
-    assert seen()[1] == latest
-    (playing, _), first = seen("--policy", "player_0=random", "--policy", "player_1=random")
+    assert render()[1] == latest
+    (playing, _), first = render("--policy", "player_0=random", "--policy", "player_1=random")
     assert playing.startswith("playing: random as player_0, random as player_1")
     assert first != latest
-    for words, said in (
+    for words, message in (
         (["--policy", "dealer=random"], "no seat 'dealer' in KuhnPoker-v0; there are player_0, player_1"),
         (["--policy", "player_0=unknown"], "player_0: expected the name of one of 3 policies, got 'unknown'"),
     ):
         code, _, err = run(["render", league, *words], capsys)
         assert code != 0
-        assert said in err
+        assert message in err
     assert main(["render", "KuhnPoker-v0", "--checkpoint", str(league)]) != 0
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"got a league's run; gpu-envs league render {league}" in said
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert f"got a league's run; gpu-envs league render {league}" in message
     assert LEAGUE == DATABASE
 
 
@@ -217,8 +217,8 @@ def test_report_compares_two_runs(tmp_path, capsys):
 
 # Sums over so many rows depend on the number of threads. `num_threads=0` leaves it to the process.
 WIDE = [
-    f"--train_overrides={each}"
-    for each in ("num_threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536")
+    f"--train_overrides={setting}"
+    for setting in ("num_threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536")
 ]
 WIDE += [
     "--train-overrides=learner.num_minibatches=1",

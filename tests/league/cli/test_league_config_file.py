@@ -28,15 +28,15 @@ PSRO = f"{SMALL}  total_steps: 64\nmeta_solver: prd\nmeta_solver_kwargs: {{gamma
 
 @pytest.fixture(autouse=True)
 def _threads():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def run(capsys, *argv):
     code = main(["league", *map(str, argv)])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def weights(path):
@@ -70,10 +70,10 @@ def test_printed_settings_of_a_league_train_equal_policies(text, tmp_path, capsy
     assert code == 0
     (tmp_path / "b.yaml").write_text(out)
     assert run(capsys, "train", "--config", tmp_path / "b.yaml", "--print-config")[1] == out
-    found = read_config(tmp_path / "b.yaml")
-    assert found["train_overrides"]["learner"]["learning_rate"] == 0.01
-    assert found["train_overrides"]["learner"]["gamma"] > 0  # of the preset
-    assert ("total_steps" in found["train_overrides"]) == (text == PSRO)
+    config = read_config(tmp_path / "b.yaml")
+    assert config["train_overrides"]["learner"]["learning_rate"] == 0.01
+    assert config["train_overrides"]["learner"]["gamma"] > 0  # of the preset
+    assert ("total_steps" in config["train_overrides"]) == (text == PSRO)
     for name in "ab":
         assert run(capsys, "train", "--config", tmp_path / f"{name}.yaml", "--run-dir", tmp_path / name)[0] == 0
     assert weights(tmp_path / "a") == weights(tmp_path / "b")
@@ -84,9 +84,9 @@ def test_options_of_the_command_line_override_those_of_the_file(tmp_path, capsys
     words = ["--iterations", 5, "--train-overrides", "num_envs=4", "--rules.opponents", "latest"]
     out = run(capsys, "train", "--config", tmp_path / "a.yaml", *words, "--print-config")[1]
     (tmp_path / "b.yaml").write_text(out)
-    found = read_config(tmp_path / "b.yaml")
-    assert (found["iterations"], found["rules"]["opponents"], found["rules"]["freeze_every"]) == (5, "latest", 50)
-    assert found["train_overrides"]["num_envs"] == 4
+    config = read_config(tmp_path / "b.yaml")
+    assert (config["iterations"], config["rules"]["opponents"], config["rules"]["freeze_every"]) == (5, "latest", 50)
+    assert config["train_overrides"]["num_envs"] == 4
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_latest_main_players_become_a_checkpoint(league, tmp_path, capsys):
     assert main(["league", "export", str(league), "--output", str(tmp_path / "out")]) == 0
     with RunStore.open(league, write=False) as store:
         players = store.populations["player"]
-        entry = [each for each in players.entries if each.meta.get("kind") == "main"][-1]
+        entry = [item for item in players.entries if item.meta.get("kind") == "main"][-1]
         assert players.entries[-1].meta["kind"] != "main"  # otherwise the test below says nothing
         expected = players.policy(entry.index)
     assert f"{entry.name} as player_0" in capsys.readouterr().out
@@ -39,9 +39,9 @@ def test_latest_main_players_become_a_checkpoint(league, tmp_path, capsys):
     assert saved.policies == ("player_0", "player_1")
     assert (saved.steps, saved.iteration) == (entry.meta["steps"], entry.iteration)
     for name in saved.policies:
-        given = torch.zeros(3, 1, expected.obs_width)
+        obs = torch.zeros(3, 1, expected.obs_width)
         policy = saved.policy(name)
-        assert torch.equal(policy.net.actor(given), expected.net.actor(given))
+        assert torch.equal(policy.net.actor(obs), expected.net.actor(obs))
     config = TrainConfig.of(saved)
     assert (config.env_id, config.env, config.num_envs) == (RPS.env_id, dict(RPS.env), TINY["num_envs"])
 

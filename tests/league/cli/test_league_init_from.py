@@ -1,4 +1,4 @@
-"""Leagues whose players begin with the policies of a training, as AlphaStar's do with those of supervised learning."""
+"""Leagues whose players begin with the policies of a training, as AlphaStar's begin with policies of supervised learning."""
 
 import torch
 
@@ -12,7 +12,7 @@ ENV = {"max_cycles": 5}
 
 
 def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
-    """Their first weights, to which exploiters return, are those of the training."""
+    """Their first weights, to which exploiters return, come from the training."""
     small = {"rollout_length": 4, "hidden_sizes": (8,), "num_epochs": 1, "num_minibatches": 1}
     learner = registry.find("ppo").settings(**small)
     trainer = Trainer(
@@ -20,7 +20,7 @@ def test_players_of_a_league_begin_with_the_policies(tmp_path, capsys):
         tmp_path / "trained",
     )
     trainer.run()
-    trained = {name: each.learner.net.state_dict() for name, each in trainer.assignments.items()}
+    trained = {name: assignment.learner.net.state_dict() for name, assignment in trainer.assignments.items()}
     argv = [
         "league",
         "train",

@@ -18,25 +18,25 @@ def seats_of(run):
 
 @pytest.mark.slow
 def test_roles_are_those_of_the_command_line_and_of_its_file(tmp_path, capsys):
-    wanted = {"even": ("agent_0", "agent_2"), "odd": ("agent_1", "agent_3")}
+    expected = {"even": ("agent_0", "agent_2"), "odd": ("agent_1", "agent_3")}
     roles = ["--roles", "even=agent_0,agent_2", "--roles", "odd=agent_1,agent_3"]
     assert main([*CARTS, *roles, "--run-dir", str(tmp_path / "one")]) == 0, capsys.readouterr().err
-    assert seats_of(tmp_path / "one") == wanted
+    assert seats_of(tmp_path / "one") == expected
     file = tmp_path / "one" / "config.yaml"
-    assert read_config(file)["roles"] == {role: list(members) for role, members in wanted.items()}
+    assert read_config(file)["roles"] == {role: list(members) for role, members in expected.items()}
     assert main(["league", "train", "--config", str(file), "--run-dir", str(tmp_path / "two")]) == 0
-    assert seats_of(tmp_path / "two") == wanted
+    assert seats_of(tmp_path / "two") == expected
 
 
 @pytest.mark.slow
 def test_role_with_several_seats_has_one_population(tmp_path, capsys):
     roles = ["--roles", "even=agent_0/agent_2", "--roles", "odd=agent_1,agent_3"]
     assert main([*CARTS, *roles, "--run-dir", str(tmp_path / "one")]) == 0, capsys.readouterr().err
-    wanted = {"even_0": ("agent_0",), "even_1": ("agent_2",), "odd": ("agent_1", "agent_3")}
-    assert seats_of(tmp_path / "one") == wanted
+    expected = {"even_0": ("agent_0",), "even_1": ("agent_2",), "odd": ("agent_1", "agent_3")}
+    assert seats_of(tmp_path / "one") == expected
     with RunStore.open(tmp_path / "one", write=False) as store:
         assert [seat.role for seat in store.game.seats] == ["even", "even", "odd"]
-        assert {name.rpartition(":")[0] for name in (each.name for each in store.populations["even"].entries)} == {
+        assert {name.rpartition(":")[0] for name in (entry.name for entry in store.populations["even"].entries)} == {
             "",  # the random policy
             "main_even_0",
         }
@@ -44,11 +44,11 @@ def test_role_with_several_seats_has_one_population(tmp_path, capsys):
         main(["league", "train", "--config", str(tmp_path / "one" / "config.yaml"), "--run-dir", str(tmp_path / "two")])
         == 0
     )
-    assert seats_of(tmp_path / "two") == wanted
+    assert seats_of(tmp_path / "two") == expected
 
 
 @pytest.mark.parametrize(
-    ("roles", "said"),
+    ("roles", "message"),
     [
         ([], "MultiCartPole-v0: expected an environment with roles, got none"),
         (["all"], "--roles all: expected NAME=VALUE"),
@@ -61,11 +61,11 @@ def test_role_with_several_seats_has_one_population(tmp_path, capsys):
         (['even=[[["agent_0"]]]'], "role even: expected groups or agents of one seat, or a list of them for"),
     ],
 )
-def test_wrong_roles_are_one_line(tmp_path, capsys, roles, said):
+def test_wrong_roles_are_one_line(tmp_path, capsys, roles, message):
     words = [word for role in roles for word in ("--roles", role)]
     assert main([*CARTS, *words, "--run-dir", str(tmp_path / "run")]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()
 

@@ -56,9 +56,9 @@ def test_table_of_eight_players_has_a_row_per_player_in_a_narrow_terminal(width)
     for name in NAMES:
         (line,) = [line for line in lines if line.startswith(f"{name} ")]
         assert line.split()[1:3] == ["-101.50", "(0.50)"]
-    shown = lines[0].split()[1:]
-    assert shown == [str(9 - len(shown) + i) for i in range(len(shown))]
-    assert lines[-1].startswith(f"the last {len(shown)} of 9 iterations")
+    iterations = lines[0].split()[1:]
+    assert iterations == [str(9 - len(iterations) + i) for i in range(len(iterations))]
+    assert lines[-1].startswith(f"the last {len(iterations)} of 9 iterations")
 
 
 def test_wide_table_has_a_row_per_iteration():
@@ -78,10 +78,10 @@ def test_headers_of_psro_are_whole_in_a_narrow_terminal():
 def test_live_table_leaves_room_for_an_interrupt_at_80_columns(rows, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with LiveTable(Store(rows), 20, file=Terminal()) as live:
-        shown = live._rich("x " * 60).plain.splitlines()
-    assert max(map(len, shown)) == 80 - MARGIN
-    assert shown[0] == "RockPaperScissors-v0: 8 of 20 iterations"
-    assert not [line for line in shown[:-1] if "…" in line]
+        lines = live._rich("x " * 60).plain.splitlines()
+    assert max(map(len, lines)) == 80 - MARGIN
+    assert lines[0] == "RockPaperScissors-v0: 8 of 20 iterations"
+    assert not [line for line in lines[:-1] if "…" in line]
 
 
 def test_live_table_shows_at_once_that_the_run_starts(monkeypatch):
@@ -102,7 +102,7 @@ def test_interrupt_prints_the_finished_iterations(monkeypatch, capsys, number):
     with RunOutput(store, ExecutorOptions(num_threads=1), live, "cpu") as output, interrupts():
         live(1, "main_0")
         signal.raise_signal(number)
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert output.exit_code == 130
-    assert table(league(4), 80) in said.out
-    assert said.err == "interrupted; continue with:\n  gpu-envs league resume 'out/my run'\n"
+    assert table(league(4), 80) in captured.out
+    assert captured.err == "interrupted; continue with:\n  gpu-envs league resume 'out/my run'\n"

@@ -41,19 +41,19 @@ def summary(path):
 
 def test_nash_conv_equals_that_of_the_policies_of_the_iteration(tmp_path):
     rows = psro(tmp_path)
-    found = []
+    nash_convs = []
     with RunStore.open(tmp_path, write=False) as store:
         for number, row in enumerate(rows):
             pools = {role: pool[: row["policies"][role]] for role, pool in store.populations.items()}
-            marginals = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
+            marginals = [torch.tensor(value, dtype=torch.float64) for value in row["meta_strategy"]]
             small = TabularGame.of(KUHN)
             assert small is not None
-            found.append(small.nash_conv(pools, marginals))
-            assert row["nash_conv"] == found[-1]
-            assert row["exploitability"] == found[-1] / 2
-            assert row["best_nash_conv"] == min(found)
-            assert row["best_iteration"] == max(at for at, each in enumerate(found) if each == min(found))
-            assert store.result(f"{number}/evaluation") == {"nash_conv": found[-1]}
+            nash_convs.append(small.nash_conv(pools, marginals))
+            assert row["nash_conv"] == nash_convs[-1]
+            assert row["exploitability"] == nash_convs[-1] / 2
+            assert row["best_nash_conv"] == min(nash_convs)
+            assert row["best_iteration"] == max(at for at, value in enumerate(nash_convs) if value == min(nash_convs))
+            assert store.result(f"{number}/evaluation") == {"nash_conv": nash_convs[-1]}
 
 
 @pytest.mark.slow
@@ -88,8 +88,8 @@ class Late(LocalExecutor):
     def next(self, within=None):
         if within is not None:
             return None
-        others = [call for call in self._tasks if call.function is not nash_conv.compute_gaps]
-        call = others[0] if others else self._tasks[-1]
+        calls = [call for call in self._tasks if call.function is not nash_conv.compute_gaps]
+        call = calls[0] if calls else self._tasks[-1]
         self._tasks.remove(call)
         return call.key, call.function(call.policies, **call.arguments)
 
@@ -162,10 +162,10 @@ def test_resumed_run_computes_missing_evaluations(iterations, tmp_path):
         rows = store.iterations()
         assert len(rows) == iterations + 1
         assert all(row[measure] is None for row in rows.values() for measure in MEASURES)
-        shown = psro_runs.contents(tmp_path / "run")
-        assert not any(task.endswith("/evaluation") for task in shown["tasks"])
+        contents = psro_runs.contents(tmp_path / "run")
+        assert not any(task.endswith("/evaluation") for task in contents["tasks"])
     for row in psro(tmp_path / "run"):
         assert all(row[measure] is not None for measure in MEASURES)
-    resumed, whole = (json.loads(summary(tmp_path / name)) for name in ("run", "whole"))
-    assert resumed["iterations"] == whole["iterations"]
+    resumed, expected = (json.loads(summary(tmp_path / name)) for name in ("run", "whole"))
+    assert resumed["iterations"] == expected["iterations"]
     assert psro_runs.contents(tmp_path / "run") == psro_runs.contents(tmp_path / "whole")

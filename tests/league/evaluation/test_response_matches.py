@@ -33,7 +33,9 @@ def test_returns_are_those_of_each_response_and_seat():
 def test_mixture_is_not_played_if_it_is_not_wanted(monkeypatch):
     played = []
     task = response_matches.payoff_task
-    monkeypatch.setattr(response_matches, "payoff_task", lambda *given: played.append(given[4].sum()) or task(*given))
+    monkeypatch.setattr(
+        response_matches, "payoff_task", lambda *arguments: played.append(arguments[4].sum()) or task(*arguments)
+    )
     matches = ResponseMatches(RPS, {"player": PURE}, MetaStrategy((only(0), only(1))), SAMPLING, LocalExecutor())
     mean, _, base = matches.play("some/key", [[PAPER, SCISSORS]], 0, with_mixture=False)
     assert mean.tolist() == [[0.0, -1.0]]
@@ -46,9 +48,9 @@ def test_standard_error_is_that_of_the_episodes():
     sampling = PayoffSamplingConfig(2_000, None, "cpu", 2048)
     matches = ResponseMatches(RPS, {"player": PURE}, MetaStrategy((half, half)), sampling, LocalExecutor())
     mean, error, _ = matches.play("some/key", [[ROCK, PAPER]], seed=3)
-    for place, sign in enumerate((-1, 1)):  # rock draws or loses, paper wins or draws, each with probability 1/2
-        assert abs(float(mean[0, place]) - sign / 2) < 4 * 0.5 / 2_000**0.5
-        assert abs(float(error[0, place]) / (0.5 / 2_000**0.5) - 1) < 0.05
+    for seat, sign in enumerate((-1, 1)):  # rock draws or loses, paper wins or draws, each with probability 1/2
+        assert abs(float(mean[0, seat]) - sign / 2) < 4 * 0.5 / 2_000**0.5
+        assert abs(float(error[0, seat]) / (0.5 / 2_000**0.5) - 1) < 0.05
 
 
 def test_exact_gains_use_the_joint_distribution():

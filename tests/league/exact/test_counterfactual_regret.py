@@ -17,15 +17,17 @@ VALUES = {"kuhn": -1 / 18, "leduc": -0.0856}
 @pytest.mark.parametrize("name", VALUES)
 def test_equilibrium_of_whole_game_equals_openspiels_value(name):
     tree, game = tree_of(name), spiel_of(name)
-    found = solve_restricted_game(tree, tolerance=1e-3)
-    assert found.nash_conv <= 1e-3
-    assert tree.nash_conv(found.profile) == pytest.approx(found.nash_conv, abs=1e-9)
-    assert pyspiel.nash_conv(game, to_spiel(name, found.profile).to_dict()) == pytest.approx(found.nash_conv, abs=1e-9)
-    assert float(tree.values(found.profile)[0]) == pytest.approx(found.value, abs=1e-9)
+    solution = solve_restricted_game(tree, tolerance=1e-3)
+    assert solution.nash_conv <= 1e-3
+    assert tree.nash_conv(solution.profile) == pytest.approx(solution.nash_conv, abs=1e-9)
+    assert pyspiel.nash_conv(game, to_spiel(name, solution.profile).to_dict()) == pytest.approx(
+        solution.nash_conv, abs=1e-9
+    )
+    assert float(tree.values(solution.profile)[0]) == pytest.approx(solution.value, abs=1e-9)
     solver = pyspiel.CFRPlusSolver(game)
     for _ in range(400 if name == "kuhn" else 100):
         solver.evaluate_and_update_policy()
-    openspiel, value = solver.average_policy(), found.value
+    openspiel, value = solver.average_policy(), solution.value
     assert value == pytest.approx(VALUES[name], abs=1e-3)
     # the value lies between what either average policy guarantees
     assert value == pytest.approx(_value(game, openspiel), abs=pyspiel.nash_conv(game, openspiel) + 1e-3)
@@ -41,15 +43,15 @@ def test_restricted_equilibrium_uses_allowed_choices_only():
     first = tree.legal[0].clone()
     start = tree.parent[0] == 0
     first[start, 1] = False  # no bet as the first action
-    found = solve_restricted_game(tree, [first, tree.legal[1]], tolerance=1e-4)
-    assert not found.profile[0][~first].any()
-    assert found.value == pytest.approx(-1 / 18, abs=1e-4)  # passing first is part of an equilibrium of Kuhn poker
+    solution = solve_restricted_game(tree, [first, tree.legal[1]], tolerance=1e-4)
+    assert not solution.profile[0][~first].any()
+    assert solution.value == pytest.approx(-1 / 18, abs=1e-4)  # passing first is part of an equilibrium of Kuhn poker
     first = tree.legal[0].clone()
     first[start, 0] = False  # always bet
-    found = solve_restricted_game(tree, [first, tree.legal[1]], tolerance=1e-4)
-    assert found.nash_conv <= 1e-4
-    assert found.value == pytest.approx(-1 / 3, abs=1e-4)  # king: -2, queen: 0, jack: +1, of the opponent
-    assert tree.nash_conv(found.profile) > 0.1
+    solution = solve_restricted_game(tree, [first, tree.legal[1]], tolerance=1e-4)
+    assert solution.nash_conv <= 1e-4
+    assert solution.value == pytest.approx(-1 / 3, abs=1e-4)  # king: -2, queen: 0, jack: +1, of the opponent
+    assert tree.nash_conv(solution.profile) > 0.1
 
 
 def test_invalid_restrictions_raise_config_error():

@@ -45,7 +45,7 @@ def profiles(tree, seed):
     ]
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=[pytest.mark.slow] * (each in LARGE)) for each in GAMES])
+@pytest.mark.parametrize("name", [pytest.param(game, marks=[pytest.mark.slow] * (game in LARGE)) for game in GAMES])
 def test_values_and_best_responses_equal_openspiel(name):
     tree, game = tree_of(name), spiel_of(name)
     for profile in profiles(tree, seed=1)[:2]:
@@ -57,8 +57,8 @@ def test_values_and_best_responses_equal_openspiel(name):
         for seat in seats:
             table, value = tree.best_response(profile, seat)
             assert value == pytest.approx(pyspiel.TabularBestResponse(game, seat, policy).value(""), abs=1e-9)
-            others = [table if other == seat else profile[other] for other in seats]
-            assert float(tree.values(others)[seat]) == pytest.approx(value, abs=1e-9)
+            deviation = [table if other == seat else profile[other] for other in seats]
+            assert float(tree.values(deviation)[seat]) == pytest.approx(value, abs=1e-9)
             assert torch.equal(table.sum(-1), torch.ones(len(table), dtype=torch.float64))
             assert set(table[tree.legal[seat]].tolist()) == {0.0, 1.0}
             assert not table[~tree.legal[seat]].any()
@@ -68,33 +68,33 @@ def test_values_and_best_responses_equal_openspiel(name):
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
 def test_mixtures_equal_openspiels_aggregator(name):
     tree, weights = tree_of(name), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
-    several = profiles(tree, seed=2)[1:]
-    theirs = [to_spiel(name, profile) for profile in several]
+    members = profiles(tree, seed=2)[1:]
+    theirs = [to_spiel(name, profile) for profile in members]
     mixed = policy_aggregator.PolicyAggregator(spiel_of(name)).aggregate(
         [0, 1], [theirs, theirs], [weights.tolist(), weights.tolist()]
     )
-    ours = [tree.mix([profile[seat] for profile in several], weights, seat) for seat in range(2)]
+    ours = [tree.mix([profile[seat] for profile in members], weights, seat) for seat in range(2)]
     for state, player, infoset in states_of(name)[1]:
-        wanted, row = mixed.action_probabilities(state), ours[player][infoset]
-        assert {action: float(row[action]) for action in wanted} == pytest.approx(wanted, abs=1e-9)
+        expected, row = mixed.action_probabilities(state), ours[player][infoset]
+        assert {action: float(row[action]) for action in expected} == pytest.approx(expected, abs=1e-9)
         assert float(row.sum()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", [each for each in GAMES if each not in LARGE])
+@pytest.mark.parametrize("name", [game for game in GAMES if game not in LARGE])
 def test_payoffs_of_all_matchups_and_of_their_mixtures(name):
     tree = tree_of(name)
-    several, seats = profiles(tree, seed=3), range(len(tree.game.seats))
-    tables = [[profile[seat] for profile in several[: 2 + seat]] for seat in seats]
+    members, seats = profiles(tree, seed=3), range(len(tree.game.seats))
+    tables = [[profile[seat] for profile in members[: 2 + seat]] for seat in seats]
     payoffs = tree.payoffs(tables)
-    assert payoffs.shape == (len(seats), *(len(each) for each in tables))
+    assert payoffs.shape == (len(seats), *(len(pool) for pool in tables))
     for matchup in np.ndindex(*payoffs.shape[1:]):
         values = tree.values([tables[seat][policy] for seat, policy in enumerate(matchup)])
         torch.testing.assert_close(payoffs[(slice(None), *matchup)], values, atol=1e-12, rtol=0)
-    weights = [torch.arange(1.0, 1 + len(each), dtype=torch.float64) for each in tables]
-    weights = [each / each.sum() for each in weights]
+    weights = [torch.arange(1.0, 1 + len(pool), dtype=torch.float64) for pool in tables]
+    weights = [odds / odds.sum() for odds in weights]
     expected = payoffs
-    for each in reversed(weights):
-        expected = expected @ each
+    for odds in reversed(weights):
+        expected = expected @ odds
     mixed = [tree.mix(tables[seat], weights[seat], seat) for seat in seats]
     torch.testing.assert_close(tree.values(mixed), expected, atol=1e-12, rtol=0)
 
@@ -192,7 +192,7 @@ def test_bound_of_liars_dice_is_its_largest_number_of_histories(monkeypatch, set
     histories = rolls * math.comb(bids + 1, (bids + 1) // 2)
     lengths, branches = [], enumeration._branches
     monkeypatch.setattr(
-        enumeration, "_branches", lambda *given: lengths.append(len((found := branches(*given))[0])) or found
+        enumeration, "_branches", lambda *arguments: lengths.append(len((result := branches(*arguments))[0])) or result
     )
     GameTree.of(Game.of("LiarsDice-v0", settings))
     assert max(lengths) == histories
@@ -357,19 +357,19 @@ def test_uniform_play_of_the_template_of_cards_has_the_nash_conv_counted_by_hand
     finally:
         registry._withdraw("ExactCards-v0")
 
-    def paid(own, other, card, reply):
+    def paid(hand, other, card, reply):
         """Return what the player of `card` wins in both rounds; the last cards are no choice."""
-        return np.sign(card - reply) + np.sign(sum(own) - card - sum(other) + reply)
+        return np.sign(card - reply) + np.sign(sum(hand) - card - sum(other) + reply)
 
     value, first, second = 0.0, Counter(), Counter()
     for deck in permutations(range(4)):
-        own, other = tuple(sorted(deck[::2])), tuple(sorted(deck[1::2]))
-        for card, reply in product(own, other):
-            win = paid(own, other, card, reply) / 24 / 4
+        hand, other = tuple(sorted(deck[::2])), tuple(sorted(deck[1::2]))
+        for card, reply in product(hand, other):
+            win = paid(hand, other, card, reply) / 24 / 4
             value += win
-            first[own, card] += win  # player 0 knows its hand, player 1 also the card on the table
+            first[hand, card] += win  # player 0 knows its hand, player 1 also the card on the table
             second[other, card, reply] -= win
-    of_first = sum(max(first[own, card] for card in own) for own in combinations(range(4), 2)) * 2
+    of_first = sum(max(first[hand, card] for card in hand) for hand in combinations(range(4), 2)) * 2
     sets = {(other, card) for other, card, _ in second}
     of_second = sum(max(second[other, card, reply] for reply in other) for other, card in sets) * 2
     profile = [tree.uniform(seat) for seat in range(2)]
@@ -427,8 +427,8 @@ def test_psro_on_leduc_equals_openspiel():
 def test_psro_without_rounding_of_ties_has_known_values():
     """OpenSpiel's values for Kuhn depend on rounding from iteration 5; exact ties to the lowest action give these."""
     nash_convs = psro(tree_of("kuhn"), uniform, 20, tie=1e-12)
-    wanted = {**{row: KUHN[row] for row in range(5)}, 5: 17 / 72, 6: 17 / 84, 8: 1 / 6, 10: 5 / 33, 20: 1 / 12}
-    assert {row: nash_convs[row] for row in wanted} == pytest.approx(wanted, abs=1e-4)
+    expected = {**{row: KUHN[row] for row in range(5)}, 5: 17 / 72, 6: 17 / 84, 8: 1 / 6, 10: 5 / 33, 20: 1 / 12}
+    assert {row: nash_convs[row] for row in expected} == pytest.approx(expected, abs=1e-4)
 
 
 def test_double_oracle_solves_kuhn():

@@ -22,7 +22,7 @@ class Shuffled:
     """Ends calls in any order, some of them twice, and gives back what was cancelled, too."""
 
     def __init__(self, seed: int) -> None:
-        self.random, self.given, self.ended = random.Random(seed), [], []
+        self.random, self.submitted, self.ended = random.Random(seed), [], []
         self.calls: list[RemoteTask] = []
         self.cancelled = 0
 
@@ -31,7 +31,7 @@ class Shuffled:
         return len(self.calls)
 
     def submit(self, task: RemoteTask) -> None:
-        self.given.append(task.key)
+        self.submitted.append(task.key)
         self.calls.append(task)
 
     def soon(self) -> bool:
@@ -61,17 +61,17 @@ def league(store: RunStore, executor, stop_after: int | None = None) -> list[str
     def commit(key: str, result: int) -> None:
         if len(written) == stop_after:
             raise KeyboardInterrupt
-        with store.step(key) as kept:
-            kept["result"] = result
+        with store.step(key) as record:
+            record["result"] = result
             store.add_results([[0, 0]], toy_league.results(np.zeros((1, 2)), result))
         written.append(key)
 
     def give(lane: str, number: int) -> None:
         if number >= 6:
             return
-        for each in (number, number + 1):  # two at a time
-            call = RemoteTask(f"{lane}/{each}", calls_made.add, arguments={"a": each, "b": 10 * ord(lane)})
-            follows = None if each == number else lambda: give(lane, number + 2)
+        for index in (number, number + 1):  # two at a time
+            call = RemoteTask(f"{lane}/{index}", calls_made.add, arguments={"a": index, "b": 10 * ord(lane)})
+            follows = None if index == number else lambda: give(lane, number + 2)
             coordinator.submit(call, functools.partial(commit, call.key), follows, lane)
             coordinator.submit(call, functools.partial(commit, call.key), None, lane)  # twice: it counts once
 
@@ -95,7 +95,7 @@ def test_each_call_is_committed_once_and_in_the_order_of_its_lane(tmp_path):
             written = league(store, executor)
             for lane in "abc":
                 assert [key for key in written if key[0] == lane] == [f"{lane}/{n}" for n in range(6)]
-            assert sorted(executor.given) == sorted(expected)
+            assert sorted(executor.submitted) == sorted(expected)
             assert {task: store.result(task) for task in store.tasks() if "/" in task} == expected
             assert store.cells().count.tolist() == cells.count.tolist()
 
@@ -116,9 +116,9 @@ def test_interrupted_run_repeats_only_missing_tasks(tmp_path):
                 assert [key for key in store.tasks() if key[0] == lane and "/" in key] == [
                     f"{lane}/{n}" for n in range(6)
                 ]
-            assert not done & set(then.given)
+            assert not done & set(then.submitted)
             assert len(store.tasks()) == 19
-            assert len(done) + len(then.given) == 18
+            assert len(done) + len(then.submitted) == 18
 
 
 def test_simultaneous_results_are_committed_together(tmp_path, monkeypatch):

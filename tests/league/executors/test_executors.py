@@ -33,8 +33,8 @@ def processes():
 @pytest.mark.parametrize("number", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_worker_processes_return_the_results_of_this_process(number, processes):
     """The last two calls learn, for which each worker imports the compiler of PyTorch."""
-    made = calls_made.calls()[:number]
-    assert gathered(processes, made) == gathered(LocalExecutor(), made)
+    calls = calls_made.calls()[:number]
+    assert gathered(processes, calls) == gathered(LocalExecutor(), calls)
 
 
 def test_workers_have_one_thread(processes):
@@ -43,8 +43,8 @@ def test_workers_have_one_thread(processes):
 
 def test_free_worker_runs_the_next_task(processes, tmp_path):
     """All other tasks end while one worker waits for what this process does after them."""
-    given = {"file": str(tmp_path / "go"), "seconds": 60.0}
-    processes.submit(RemoteTask("long", calls_made.wait_for_file, arguments=given))
+    arguments = {"file": str(tmp_path / "go"), "seconds": 60.0}
+    processes.submit(RemoteTask("long", calls_made.wait_for_file, arguments=arguments))
     for number in range(6):
         processes.submit(RemoteTask(f"{number}", calls_made.add, arguments={"a": number, "b": 0}))
     assert sorted(processes.next() for _ in range(6)) == [(f"{number}", number) for number in range(6)]
@@ -68,12 +68,12 @@ def test_errors_come_back_as_themselves(processes):
 
 @pytest.mark.parametrize("make", ["play", pytest.param("learn", marks=pytest.mark.slow)])
 def test_killed_worker_does_not_change_results(processes, tmp_path, make):
-    made = calls_made.calls()
-    of = next(call for call in made if call.key.startswith(make))
+    calls = calls_made.calls()
+    of = next(call for call in calls if call.key.startswith(make))
     arguments = {"marker": str(tmp_path / "died"), "after": 0.2, "make": of.function, **of.arguments}
-    found = gathered(processes, [*made[:2], RemoteTask("killed", calls_made.killed_once, of.policies, arguments)])
+    results = gathered(processes, [*calls[:2], RemoteTask("killed", calls_made.killed_once, of.policies, arguments)])
     assert (tmp_path / "died").exists()
-    assert found["killed"] == plain(calls_made.run(of))
+    assert results["killed"] == plain(calls_made.run(of))
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def wait_until(happened, seconds=300.0):
 @pytest.mark.slow
 def test_cancelled_calls_end_and_workers_run_later_calls(processes, tmp_path):
     for n in range(4):
-        given = {"file": str(tmp_path / str(n)), "seconds": 600.0}
-        processes.submit(RemoteTask(f"long/{n}", calls_made.sleep_after_touch, arguments=given))
+        arguments = {"file": str(tmp_path / str(n)), "seconds": 600.0}
+        processes.submit(RemoteTask(f"long/{n}", calls_made.sleep_after_touch, arguments=arguments))
     wait_until(lambda: any(tmp_path.iterdir()))  # a worker is in the middle of a call
     processes.cancel()
     assert processes.pending == 0
@@ -106,9 +106,9 @@ def test_cancelled_calls_end_and_workers_run_later_calls(processes, tmp_path):
 @pytest.fixture
 def interruptible():
     """Restore the handler of interrupts, which background processes may ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, handler)
 
 
 def test_interrupt_leaves_no_task_and_no_process(processes, tmp_path, interruptible):
@@ -116,13 +116,13 @@ def test_interrupt_leaves_no_task_and_no_process(processes, tmp_path, interrupti
         coordinator = Coordinator(store, processes)
         pids: list[int] = []
         for number in range(2):
-            given = {"seconds": 0.5}  # each worker is busy with one
-            coordinator.submit(RemoteTask(f"pid/{number}", calls_made.process, arguments=given), pids.append)
+            arguments = {"seconds": 0.5}  # each worker is busy with one
+            coordinator.submit(RemoteTask(f"pid/{number}", calls_made.process, arguments=arguments), pids.append)
         coordinator.wait()
-        begun = tmp_path / "begun"
-        given = {"file": str(begun), "seconds": 600.0}
-        coordinator.submit(RemoteTask("long", calls_made.sleep_after_touch, arguments=given), print)
-        wait_until(begun.exists)
+        marker = tmp_path / "begun"
+        arguments = {"file": str(marker), "seconds": 600.0}
+        coordinator.submit(RemoteTask("long", calls_made.sleep_after_touch, arguments=arguments), print)
+        wait_until(marker.exists)
         following = coordinator.executor.next
 
         def interrupted(within=None):

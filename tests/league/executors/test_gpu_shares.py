@@ -26,7 +26,7 @@ def gpus_of(plan: SharePlan) -> list[float]:
 
 
 def cluster(*gpus: int, cpus: int = 64) -> list[GpuNode]:
-    return [GpuNode(each, cpus, name=str(place)) for place, each in enumerate(gpus)]
+    return [GpuNode(count, cpus, name=str(index)) for index, count in enumerate(gpus)]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_table_names_gpus_and_shares_in_short_lines():
     nodes=NODES,
     trainings=st.integers(0, 60),
     cpus=st.integers(1, 4),
-    most=st.integers(1, 8),
+    limit=st.integers(1, 8),
     memory=st.sampled_from([0.0, 5.0, 30.0]),
 )
-def test_no_gpu_is_idle_while_trainings_wait(nodes, trainings, cpus, most, memory):
-    plan = plan_shares(nodes, trainings, cpus=cpus, most=most, memory=memory)
-    assert plan == plan_shares(nodes, trainings, cpus=cpus, most=most, memory=memory)
+def test_no_gpu_is_idle_while_trainings_wait(nodes, trainings, cpus, limit, memory):
+    plan = plan_shares(nodes, trainings, cpus=cpus, most=limit, memory=memory)
+    assert plan == plan_shares(nodes, trainings, cpus=cpus, most=limit, memory=memory)
     assert len(plan.shares) + plan.waiting == trainings
     assert all(share.gpus > 0 for share in plan.shares)
     usable = {node.name: min(node.gpus, node.cpus // cpus) if node.memory >= memory else 0 for node in nodes}
@@ -134,7 +134,7 @@ def test_no_gpu_is_idle_while_trainings_wait(nodes, trainings, cpus, most, memor
     if plan.waiting and total:
         assert parts or memory
         for node in nodes:  # no training that waits fits anywhere
-            slots = node.gpus * (min(most, int(node.memory / memory)) if memory else most)
+            slots = node.gpus * (min(limit, int(node.memory / memory)) if memory else limit)
             assert on_node[node.name] == (min(slots, node.cpus // cpus) if usable[node.name] else 0)
     elif parts:  # a GPU is empty only where no CPU is left
         for node in nodes:
@@ -174,25 +174,25 @@ def test_free_shares_are_those_that_running_trainings_leave():
 
 
 @settings(max_examples=200, deadline=None)
-@given(nodes=NODES, before=st.integers(1, 20), begun=st.integers(0, 20), more=st.integers(0, 20))
-def test_free_shares_never_exceed_the_gpus(nodes, before, begun, more):
-    running = plan_shares(nodes, before).shares[:begun]
+@given(nodes=NODES, previous=st.integers(1, 20), num_running=st.integers(0, 20), more=st.integers(0, 20))
+def test_free_shares_never_exceed_the_gpus(nodes, previous, num_running, more):
+    running = plan_shares(nodes, previous).shares[:num_running]
     plan = plan_shares(nodes, len(running) + more)
-    found = free_shares(nodes, plan, running)
-    assert len(found) <= len(plan.shares) - len(running) or not found
-    assert sum(share.gpus for share in (*running, *found)) <= sum(node.gpus for node in nodes) + 1e-6
+    shares = free_shares(nodes, plan, running)
+    assert len(shares) <= len(plan.shares) - len(running) or not shares
+    assert sum(share.gpus for share in (*running, *shares)) <= sum(node.gpus for node in nodes) + 1e-6
     if not running:
-        assert found == list(plan.shares)
+        assert shares == list(plan.shares)
 
 
 def test_no_gpu_is_idle_while_trainings_wait_after_their_number_has_changed():
     """Trainings that begin later take fewer whole GPUs if their share is not free."""
-    for gpus, before, now in product(range(1, 9), repeat=3):
+    for gpus, previous, now in product(range(1, 9), repeat=3):
         nodes = [GpuNode(gpus, 64, name="a")]
-        earlier, plan = plan_shares(nodes, before).shares, plan_shares(nodes, now)
+        earlier, plan = plan_shares(nodes, previous).shares, plan_shares(nodes, now)
         for running in (list(earlier[:count]) for count in range(len(earlier))):
             waiting = now - len(running)
-            found = free_shares(nodes, plan, running) if waiting > 0 else []
-            idle = gpus - sum(share.gpus for share in [*running, *found])
+            shares = free_shares(nodes, plan, running) if waiting > 0 else []
+            idle = gpus - sum(share.gpus for share in [*running, *shares])
             assert idle > -1e-6
-            assert idle < 1 or len(found) >= waiting, (gpus, before, now, running)
+            assert idle < 1 or len(shares) >= waiting, (gpus, previous, now, running)

@@ -39,25 +39,25 @@ def test_transported_policy_acts_bit_for_bit_equally(kind):
     parcel = pack(policy)
     assert pack(policy) is parcel
     transport._LOADED.clear()
-    again = unpacked(packed({"who": [policy]}), "cpu")["who"][0]
-    assert again is not policy
-    assert type(again) is type(policy)
+    copy = unpacked(packed({"who": [policy]}), "cpu")["who"][0]
+    assert copy is not policy
+    assert type(copy) is type(policy)
     width = tree_of("kuhn").observations[0].shape[1] if kind == "table" else RPS.core(1).obs.shape[-1]
     played = []
-    for each in (policy, again):
-        each.seed(3)
-        hidden_state = each.initial_hidden_state(64, 1)
+    for player in (policy, copy):
+        player.seed(3)
+        hidden_state = player.initial_hidden_state(64, 1)
         obs = torch.rand((64, 1, width), generator=torch.Generator().manual_seed(1)).round()
         if kind == "table":
             obs = tree_of("kuhn").observations[0][:1].expand(64, 1, -1).float()
-        played.append([plain(each.act(obs, hidden_state=hidden_state)) for _ in range(5)])
+        played.append([plain(player.act(obs, hidden_state=hidden_state)) for _ in range(5)])
     assert played[0] == played[1]
 
 
 def test_equal_policies_share_one_payload():
-    one, other, third = network(1), network(1), network(2)
-    assert pack(one).digest == pack(other).digest != pack(third).digest
-    assert unpacked(pack(one), "cpu") is unpacked(pack(other), "cpu")
+    first, other, third = network(1), network(1), network(2)
+    assert pack(first).digest == pack(other).digest != pack(third).digest
+    assert unpacked(pack(first), "cpu") is unpacked(pack(other), "cpu")
 
 
 def test_policy_of_unknown_type_raises_config_error():
@@ -70,12 +70,12 @@ def test_policy_of_unknown_type_raises_config_error():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
 def test_tensor_views_are_packed_without_the_rest_of_their_storage(dtype):
-    whole = torch.arange(600).reshape(20, 30).to(dtype)
-    for tensor in (whole, whole[3], whole[:, 4], whole.T, whole[2, 2], whole[:0]):
+    base = torch.arange(600).reshape(20, 30).to(dtype)
+    for tensor in (base, base[3], base[:, 4], base.T, base[2, 2], base[:0]):
         parcel = packed((tensor,))[0]
         assert parcel.untyped_storage().nbytes() == tensor.nbytes
         assert plain(unpacked(parcel, "cpu")) == plain(tensor)
-    assert packed({"whole": whole})["whole"] is whole
+    assert packed({"whole": base})["whole"] is base
 
 
 def test_lazy_value_is_read_at_transport():

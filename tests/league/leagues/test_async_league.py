@@ -42,7 +42,7 @@ class Watched(LeagueBuilder):
     """A builder that records the opponents that it names for each training of a player, and its results."""
 
     def __init__(self, inner):
-        self.inner, self.named, self.asked = inner, {}, []
+        self.inner, self.named, self.decisions = inner, {}, []
         self.config = inner.config
 
     def __getattr__(self, name):
@@ -58,21 +58,21 @@ class Watched(LeagueBuilder):
         return self.inner.training_groups(roster)
 
     def matches(self, roster, player, role):
-        found = self.inner.matches(roster, player, role)
+        matches = self.inner.matches(roster, player, role)
         trainings = self.named.setdefault(player.name, [])
         if role == roster.facing(player)[0]:
             trainings.append(set())
-        trainings[-1].update(match.opponent for match in found if match.probability)
-        return found
+        trainings[-1].update(match.opponent for match in matches if match.probability)
+        return matches
 
     def build_league(self, result):
-        self.asked.append((result.iteration, tuple(result.trained)))
+        self.decisions.append((result.iteration, tuple(result.trained)))
         return self.inner.build_league(result)
 
 
 @pytest.mark.variations
 @pytest.mark.parametrize(
-    ("game", "which"),
+    ("game", "rules"),
     [
         (RPS, "alphastar"),
         pytest.param(KUHN, "alphastar", marks=pytest.mark.slow),
@@ -84,30 +84,30 @@ class Watched(LeagueBuilder):
         pytest.param(TEAMS, "latest", marks=pytest.mark.slow),
     ],
 )
-def test_order_of_completion_keeps_counts_and_pairings(game, which, tmp_path):
-    watched = Watched(builder(which))
+def test_order_of_completion_keeps_counts_and_pairings(game, rules, tmp_path):
+    watched = Watched(builder(rules))
     running, _ = run(tmp_path / "run", watched, Shuffled(workers=4, seed=1), game=game, iterations=4)
     groups = len(watched.training_groups(running.state.roster))
     running.store.close()
     numbers = check_counts(tmp_path / "run", 4, groups)
     if groups > 1:
-        assert len({len(each) for each in numbers.values()}) > 1  # some trained more often than others
+        assert len({len(sequence) for sequence in numbers.values()}) > 1  # some trained more often than others
     counts = Counter()
-    for task in trainings(tmp_path / "run").values():  # those of a player in their order
+    for task in trainings(tmp_path / "run").values():  # the trainings of a player in their order
         for player, result in task["players"].items():
             counts[player] += 1
             earlier = watched.named[player][: counts[player]]  # episodes may have begun in an earlier training
             assert {opponent for opponent, *_ in result["matches"]} <= set().union(*earlier)
             if game is RPS:  # episodes of one step
                 assert {opponent for opponent, *_ in result["matches"]} <= earlier[-1]
-    assert [iteration for iteration, _ in watched.asked] == sorted(iteration for iteration, _ in watched.asked)
-    assert len(watched.asked) == 4 * groups
+    assert [iteration for iteration, _ in watched.decisions] == sorted(iteration for iteration, _ in watched.decisions)
+    assert len(watched.decisions) == 4 * groups
 
 
 @pytest.mark.slow
 def test_players_do_not_wait_for_a_slow_one(tmp_path):
     """With responses of 1 to 8 times the length on 8 devices, utilization is at least 90 %; with a barrier, 56 %."""
-    found = {}
+    utilization = {}
     for asynchronous in (False, True):
         many = Players(8)
         names = [player.name for player in many.players(RPS)]
@@ -117,12 +117,12 @@ def test_players_do_not_wait_for_a_slow_one(tmp_path):
         running = league(path, many, iterations=iterations, executor=devices, asynchronous=asynchronous)
         running.run()
         running.store.close()
-        found[asynchronous] = devices.utilization
+        utilization[asynchronous] = devices.utilization
         if asynchronous:
             numbers = check_counts(path, iterations, 8)
             assert len(numbers["main_0"]) > 6 * len(numbers["main_7"])
-    assert found[False] <= 0.6
-    assert found[True] >= 0.9
+    assert utilization[False] <= 0.6
+    assert utilization[True] >= 0.9
 
 
 def _length(key: str, names: list[str]) -> float:
@@ -142,7 +142,7 @@ def test_killed_league_resumes_with_exact_counts(tmp_path):
 
 
 def test_opponents_have_their_newest_weights(tmp_path):
-    """A player's opponents are those of the last training of each, not of the start of an iteration."""
+    """A player meets its opponents as their last training left them, not as they were when the iteration began."""
     running = league(tmp_path / "run", Players(), iterations=2, executor=Shuffled(), asynchronous=True)
     fresh, task_of = [], running._training_task
 
@@ -252,8 +252,8 @@ def test_run_of_the_other_mode_is_refused(asynchronous, tmp_path):
             "UPDATE meta SET value = json_set(value, '$.asynchronous', json(?)) WHERE key = 'config'",
             (json.dumps(not asynchronous),),
         )
-    wanted = "none by the configuration, got one" if asynchronous else "a schedule by the configuration, got none"
-    with pytest.raises(CheckpointError, match=f"kv: asynchronous: expected {wanted}"):
+    expected = "none by the configuration, got one" if asynchronous else "a schedule by the configuration, got none"
+    with pytest.raises(CheckpointError, match=f"kv: asynchronous: expected {expected}"):
         league(tmp_path / "run", "latest", iterations=2, asynchronous=not asynchronous)
 
 

@@ -20,17 +20,17 @@ def test_win_rates_have_no_games_against_weights_before_a_restart(tmp_path):
         tmp_path / "run", Restarting(), iterations=2, executor=Ordered(order), asynchronous=True, num_envs=2
     )
     running.begin()
-    seen, report = [], running._report
+    games, report = [], running._report
 
     def watching(steps, results):
-        seen.append(running.state.roster.win_rates.games.get(("main_0", "main_1"), 0.0))
+        games.append(running.state.roster.win_rates.games.get(("main_0", "main_1"), 0.0))
         report(steps, results)
 
     running._report = watching
     running.run()
-    assert seen[0] == 0  # the player's own games went with its restart
-    assert seen[1] == 0  # games against the weights before the restart
-    assert seen[2] > 0
+    assert games[0] == 0  # the player's own games went with its restart
+    assert games[1] == 0  # games against the weights before the restart
+    assert games[2] > 0
     running.store.close()
 
 
@@ -99,7 +99,7 @@ def test_training_lost_by_an_interrupt_is_not_continued(tmp_path):
     """The workers' caches may have a training with the name of one that was repeated after an interrupt."""
     workers = Shuffled()
     running = league(tmp_path / "run", Players(), iterations=2, executor=workers, asynchronous=True)
-    commit, done, before = running._commit_and_apply, [], running.id
+    commit, done, previous = running._commit_and_apply, [], running.id
 
     def interrupted(*arguments):
         done.append(arguments)
@@ -110,8 +110,8 @@ def test_training_lost_by_an_interrupt_is_not_continued(tmp_path):
     running._commit_and_apply = interrupted
     with pytest.raises(KeyboardInterrupt):
         running.run()
-    assert running.id != before
-    lost = {key for cached, _ in workers.caches for key in cached if key[0] == before}
+    assert running.id != previous
+    lost = {key for cached, _ in workers.caches for key in cached if key[0] == previous}
     assert len(lost) >= 3
     running.run()
     check_counts(tmp_path / "run", 2, 4)
@@ -120,7 +120,7 @@ def test_training_lost_by_an_interrupt_is_not_continued(tmp_path):
 
 def test_interrupt_in_the_last_iteration_leaves_no_player_untrained(tmp_path):
     """After an interrupt, players with the fewest trainings train first."""
-    order = iter([f"{number}/train/main_{each}" for number in (1, 2, 3) for each in range(3)][:7])
+    order = iter([f"{number}/train/main_{index}" for number in (1, 2, 3) for index in range(3)][:7])
     running = league(tmp_path / "run", Players(), iterations=2, executor=Ordered(order), asynchronous=True)
     report, done = running._report, []
 

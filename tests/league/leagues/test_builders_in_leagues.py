@@ -60,12 +60,14 @@ def test_frozen_copy_is_made_before_its_player_is_reset(changes, tmp_path, monke
     assert (running.state.learning["main_0"].steps, running.state.learning["main_0"].total_steps) == (0, STEPS)
     assert running.state.roster.win_rates.rate("main_0", "main_1") == 0.5  # no games yet
     assert running.store.state("learner.main_0") is None
-    begin, seen = BestResponseTraining.__init__, []
+    begin, states = BestResponseTraining.__init__, []
     monkeypatch.setattr(
-        BestResponseTraining, "__init__", lambda self, *given: begin(self, *given) or seen.append(looked_at(self))
+        BestResponseTraining,
+        "__init__",
+        lambda self, *arguments: begin(self, *arguments) or states.append(looked_at(self)),
     )
     train(running, 2, "main_0")
-    ((net, optimizer, steps),) = seen
+    ((net, optimizer, steps),) = states
     assert equal(net, first)  # with its critic
     assert not optimizer
     assert steps == (0, 0)
@@ -86,15 +88,15 @@ def test_copy_takes_trained_weights_and_clipped_settings(tmp_path):
     assert equal(running.store.state("live.main_1"), learned["main_0"])
     assert equal(running.store.state("live.main_2"), learned["main_0"])
     assert equal(running.store.state("live.main_0"), running.store.state("first.main_0"))  # the reset is applied last
-    found = running.state.learning["main_0"].settings
-    assert found == {"learning_rate": pytest.approx(0.075), "gamma": 1.0, "gae_lambda": 0.475, "rollout_length": 5}
+    settings = running.state.learning["main_0"].settings
+    assert settings == {"learning_rate": pytest.approx(0.075), "gamma": 1.0, "gae_lambda": 0.475, "rollout_length": 5}
     assert running.state.learning["main_2"].settings == {"gamma": running.train.learner.gamma * 0.5}
     running.iterate(2)
     assert training(running, "main_2").config.learner.gamma == running.state.learning["main_2"].settings["gamma"]
     assert equal(running.store.state("live.main_0"), running.state.trained_weights("main_1"))
-    again = running.state.learning["main_0"]
-    assert again.settings["learning_rate"] == pytest.approx(0.075)  # of the setting of main_1
-    assert again.restarts == 3
+    state = running.state.learning["main_0"]
+    assert state.settings["learning_rate"] == pytest.approx(0.075)  # of the setting of main_1
+    assert state.restarts == 3
     running.store.close()
 
 
@@ -136,18 +138,18 @@ def test_custom_builder_adds_and_retires_players(tmp_path):
     assert rows[4]["matches"]["champion"].keys() >= {"newcomer_1:1", "newcomer_2", "newcomer_3"}
     assert running.store.state("learner.newcomer_1") is None
     assert not cached_trainings(running.id).keys() & running.state.roster.retired
-    begun = trained(tmp_path)["4/train/champion"]["matches"]
-    assert {who for who, *_, count in begun if count} == {"newcomer_1:1", "newcomer_2", "newcomer_3"}
+    matches = trained(tmp_path)["4/train/champion"]["matches"]
+    assert {opponent for opponent, *_, count in matches if count} == {"newcomer_1:1", "newcomer_2", "newcomer_3"}
     assert rows[4]["matches_by_kind"].keys() == {
         "champion - newcomer",
         "champion - frozen newcomer",
         "newcomer - champion",
     }
     running.store.close()
-    again = league(tmp_path, Openers(), iterations=5)
-    again.run()
-    assert again.state.roster.retired == {f"newcomer_{i}" for i in (1, 2, 3)}
-    again.store.close()
+    reopened = league(tmp_path, Openers(), iterations=5)
+    reopened.run()
+    assert reopened.state.roster.retired == {f"newcomer_{i}" for i in (1, 2, 3)}
+    reopened.store.close()
 
 
 def test_builder_example_of_the_documentation_runs(tmp_path, monkeypatch):
@@ -178,16 +180,16 @@ class Wrong(NoLeagueBuilder):
     """Builder with the given answers."""
 
     def __init__(self, players=None, matches=None, changes=None):
-        self.given = players, matches, changes
+        self.answers = players, matches, changes
 
     def players(self, game):
-        return self.given[0] or super().players(game)
+        return self.answers[0] or super().players(game)
 
     def matches(self, roster, player, role):
-        return super().matches(roster, player, role) if self.given[1] is None else self.given[1]
+        return super().matches(roster, player, role) if self.answers[1] is None else self.answers[1]
 
     def build_league(self, result):
-        return self.given[2]
+        return self.answers[2]
 
 
 @pytest.mark.parametrize(

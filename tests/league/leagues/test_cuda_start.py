@@ -67,10 +67,10 @@ def test_psro_on_a_cpu_does_not_start_cuda(kind, tmp_path):
     psro_runs.play(tmp_path / "run", game, iterations=1, **psro_runs.KINDS[kind])
 
 
-@pytest.mark.parametrize("which", ["alphastar", "pbt", "pfsp"])
-def test_league_on_a_cpu_does_not_start_cuda(which, tmp_path):
+@pytest.mark.parametrize("rules", ["alphastar", "pbt", "pfsp"])
+def test_league_on_a_cpu_does_not_start_cuda(rules, tmp_path):
     game = Game.of("RockPaperScissors-v0", RPS)
-    running = small_league.league(tmp_path / "run", which, iterations=1, game=game)
+    running = small_league.league(tmp_path / "run", rules, iterations=1, game=game)
     with running.store:
         running.run()
 

@@ -72,9 +72,9 @@ def test_self_play_of_disc_game_cycles_while_best_responses_converge():
         points.append(response(points[-1]))  # self-play
     latest = torch.stack(points)
     assert torch.allclose(payoffs(torch.stack([response(points[-1]), points[-1]]))[0, 0, 1], torch.ones(()).double())
-    found = decompose_game(payoffs(latest))
-    assert found.cyclic_share == pytest.approx(1.0)
-    assert found.transitive_share == pytest.approx(0.0, abs=1e-9)
+    decomposition = decompose_game(payoffs(latest))
+    assert decomposition.cyclic_share == pytest.approx(1.0)
+    assert decomposition.transitive_share == pytest.approx(0.0, abs=1e-9)
 
     points = points[:1]
     for _ in range(4):

@@ -63,10 +63,10 @@ def test_points_on_the_edge_form_a_cyclic_game():
     assert DISC.zero_sum
     angle = 2 * math.pi * torch.arange(6, dtype=torch.float64) / 6
     exact = torch.sin(angle - angle[:, None])
-    populations = {DISC.roles[0]: [Point(float(each)) for each in angle]}
+    populations = {DISC.roles[0]: [Point(float(value)) for value in angle]}
     table = PayoffTable(DISC, {DISC.roles[0]: 6})
-    who, episodes = table.missing(4)
-    table.add(who, simulate_matchups(populations, game=DISC, matchups=who, episodes=episodes, seed=0))
+    matchups, episodes = table.missing(4)
+    table.add(matchups, simulate_matchups(populations, game=DISC, matchups=matchups, episodes=episodes, seed=0))
     payoffs = table.meta_game()
     torch.testing.assert_close(payoffs[0], exact, atol=1e-6, rtol=0)
     torch.testing.assert_close(payoffs[1], -payoffs[0])

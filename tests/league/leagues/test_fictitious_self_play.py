@@ -1,6 +1,6 @@
 """Fictitious and prioritized self-play converge on rock-paper-scissors; plain self-play cycles.
 
-The builder's matches, transitions, roster and win rates are those of a league. Only the training is exact: the player
+The builder's matches, transitions, roster and win rates are a league's. Only the training is exact: the player
 becomes the best response to its matches, or moves towards it. Exploitability is the gain of the best of three actions.
 """
 
@@ -20,7 +20,7 @@ UNEQUAL = np.array([[0.0, -1.0, 3.0], [1.0, 0.0, -2.0], [-3.0, 2.0, 0.0]])  # eq
 FIRST = np.array([0.8, 0.15, 0.05])
 
 
-def best_response(payoffs, opponent, own):
+def best_response(payoffs, opponent, strategy):
     """Return the pure best response; ties go to the first action."""
     return np.eye(3)[(payoffs @ opponent).argmax()]
 
@@ -55,9 +55,9 @@ def self_play(opponents, iterations=300, payoffs=BEATS, learn=best_response, **s
     return np.array([strategies[copy] for copy in roster.frozen()])
 
 
-def entropy_step(payoffs, opponent, own):
+def entropy_step(payoffs, opponent, strategy):
     """Return the strategy after one step of mirror descent with an entropy bonus, as by a regularized learner."""
-    logits = 0.9 * np.log(own) + 2.0 * payoffs @ opponent
+    logits = 0.9 * np.log(strategy) + 2.0 * payoffs @ opponent
     weights = np.exp(logits - logits.max())
     return weights / weights.sum()
 
@@ -98,7 +98,7 @@ def test_self_play_cycles_and_its_average_misses_the_equilibrium_of_an_unequal_g
 @pytest.mark.learning
 @pytest.mark.parametrize("opponents", ["uniform", "pfsp"])
 def test_trained_copies_of_fictitious_self_play_stay_near_the_uniform_mixture(opponents, tmp_path):
-    """Settings are those of `test_cycles.py`, where plain self-play cycles with a median exploitability above 0.4."""
+    """The settings of `test_cycles.py`, where plain self-play cycles with a median exploitability above 0.4."""
     rates = {"learner.learning_rate": 0.01, "learner.entropy_coef": 0.2}
     train = {"num_envs": 64, "learner.rollout_length": 4, "learner.hidden_sizes": [8], "learner.num_epochs": 2}
     train |= {**rates, **{f"{name}_final": value for name, value in rates.items()}}

@@ -78,12 +78,12 @@ def test_player_without_opponents_or_games_is_frozen_at_the_timeout_only():
 
 
 def exploiters_verified(rates):
-    """Return the share of a main agent's matches against frozen main exploiters beyond that of PFSP."""
+    """Return the share of a main agent's matches against frozen main exploiters beyond its share by PFSP."""
     builder = AlphaStarLeagueBuilder(AlphaStarConfig(main_exploiter=FreezeRules(count=2)))
     frozen = [(f"main_exploiter_{index}:1", f"main_exploiter_{index}") for index in range(2)]
     wins = [("main_0", name, rate) for (name, _), rate in zip(frozen, rates, strict=True)]
-    found = shares(builder, league(builder, frozen=frozen, wins=wins), "main_0")
-    return round(1 - 0.5 - found["main_0"].expected, 9)
+    matches = shares(builder, league(builder, frozen=frozen, wins=wins), "main_0")
+    return round(1 - 0.5 - matches["main_0"].expected, 9)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_one_forgotten_version_is_enough_for_verification(rates, share):
     builder = AlphaStarLeagueBuilder()
     versions = [(f"main_0:{index}", "main_0") for index in range(1, 4)]
     wins = [("main_0", name, rate) for (name, _), rate in zip(versions, rates, strict=True)]
-    found = shares(builder, league(builder, frozen=versions, wins=wins), "main_0")
-    assert round(1 - 0.5 - found["main_0"].expected, 9) == share
+    matches = shares(builder, league(builder, frozen=versions, wins=wins), "main_0")
+    assert round(1 - 0.5 - matches["main_0"].expected, 9) == share
 
 
 @pytest.mark.parametrize(("rate", "opponent"), [(0.1, "main_0:1"), (0.11, "main_0")])
@@ -135,13 +135,13 @@ def test_at_most_half_of_a_population_copies_others(size, bottom, copies):
     builder = PopulationBasedBuilder(PopulationBasedConfig(size=size, ready_steps=10, bottom=bottom))
     wins = [(f"main_{j}", f"main_{i}", 0.6 + 0.1 * j / size) for j in range(size) for i in range(j)]
     roster = league(builder, wins=wins)
-    found = [
+    changes = [
         change
         for change in builder.build_league(result(roster, dict.fromkeys(roster.learning(), 10)))
         if isinstance(change, Copy)
     ]
-    assert [change.player for change in found] == [f"main_{index}" for index in range(copies)]
-    assert {change.source for change in found} <= {f"main_{index}" for index in range(size - copies, size)}
+    assert [change.player for change in changes] == [f"main_{index}" for index in range(copies)]
+    assert {change.source for change in changes} <= {f"main_{index}" for index in range(size - copies, size)}
 
 
 def test_exploiter_is_reset_to_a_main_agent_of_its_role():

@@ -39,8 +39,8 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, worlds, tmp_path):
         tmp_path, game=game, iterations=3, steps=8 * worlds, num_envs=worlds, **{"learner.rollout_length": 8}
     )
     tallies, write = {}, running._commit_training
-    running._commit_training = lambda number, group, found: (
-        tallies.update(dict.fromkeys(group, found["tally"])) or write(number, group, found)
+    running._commit_training = lambda number, group, result: (
+        tallies.update(dict.fromkeys(group, result["tally"])) or write(number, group, result)
     )
     running.begin()
     earlier = {name: set() for name in running.state.roster.learning()}
@@ -53,32 +53,32 @@ def test_sampled_matches_follow_the_rules_in_both_seats(game, worlds, tmp_path):
         }
         running.iterate(number)
         for name, expected in rules.items():
-            found = trained(tmp_path)[f"{number}/train/{name}"]["matches"]
-            begun = {who: count for who, _, _, count in found if count}
-            total = sum(begun.values())
+            result = trained(tmp_path)[f"{number}/train/{name}"]["matches"]
+            counts = {opponent: count for opponent, _, _, count in result if count}
+            total = sum(counts.values())
             assert total >= (8 if game is RPS else 1.6) * worlds  # pairs share their worlds
-            assert begun.keys() == {who for who, share in expected.items() if share}
-            shares = [total * expected[who] for who in begun]
-            assert len(begun) == 1 or stats.chisquare(list(begun.values()), shares).pvalue > 1e-4
-            ended = {who for who, count, *_ in found if count}
-            assert ended <= begun.keys() | earlier[name]  # or opponents at the end of the last iteration
-            earlier[name] = set(begun)
+            assert counts.keys() == {opponent for opponent, share in expected.items() if share}
+            shares = [total * expected[opponent] for opponent in counts]
+            assert len(counts) == 1 or stats.chisquare(list(counts.values()), shares).pvalue > 1e-4
+            ended = {opponent for opponent, count, *_ in result if count}
+            assert ended <= counts.keys() | earlier[name]  # or opponents at the end of the last iteration
+            earlier[name] = set(counts)
             if game is RPS:
                 _both_seats_alike(tallies[name])
             else:
-                own = 0 if "player_0" in name else 1
-                assert bool((tallies[name].matchups[tallies[name].learns[:, own], own] == LEARNER).all())
+                seat = 0 if "player_0" in name else 1
+                assert bool((tallies[name].matchups[tallies[name].learns[:, seat], seat] == LEARNER).all())
     assert len(running.state.roster.frozen()) > 3
     running.store.close()
 
 
 def _both_seats_alike(tally) -> None:
-    begun = {tuple(row): n for row, n in zip(tally.matchups.tolist(), tally.started.tolist(), strict=True) if n}
-    for (first, second), count in begun.items():
+    counts = {tuple(row): n for row, n in zip(tally.matchups.tolist(), tally.started.tolist(), strict=True) if n}
+    for (first, second), count in counts.items():
         if first == second == LEARNER:
             continue
         assert LEARNER in (first, second)
-        assert stats.binomtest(count, count + begun[second, first]).pvalue > 1e-5
+        assert stats.binomtest(count, count + counts[second, first]).pvalue > 1e-5
 
 
 def test_only_the_player_of_a_match_learns_from_it(tmp_path):
@@ -86,12 +86,14 @@ def test_only_the_player_of_a_match_learns_from_it(tmp_path):
     running.begin()
     running.iterate(1)
     for number, name in ((2, name) for name in running.state.roster.learning()):
-        before = {role: [weights(p) for p in pool[1:]] for role, pool in running.state.pools().items()}
-        others = [n for n in running.state.roster.learning() if n != name]
-        nets = {n: {k: v.clone() for k, v in running.state.trained_weights(n).items() if k != "spec"} for n in others}
+        previous = {role: [weights(p) for p in pool[1:]] for role, pool in running.state.pools().items()}
+        opponents = [n for n in running.state.roster.learning() if n != name]
+        nets = {
+            n: {k: v.clone() for k, v in running.state.trained_weights(n).items() if k != "spec"} for n in opponents
+        }
         train(running, number, name)
         for role, pool in running.state.pools().items():
-            assert all(equal(weights(p), b) for p, b in zip(pool[1:], before[role], strict=True))
+            assert all(equal(weights(p), b) for p, b in zip(pool[1:], previous[role], strict=True))
         assert all(equal(running.state.trained_weights(other), net) for other, net in nets.items())
         assert not equal(of_policy(running.state.trained_weights(name)), weights(running.state.live[name]))
         assert list(training(running, name).learners.assignments) == [running.state.roster.players[name].role]
@@ -103,23 +105,23 @@ def test_player_learns_in_both_seats_only_against_itself(tmp_path):
     running.begin()
     running.run()
     draw = builder_validation.matchup_distribution(running.builder, running.state, ("main_0",))
-    own = (draw.matchups == LEARNER).all(1)
-    assert own.any()
-    assert bool((draw.learns.sum(1) == 1 + own.long()).all())
+    self_play = (draw.matchups == LEARNER).all(1)
+    assert self_play.any()
+    assert bool((draw.learns.sum(1) == 1 + self_play.long()).all())
     alone = training(running, "main_0")
     alone.opponents.replace(draw, running.state.pools())
     for _ in range(3):
         alone.collector.collect()
-        rollout, who = alone.learner("player").rollout, alone.opponents.assigned
+        rollout, assigned = alone.learner("player").rollout, alone.opponents.assigned
         learns = alone.opponents.learns.sum(1)
-        assert torch.equal(learns == 2, (who == LEARNER).all(1))
+        assert torch.equal(learns == 2, (assigned == LEARNER).all(1))
         assert set(rollout.valid.flatten(0, -2).sum(-1).tolist()) == {1, 2}
         alone.learners.update(1, str)
     running.store.close()
 
 
 def test_learning_opponents_keep_their_weights_during_an_iteration(tmp_path):
-    running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
+    running = league(tmp_path, game=KUHN, rules=NoLeagueBuilder(), iterations=2)
     running.begin()
     running.iterate(1)
     first, second = running.state.roster.learning()
@@ -127,12 +129,12 @@ def test_learning_opponents_keep_their_weights_during_an_iteration(tmp_path):
     train(running, 2, first)
     assert not equal(of_policy(running.state.trained_weights(first)), began)
     running.store.close()
-    running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
+    running = league(tmp_path, game=KUHN, rules=NoLeagueBuilder(), iterations=2)
     (met,) = running.state.pools()["player_0"][1:]
     assert equal(weights(met), began)
     running.iterate(2)
-    seen = training(running, second).opponents.pools["player_0"]
-    assert equal(weights(seen[1]), began)
+    pool = training(running, second).opponents.pools["player_0"]
+    assert equal(weights(pool[1]), began)
     assert not equal(weights(running.state.live[first]), began)
     running.store.close()
 
@@ -160,7 +162,7 @@ def test_every_iteration_counts_matches_by_pair_and_role(tmp_path):
 
 @pytest.mark.slow
 def test_draw_margin_of_asymmetric_game_is_measured_once_at_start(tmp_path):
-    running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
+    running = league(tmp_path, game=TAG, rules=NoLeagueBuilder(), iterations=1, episodes=400)
     running.begin()
     adversary, agent = running.state.roster.learning()
     assert running.state.draw_margin == running.store.get("draw_margin") == running.store.iterations()[0]["draw_margin"]
@@ -176,23 +178,28 @@ def test_draw_margin_of_asymmetric_game_is_measured_once_at_start(tmp_path):
     train(running, 1, agent)
     assert training(running, agent).opponents.draw_margin == running.state.draw_margin
     running.store.close()
-    again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
-    assert again.state.draw_margin == running.state.draw_margin
-    again.run()
-    assert adversary in again.state.live
-    table = again.evaluate()  # with the same draw margin
+    reopened = league(tmp_path, game=TAG, rules=NoLeagueBuilder(), iterations=1, episodes=400)
+    assert reopened.state.draw_margin == running.state.draw_margin
+    reopened.run()
+    assert adversary in reopened.state.live
+    table = reopened.evaluate()  # with the same draw margin
     rows = (
         simulate_matchups(
-            again.populations, game=TAG, matchups=[[0, 0]], episodes=400, seed=6, draw_margin=again.state.draw_margin
+            reopened.populations,
+            game=TAG,
+            matchups=[[0, 0]],
+            episodes=400,
+            seed=6,
+            draw_margin=reopened.state.draw_margin,
         ).score[0, 0]
         / 400
     )
-    plain = simulate_matchups(again.populations, game=TAG, matchups=[[0, 0]], episodes=400, seed=6).score[0, 0] / 400
+    plain = simulate_matchups(reopened.populations, game=TAG, matchups=[[0, 0]], episodes=400, seed=6).score[0, 0] / 400
     assert abs(float(table.win_rate()[0, 0]) - float(rows)) < 0.12
     assert abs(float(plain) - float(rows)) > 0.15
-    again.store.close()
+    reopened.store.close()
     for game, margin in ((RPS, 0.0), (KUHN, 0.0)):
-        other = league(tmp_path / game.env_id, game=game, which=NoLeagueBuilder())
+        other = league(tmp_path / game.env_id, game=game, rules=NoLeagueBuilder())
         other.begin()
         assert other.state.draw_margin == margin
         other.store.close()
@@ -200,30 +207,35 @@ def test_draw_margin_of_asymmetric_game_is_measured_once_at_start(tmp_path):
 
 @pytest.mark.slow
 def test_draw_margin_is_measured_again_in_every_iteration(tmp_path):
-    running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
+    running = league(tmp_path, game=TAG, rules=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
     running.begin()
     adversary, agent = running.state.roster.learning()
     running.iterate(1)
     train(running, 2, agent)
     margin = running.store.result("2/even")["draw_margin"]
     assert margin == training(running, agent).opponents.draw_margin != running.state.draw_margin
-    who = [[running.state.members(role).index(name) for role, name in zip(TAG.roles, (adversary, agent), strict=True)]]
+    matchups = [
+        [running.state.members(role).index(name) for role, name in zip(TAG.roles, (adversary, agent), strict=True)]
+    ]
     won = (
         simulate_matchups(
-            running.state.pools(), game=TAG, matchups=who, episodes=4000, seed=5, draw_margin=margin
+            running.state.pools(), game=TAG, matchups=matchups, episodes=4000, seed=5, draw_margin=margin
         ).score[0, 0]
         / 4000
     )
     assert abs(float(won) - 0.5) < 0.06, "of equal strength as they are now"
     running.store.close()
-    again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
-    again.run()
-    assert [row["draw_margin"] for row in again.store.iterations().values()] == [*2 * [again.state.draw_margin], margin]
-    again.store.close()
+    reopened = league(tmp_path, game=TAG, rules=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
+    reopened.run()
+    assert [row["draw_margin"] for row in reopened.store.iterations().values()] == [
+        *2 * [reopened.state.draw_margin],
+        margin,
+    ]
+    reopened.store.close()
 
 
 @pytest.mark.parametrize(
-    ("difference", "least", "most"),
+    ("difference", "lower", "upper"),
     [
         ([0.0, 1.0, 100.0], 1.0, 1.0),
         ([-5.0, 5.0], -5.0 + 1e-9, 5.0 - 1e-9),
@@ -231,12 +243,12 @@ def test_draw_margin_is_measured_again_in_every_iteration(tmp_path):
         ([2.0], 2.0, 2.0),
     ],
 )
-def test_balanced_draw_margin_gives_both_seats_equal_wins(difference, least, most):
-    assert least <= balanced_draw_margin(torch.tensor(difference)) <= most
+def test_balanced_draw_margin_gives_both_seats_equal_wins(difference, lower, upper):
+    assert lower <= balanced_draw_margin(torch.tensor(difference)) <= upper
 
 
 @pytest.mark.parametrize(
-    ("game", "which"),
+    ("game", "rules"),
     [
         (KUHN, "pbt"),
         (KUHN, "pfsp"),
@@ -246,15 +258,15 @@ def test_balanced_draw_margin_gives_both_seats_equal_wins(difference, least, mos
         ),
     ],
 )
-def test_league_of_two_roles_completes(game, which, tmp_path):
-    running = league(tmp_path, which, game=game, iterations=2)
+def test_league_of_two_roles_completes(game, rules, tmp_path):
+    running = league(tmp_path, rules, game=game, iterations=2)
     rows = running.run()
     table = running.evaluate()
     assert bool(table.mean.isfinite().all())
     assert min(table.shape) >= 2
     for name, met in rows[2]["matches"].items():
         facing = running.state.roster.facing(running.state.roster.players[name])
-        assert {running.state.roster.players[who].role for who in met} <= set(facing)
+        assert {running.state.roster.players[opponent].role for opponent in met} <= set(facing)
     running.store.close()
 
 
@@ -289,8 +301,8 @@ def test_groups_train_for_their_share_of_the_steps(tmp_path):
     running = league(tmp_path, AlphaStarLeagueBuilder(config), iterations=1, steps=128)
     with running.store:
         running.run()
-    found = {name.split("/")[-1]: each["steps"] for name, each in trained(tmp_path).items()}
-    assert found == {"main_0": 128, "main_exploiter_0": 32, "league_exploiter_0": 64}
+    steps = {name.split("/")[-1]: result["steps"] for name, result in trained(tmp_path).items()}
+    assert steps == {"main_0": 128, "main_exploiter_0": 32, "league_exploiter_0": 64}
     assert running.steps == 224
 
 

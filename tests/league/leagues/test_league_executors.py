@@ -39,17 +39,17 @@ CASES = [
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def unordered(path: Path) -> dict:
     """Return all records of a run except the order of independent tasks."""
-    found = records(path)
-    tasks = sorted((name, result) for _, name, result in found["tasks"])
-    return {**found, "tasks": tasks, "cells": sorted(found["cells"])}
+    tables = records(path)
+    tasks = sorted((name, result) for _, name, result in tables["tasks"])
+    return {**tables, "tasks": tasks, "cells": sorted(tables["cells"])}
 
 
 def run(path: Path, executor=None, **settings) -> League:
@@ -61,11 +61,12 @@ def run(path: Path, executor=None, **settings) -> League:
 
 def test_transported_policies_stay_separate_and_give_equal_results():
     pools = {role: [RandomPolicy.of(KUHN, role)] for role in KUHN.roles}
-    there, again = (unpacked(pickle.loads(pickle.dumps(packed(pools))), "cpu") for _ in range(2))
-    assert there["player_0"][0] is not there["player_1"][0]
-    assert [pool[0] for pool in there.values()] == [pool[0] for pool in again.values()]  # they are kept
+    copy, duplicate = (unpacked(pickle.loads(pickle.dumps(packed(pools))), "cpu") for _ in range(2))
+    assert copy["player_0"][0] is not copy["player_1"][0]
+    assert [pool[0] for pool in copy.values()] == [pool[0] for pool in duplicate.values()]  # they are kept
     first, second = (
-        simulate_matchups(each, game=KUHN, matchups=[[0, 0]], episodes=500, seed=3).total for each in (pools, there)
+        simulate_matchups(populations, game=KUHN, matchups=[[0, 0]], episodes=500, seed=3).total
+        for populations in (pools, copy)
     )
     assert torch.equal(first, second)
     for seed in range(20):
@@ -75,30 +76,30 @@ def test_transported_policies_stay_separate_and_give_equal_results():
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def reference(tmp_path_factory):
     """Function that returns the records of an undisturbed run, which tests share."""
-    found = {}
+    results = {}
 
     def records_of(**settings):
         key = repr(settings)
-        if key not in found:
+        if key not in results:
             path = tmp_path_factory.mktemp("whole")
             run(path / "run", **settings)
-            found[key] = unordered(path / "run")
-        return found[key]
+            results[key] = unordered(path / "run")
+        return results[key]
 
     return records_of
 
 
 @pytest.mark.variations
-@pytest.mark.parametrize(("game", "which", "settings"), CASES)
-def test_league_results_do_not_depend_on_workers(game, which, settings, whole, tmp_path):
-    settings = {"game": game, "which": which, "max_envs": 100, **settings}
+@pytest.mark.parametrize(("game", "rules", "settings"), CASES)
+def test_league_results_do_not_depend_on_workers(game, rules, settings, reference, tmp_path):
+    settings = {"game": game, "rules": rules, "max_envs": 100, **settings}
     executor = Shuffled()
     run(tmp_path / "other", executor, **settings)
-    expected, found = whole(**settings), unordered(tmp_path / "other")
+    expected, actual = reference(**settings), unordered(tmp_path / "other")
     for name, rows in expected.items():
-        assert found[name] == rows, name
+        assert actual[name] == rows, name
     learned = [key for key in executor.order if "train" in key]
     written = [name for _, name, _ in records(tmp_path / "other")["tasks"] if "train" in name]
     assert sorted(learned) == sorted(written)
@@ -106,9 +107,9 @@ def test_league_results_do_not_depend_on_workers(game, which, settings, whole, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["alphastar", "pbt"])
-def test_league_that_loses_its_store_resumes_to_equal_results(which, tmp_path):
-    settings = {"game": KUHN, "which": which, "max_envs": 100, **WIDE}
+@pytest.mark.parametrize("rules", ["alphastar", "pbt"])
+def test_league_that_loses_its_store_resumes_to_equal_results(rules, tmp_path):
+    settings = {"game": KUHN, "rules": rules, "max_envs": 100, **WIDE}
     run(tmp_path / "whole", **settings)
     draw, times = random.Random(1), 0
     while not RunStore.run_exists(tmp_path / "other") or not (tmp_path / "other" / "ended").exists():
@@ -122,9 +123,9 @@ def test_league_that_loses_its_store_resumes_to_equal_results(which, tmp_path):
             times += 1
         running.store.close()
     assert times >= 3
-    expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
+    expected, actual = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
     for name, rows in expected.items():
-        assert found[name] == rows, name
+        assert actual[name] == rows, name
 
 
 def closing(store: RunStore, commits: int) -> None:
@@ -150,8 +151,8 @@ class Interrupted(Shuffled):
 
 
 @pytest.mark.slow
-def test_interrupt_leaves_no_task_and_league_resumes(whole, tmp_path):
-    settings = {"game": RPS, "which": "alphastar", "max_envs": 100, "iterations": 2}
+def test_interrupt_leaves_no_task_and_league_resumes(reference, tmp_path):
+    settings = {"game": RPS, "rules": "alphastar", "max_envs": 100, "iterations": 2}
     executor = Interrupted()
     executor.when = [2, 5, 7, 9]
     running = league(tmp_path / "other", executor=executor, **settings)
@@ -160,23 +161,27 @@ def test_interrupt_leaves_no_task_and_league_resumes(whole, tmp_path):
             running.run()
         assert executor.pending == 0
         assert running.finished == max(running.store.iterations())
-        assert sum(each.total_steps for each in running.state.learning.values()) == running.finished * 4 * 32
+        assert sum(state.total_steps for state in running.state.learning.values()) == running.finished * 4 * 32
     running.run()
     running.store.close()
     assert not executor.when
-    expected, found = whole(**settings), unordered(tmp_path / "other")
+    expected, actual = reference(**settings), unordered(tmp_path / "other")
     for name, rows in expected.items():
-        assert found[name] == rows, name
+        assert actual[name] == rows, name
 
 
 def test_local_training_is_built_once_without_reading_states(tmp_path, monkeypatch):
     read, built = [], []
     state, begin = RunStore.state, BestResponseTraining.__init__
-    monkeypatch.setattr(RunStore, "state", lambda self, name, *rest: read.append(name) or state(self, name, *rest))
     monkeypatch.setattr(
-        BestResponseTraining, "__init__", lambda self, *given, **more: built.append(0) or begin(self, *given, **more)
+        RunStore, "state", lambda self, name, *arguments: read.append(name) or state(self, name, *arguments)
     )
-    running = run(tmp_path, which="latest", iterations=4, executor=None)
+    monkeypatch.setattr(
+        BestResponseTraining,
+        "__init__",
+        lambda self, *arguments, **more: built.append(0) or begin(self, *arguments, **more),
+    )
+    running = run(tmp_path, rules="latest", iterations=4, executor=None)
     assert read == ["live.main_0"]
     assert len(built) == 1 + 1  # its first weights, its training
     name = running.id
@@ -188,7 +193,7 @@ def test_local_training_is_built_once_without_reading_states(tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_cache_of_trainings_is_bounded(tmp_path, monkeypatch):
-    settings = {"which": "alphastar", **WIDE}
+    settings = {"rules": "alphastar", **WIDE}
     run(tmp_path / "whole", **settings)
     monkeypatch.setattr(training_group, "MAX_TRAININGS", 2)
     running = run(tmp_path / "other", **settings)

@@ -27,29 +27,29 @@ def test_opponents_of_all_roles_are_sampled_independently():
         "player_1": [Match("b", 0.25), Match("b:1", 0.75)],
         "player_2": [Match("random", 0.5), Match("c:1", 0.5)],
     }
-    found = drawn(THREE, {"player_0": "a"}, {"a": matches}, members)
+    lineups = drawn(THREE, {"player_0": "a"}, {"a": matches}, members)
     shares = {1: 0.25, 2: 0.75}, {0: 0.5, 2: 0.5}
     learns = True, False, False
     expected = {(LEARNER, b, c, *learns): shares[0][b] * shares[1][c] for b, c in itertools.product(*shares)}
-    assert found == pytest.approx(expected)
+    assert lineups == pytest.approx(expected)
 
 
 def test_player_takes_all_seats_of_its_role_and_learns_in_each_seat_that_it_plays():
     members = {"player": ["random", "a", "a:1"]}
-    found = drawn(SHARED, {"player": "a"}, {"a": {"player": [Match("a", 0.5), Match("a:1", 0.5)]}}, members)
+    shares = drawn(SHARED, {"player": "a"}, {"a": {"player": [Match("a", 0.5), Match("a:1", 0.5)]}}, members)
     expected = {(LEARNER,) * 3 + (True,) * 3: 0.25}
     for seats in itertools.product([LEARNER, 2], repeat=3):
-        learns = tuple(who == LEARNER for who in seats)
+        learns = tuple(policy == LEARNER for policy in seats)
         if 0 < sum(learns) < 3:  # one of three seats is the player's in any case
             expected[*seats, *learns] = 0.25 * sum(learns) / 3
-    assert found == pytest.approx(expected)
+    assert shares == pytest.approx(expected)
 
 
 def test_seats_of_one_role_and_of_another_have_opponents_of_their_roles():
     members = {"hunter": ["random", "h", "h:1"], "prey": ["random", "p", "p:1"]}
     matches = {"h": {"hunter": [Match("h:1", 1.0)], "prey": [Match("p:1", 1.0)]}, "p": {"hunter": [Match("h:1", 1.0)]}}
-    found = drawn(HUNT, {"hunter": "h", "prey": "p"}, matches, members)
-    assert found == pytest.approx(
+    shares = drawn(HUNT, {"hunter": "h", "prey": "p"}, matches, members)
+    assert shares == pytest.approx(
         {
             (LEARNER, 2, 2, True, False, False): 0.25,
             (2, LEARNER, 2, False, True, False): 0.25,
@@ -70,14 +70,14 @@ def test_all_players_learn_from_lineups_that_all_want_and_keep_their_shares():
         }
         for name in live
     }
-    found = drawn(THREE, names, matches, members)
-    together = {row[3:]: share for row, share in found.items() if row[:3] == (LEARNER,) * 3}
-    # a wants 0.25 of its lineups, b 0.64 and c all: they learn together from as many as the one that wants least
+    shares = drawn(THREE, names, matches, members)
+    together = {row[3:]: share for row, share in shares.items() if row[:3] == (LEARNER,) * 3}
+    # a wants 0.25 of its lineups, b 0.64 and c all: they learn together from the smallest of these shares
     expected = {(True, True, True): 0.25, (False, True, True): 0.39, (False, False, True): 0.36}
-    total = 1 / sum(found[row] for row in found if row[3:] == (True, True, True)) * 0.25
+    total = 1 / sum(shares[row] for row in shares if row[3:] == (True, True, True)) * 0.25
     assert {learns: share * total for learns, share in together.items()} == pytest.approx(expected)
     for seat in range(3):  # every player has an equal share of the training data
-        assert sum(share for row, share in found.items() if row[3 + seat]) * total == pytest.approx(1.0)
+        assert sum(share for row, share in shares.items() if row[3 + seat]) * total == pytest.approx(1.0)
 
 
 def test_of_many_lineups_a_seeded_sample_keeps_the_shares_of_opponents(monkeypatch):
@@ -88,8 +88,8 @@ def test_of_many_lineups_a_seeded_sample_keeps_the_shares_of_opponents(monkeypat
         f"player_{seat}": [Match(f"{letter}:{i}", shares[i]) for i in range(10)]
         for seat, letter in ((1, "b"), (2, "c"))
     }
-    first, again, other = (drawn(THREE, {"player_0": "a"}, {"a": matches}, members, seed=seed) for seed in (1, 1, 2))
-    assert first == again
+    first, repeated, other = (drawn(THREE, {"player_0": "a"}, {"a": matches}, members, seed=seed) for seed in (1, 1, 2))
+    assert first == repeated
     assert first != other
     assert 30 < len(first) <= 50
     for seat, index in itertools.product((1, 2), range(10)):

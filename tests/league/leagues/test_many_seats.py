@@ -71,14 +71,14 @@ def test_draw_margin_of_three_seats_is_refused(tmp_path):
 
 @pytest.mark.slow
 @GAMES
-@pytest.mark.parametrize("which", ["pfsp", "alphastar", "pbt", "latest"])
-def test_league_completes_and_its_report_names_what_is_left_out(game, which, tmp_path):
-    running = league(tmp_path, which, game=game, iterations=2, num_envs=16)
+@pytest.mark.parametrize("rules", ["pfsp", "alphastar", "pbt", "latest"])
+def test_league_completes_and_its_report_names_what_is_left_out(game, rules, tmp_path):
+    running = league(tmp_path, rules, game=game, iterations=2, num_envs=16)
     rows = running.run()
     assert bool(running.evaluate().mean.isfinite().all())
     for name, met in rows[2]["matches"].items():
         facing = running.state.roster.facing(running.state.roster.players[name])
-        roles = {running.state.roster.players[who].role for who in met}
+        roles = {running.state.roster.players[opponent].role for opponent in met}
         assert roles == set(facing) or not rows[2]["episodes"][name]
         assert sum(met.values()) >= 2 * rows[2]["episodes"][name]  # an episode has two opponents
     report = read_report(running.store)
@@ -92,13 +92,13 @@ def test_league_completes_and_its_report_names_what_is_left_out(game, which, tmp
     running.store.close()
 
 
-@pytest.mark.parametrize("which", [pytest.param("alphastar", marks=pytest.mark.slow), "pfsp"])
-def test_resumed_league_of_three_seats_is_equal(which, tmp_path):
-    whole = league(tmp_path / "whole", which, game=THREE, iterations=2)
-    whole.run()
-    whole.store.close()
+@pytest.mark.parametrize("rules", [pytest.param("alphastar", marks=pytest.mark.slow), "pfsp"])
+def test_resumed_league_of_three_seats_is_equal(rules, tmp_path):
+    uninterrupted = league(tmp_path / "whole", rules, game=THREE, iterations=2)
+    uninterrupted.run()
+    uninterrupted.store.close()
     for iterations in (1, 2):
-        part = league(tmp_path / "parts", which, game=THREE, iterations=2)
+        part = league(tmp_path / "parts", rules, game=THREE, iterations=2)
         for number in range(part.finished + 1, iterations + 1):
             part.begin() if number == 0 else part.iterate(number)
         if iterations == 2:
@@ -112,15 +112,15 @@ def test_players_of_three_roles_learn_in_one_set_of_worlds(tmp_path):
     running.begin()
     names = [f"main_player_{seat}_0" for seat in range(3)]
     assert builder_validation.training_groups(running.builder, running.state) == [tuple(names)]
-    before = {name: running.store.state(f"live.{name}") for name in names}
+    previous = {name: running.store.state(f"live.{name}") for name in names}
     running.iterate(1)
     results = trained(tmp_path)
     returns = [results[f"1/train/{name}"]["return"] for name in names]
     assert sum(returns) == pytest.approx(0.0, abs=1e-9)  # all learned from all episodes of a zero-sum game
     for name in names:
-        assert not equal(running.store.state(f"live.{name}"), before[name])
-        others = {other for other in names if other != name}
-        assert {who for who, *_ in results[f"1/train/{name}"]["matches"]} == others
+        assert not equal(running.store.state(f"live.{name}"), previous[name])
+        opponents = {other for other in names if other != name}
+        assert {opponent for opponent, *_ in results[f"1/train/{name}"]["matches"]} == opponents
     running.store.close()
 
 
@@ -137,8 +137,8 @@ def test_win_rates_compare_the_player_with_each_opponent(tmp_path):
     pairs = torch.tensor([[7.0, 2.0, 1.0], [3.0, 1.0, 4.0], [0.5, 1.0, 2.0]])  # of seats (0, 1), (0, 2), (1, 2)
     zeros = torch.zeros(3, 3, dtype=torch.float64)
     tally = EpisodeTally(torch.tensor(rows), learns, count + 1, count, zeros, zeros, zeros, pairs.double())
-    found = matches_by_opponent(running.state, running.state.roster.players[name], (name,), tally)
-    assert {who: entry for who, *entry in found} == {
+    matches = matches_by_opponent(running.state, running.state.roster.players[name], (name,), tally)
+    assert {opponent: entry for opponent, *entry in matches} == {
         f"{name}:1": [10 + 4 + 4 + 2 + 2, 7.0 + 1.0 + 4.0 + (2 - 0.5) + 2.0, 11 + 5 + 5 + 3 + 3],
         "random": [10, 2.0, 11],
         name: [4, 3.0, 5],
@@ -149,7 +149,7 @@ def test_win_rates_compare_the_player_with_each_opponent(tmp_path):
 def test_pair_sums_of_a_training_are_those_of_its_episodes(tmp_path, monkeypatch):
     running = league(tmp_path, NoLeagueBuilder(), game=THREE, iterations=1, num_envs=16)
     running.begin()
-    seen = []
+    returns = []
     group = ("main_player_0_0",)
     running._submit(1, group, running.state.pools(), 0.0)
     running.coordinator.wait("learn")
@@ -157,7 +157,7 @@ def test_pair_sums_of_a_training_are_those_of_its_episodes(tmp_path, monkeypatch
     original = opponents._sums_of
 
     def watched(ended, earned):
-        seen.append(earned[ended.squeeze(-1)].reshape(-1, 3))
+        returns.append(earned[ended.squeeze(-1)].reshape(-1, 3))
         return original(ended, earned)
 
     monkeypatch.setattr(opponents, "_sums_of", watched)
@@ -165,12 +165,12 @@ def test_pair_sums_of_a_training_are_those_of_its_episodes(tmp_path, monkeypatch
     for _ in range(5):
         training(running, group[0]).iterate()
     tally = training(running, group[0]).tally()
-    earned = torch.cat(seen)
+    earned = torch.cat(returns)
     assert len(earned) > 20
-    for own, other in product(range(3), repeat=2):
-        if own != other:
-            score = (earned[:, own] > earned[:, other]).double() + 0.5 * (earned[:, own] == earned[:, other]).double()
-            assert float(tally.score_against(own, other).sum()) == pytest.approx(float(score.sum()))
+    for seat, other in product(range(3), repeat=2):
+        if seat != other:
+            score = (earned[:, seat] > earned[:, other]).double() + 0.5 * (earned[:, seat] == earned[:, other]).double()
+            assert float(tally.score_against(seat, other).sum()) == pytest.approx(float(score.sum()))
     running.store.close()
 
 
@@ -199,16 +199,16 @@ def test_limited_payoff_table_keeps_policies_at_equal_distances(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("game", "which"),
+    ("game", "rules"),
     [
         pytest.param(THREE, "pfsp", marks=pytest.mark.slow, id="a role per seat"),
         pytest.param(SHARED, "pfsp", marks=pytest.mark.slow, id="free for all"),
     ],
 )
-def test_exploitability_of_three_player_kuhn_poker_falls(game, which, tmp_path):
+def test_exploitability_of_three_player_kuhn_poker_falls(game, rules, tmp_path):
     running = league(
         tmp_path,
-        which,
+        rules,
         game=game,
         iterations=4,
         steps=4096,

@@ -39,12 +39,12 @@ def test_pfsp_is_uniform_if_all_weights_are_zero():
 
 
 @pytest.mark.parametrize(
-    ("rates", "kept"),
+    ("rates", "expected"),
     [([], 0), ([0.5], 0), ([0.9, 0.8, 0.7], 0), ([0.3, 0.8, 0.7], 2), ([0.3, 0.2, 0.7], 3), ([0.5, 0.5], 0)],
 )
-def test_monotonic_suffix_of_win_rates_is_removed(rates, kept):
+def test_monotonic_suffix_of_win_rates_is_removed(rates, expected):
     """Compare with `remove_monotonic_suffix` of the pseudocode."""
-    assert without_monotonic_suffix(rates) == kept
+    assert without_monotonic_suffix(rates) == expected
 
 
 def test_win_rates_decay_per_game_and_count_draws_as_half():
@@ -86,8 +86,8 @@ def test_main_agents_play_forgotten_versions_for_verification():
     wins = [("main_0", name, rate) for (name, _), rate in zip(versions, (0.4, 0.9, 0.5), strict=True)]
     roster = league(builder, frozen=versions, wins=wins)
     hard = np.array([0.6, 0.1, 0.5]) ** 2
-    frozen, kept = 0.5 * hard / hard.sum(), 0.15 * hard[:2] / hard[:2].sum()  # the third is not forgotten
-    expected = {"main_0:1": frozen[0] + kept[0], "main_0:2": frozen[1] + kept[1], "main_0:3": frozen[2]}
+    frozen, forgotten = 0.5 * hard / hard.sum(), 0.15 * hard[:2] / hard[:2].sum()  # the third is not forgotten
+    expected = {"main_0:1": frozen[0] + forgotten[0], "main_0:2": frozen[1] + forgotten[1], "main_0:3": frozen[2]}
     assert shares(builder, roster, "main_0") == {**expected, "main_0": 0.35}
 
 
@@ -164,17 +164,17 @@ def test_players_are_frozen_before_reset_by_the_rules_of_their_kind():
 
 def test_self_play_uses_current_and_past_opponents():
     assert shares(NoLeagueBuilder(), league(NoLeagueBuilder()), "main_0") == {"main_0": 1.0}
-    both = league(NoLeagueBuilder(), SIDES)
-    assert shares(NoLeagueBuilder(), both, "main_player_0_0") == {"main_player_1_0": 1.0}
+    asymmetric = league(NoLeagueBuilder(), SIDES)
+    assert shares(NoLeagueBuilder(), asymmetric, "main_player_0_0") == {"main_player_1_0": 1.0}
     past = [("main_0:1", "main_0"), ("main_0:2", "main_0")]
-    for opponents, wanted in (
+    for opponents, expected in (
         ("latest", {"main_0": 1.0}),
         ("uniform", {"main_0": 0.2, "main_0:1": 0.4, "main_0:2": 0.4}),
         ("pfsp", {"main_0": 0.2, "main_0:1": 0.8 * 0.81 / 0.82, "main_0:2": 0.8 * 0.01 / 0.82}),
     ):
         builder = SelfPlayBuilder(SelfPlayConfig(opponents=opponents, freeze_every=5))
         roster = league(builder, frozen=past, wins=[("main_0", "main_0:1", 0.1), ("main_0", "main_0:2", 0.9)])
-        assert shares(builder, roster, "main_0") == wanted
+        assert shares(builder, roster, "main_0") == expected
         assert builder.build_league(result(roster, {"main_0": 5})) == [Freeze("main_0")]
         assert builder.build_league(result(roster, {"main_0": 4})) == []
 

@@ -30,7 +30,7 @@ from trainers.storage import checkpoint
 SHORT = {"max_cycles": 2}
 GAME = Game.of("SimpleWorldComm-v0", SHORT)
 NAMES = ("leadadversary", "adversary")
-SMALL = [f"--train-overrides=learner.{each}=1" for each in ("num_epochs", "num_minibatches")]
+SMALL = [f"--train-overrides=learner.{setting}=1" for setting in ("num_epochs", "num_minibatches")]
 
 
 def test_parts_of_a_seat_are_its_agents_with_one_action_space():
@@ -70,13 +70,13 @@ def test_random_team_acts_in_every_action_space_and_is_stored(tmp_path):
     assert action[:, 1:].unique().tolist() == list(range(5))
     team.save(tmp_path / "team")
     loaded = TeamPolicy.load(tmp_path / "team")
-    for each in (team, loaded):
-        each.seed(7)
+    for policy in (team, loaded):
+        policy.seed(7)
     assert torch.equal(team.act(torch.zeros(9, 4, 34)), loaded.act(torch.zeros(9, 4, 34)))
 
 
 @pytest.mark.parametrize(
-    ("which", "continuous"),
+    ("rules", "continuous"),
     [
         ("alone", False),
         ("latest", True),
@@ -84,22 +84,28 @@ def test_random_team_acts_in_every_action_space_and_is_stored(tmp_path):
         pytest.param("latest", False, marks=pytest.mark.slow),
     ],
 )
-def test_league_trains_one_network_per_action_space(which, continuous, tmp_path):
+def test_league_trains_one_network_per_action_space(rules, continuous, tmp_path):
     game = Game.of("SimpleWorldComm-v0", {**SHORT, "continuous_actions": continuous})
-    which = builder("latest", shared_worlds=False) if which == "alone" else which  # roles learn in worlds of their own
-    running = league(tmp_path, which, game=game, iterations=2, num_envs=8)
+    rules = builder("latest", shared_worlds=False) if rules == "alone" else rules  # roles learn in separate worlds
+    running = league(tmp_path, rules, game=game, iterations=2, num_envs=8)
     running.begin()
     name = "main_adversary_0"
-    before = running.store.state(f"live.{name}")
+    previous = running.store.state(f"live.{name}")
     running.iterate(1)
     group = next(key for key in ("+".join((name, "main_agent_0")), name) if running.store.has_state(f"learner.{key}"))
     state, live = running.store.state(f"learner.{group}"), running.store.state(f"live.{name}")
     for number, learner in enumerate(NAMES):
-        own = {key.removeprefix(f"part.{number}."): each for key, each in live.items() if f"part.{number}." in key}
-        first = {key.removeprefix(f"part.{number}."): each for key, each in before.items() if f"part.{number}." in key}
-        assert not equal(own, first)
+        weights = {
+            key.removeprefix(f"part.{number}."): value for key, value in live.items() if f"part.{number}." in key
+        }
+        first = {
+            key.removeprefix(f"part.{number}."): value for key, value in previous.items() if f"part.{number}." in key
+        }
+        assert not equal(weights, first)
         assert all(
-            torch.equal(each, state[f"learner.{learner}.{key}"]) for key, each in own.items() if key.startswith("net.")
+            torch.equal(value, state[f"learner.{learner}.{key}"])
+            for key, value in weights.items()
+            if key.startswith("net.")
         )
     assert training(running, group).learner("adversary").policy().places == [[0], [1, 2, 3]]
     rows = running.run()
@@ -112,9 +118,9 @@ def test_league_trains_one_network_per_action_space(which, continuous, tmp_path)
 
 @pytest.mark.slow
 def test_resumed_and_distributed_leagues_are_equal(tmp_path):
-    whole = league(tmp_path / "whole", "alphastar", game=GAME, iterations=2)
-    whole.run()
-    whole.store.close()
+    uninterrupted = league(tmp_path / "whole", "alphastar", game=GAME, iterations=2)
+    uninterrupted.run()
+    uninterrupted.store.close()
     part = league(tmp_path / "parts", "alphastar", game=GAME, iterations=2)
     part.begin()
     part.iterate(1)
@@ -159,7 +165,7 @@ def trained_teams(count):
 
 @pytest.mark.slow
 def test_teams_in_kernels_earn_what_they_earn_between_steps():
-    pools, every = trained_teams(2), [(0, 1), (1, 0), (1, 1), (2, 1), (2, 2)]
+    pools, matchups = trained_teams(2), [(0, 1), (1, 0), (1, 1), (2, 1), (2, 2)]
     game = Game.of("SimpleWorldComm-v0")
     generator = torch.Generator().manual_seed(0)
     for role in GAME.roles:
@@ -167,14 +173,14 @@ def test_teams_in_kernels_earn_what_they_earn_between_steps():
             for member in getattr(policy, "members", [policy]):
                 for tensor in member.net.parameters():  # strong preferences, so that swapped members would show
                     tensor += torch.randn(tensor.shape, generator=generator)
-    found, other = (
-        simulate_matchups(pools, game=game, matchups=every, episodes=300, seed=3, engine=engine)
+    result, other = (
+        simulate_matchups(pools, game=game, matchups=matchups, episodes=300, seed=3, engine=engine)
         for engine in ("kernel", "torch")
     )
-    squares = (found.square + other.square) / 300 - found.mean**2 - other.mean**2
+    squares = (result.square + other.square) / 300 - result.mean**2 - other.mean**2
     spread = squares.clamp(min=0).div(300).sqrt()
-    assert ((found.mean - other.mean).abs() <= 4.5 * spread + 1e-9).all()
-    assert not torch.equal(found.total, other.total)
+    assert ((result.mean - other.mean).abs() <= 4.5 * spread + 1e-9).all()
+    assert not torch.equal(result.total, other.total)
 
 
 def test_one_network_for_agents_of_different_action_spaces_is_refused():
@@ -227,20 +233,20 @@ def test_kernels_have_the_network_of_every_agent_of_a_team():
     assert sampler.learners == tuple(names)
     table = sampler.kernel_table(names)
     assert table is not None
-    (one, two), prey = (pools["adversary"][place].members for place in (1, 2)), pools["agent"][1]
-    wanted = [
-        [one[0], *[one[1]] * 3, 2, 2],
-        [two[0], *[two[1]] * 3, 2, 2],
+    (first, second), prey = (pools["adversary"][index].members for index in (1, 2)), pools["agent"][1]
+    rows = [
+        [first[0], *[first[1]] * 3, 2, 2],
+        [second[0], *[second[1]] * 3, 2, 2],
         [-1, -1, -1, -1, 2, 2],
         [0, 1, 1, 1, prey, prey],
     ]
-    for row, expected in zip(table.index.tolist(), wanted, strict=False):
-        for found, policy in zip(row, expected, strict=True):
+    for row, expected in zip(table.index.tolist(), rows, strict=False):
+        for entry, policy in zip(row, expected, strict=True):
             if isinstance(policy, int):  # the number of a learner, or random actions
-                assert found == policy
+                assert entry == policy
             else:
                 (alone,) = kernel_policies([policy], core.device, 0)
-                assert torch.equal(table.policies[found - len(names)].weights, alone.weights)
+                assert torch.equal(table.policies[entry - len(names)].weights, alone.weights)
 
 
 def test_viewer_plays_the_mixture_of_teams(tmp_path):

@@ -28,19 +28,19 @@ def drawn(matches):
 
 
 def test_both_learn_from_matches_that_both_want_and_every_player_keeps_its_shares():
-    found = drawn({"a": [Match("b", 0.5), Match("b:2", 0.5)], "b": [Match("a", 0.25), Match("a:1", 0.75)]})
+    shares = drawn({"a": [Match("b", 0.5), Match("b:2", 0.5)], "b": [Match("a", 0.25), Match("a:1", 0.75)]})
     expected = {
         (LEARNER, LEARNER, True, True): 0.25,
         (LEARNER, LEARNER, True, False): 0.25,  # a wants more of these matches than b
         (LEARNER, 3, True, False): 0.5,
         (2, LEARNER, False, True): 0.75,
     }
-    assert found == pytest.approx({row: share / 1.75 for row, share in expected.items()})
+    assert shares == pytest.approx({row: share / 1.75 for row, share in expected.items()})
 
 
 def test_players_that_do_not_meet_share_only_the_worlds():
-    found = drawn({"a": [Match("b:1", 1.0)], "b": [Match("random", 1.0)]})
-    assert found == {(LEARNER, 2, True, False): 0.5, (0, LEARNER, False, True): 0.5}
+    shares = drawn({"a": [Match("b:1", 1.0)], "b": [Match("random", 1.0)]})
+    assert shares == {(LEARNER, 2, True, False): 0.5, (0, LEARNER, False, True): 0.5}
 
 
 def test_shares_of_a_repeated_opponent_add_up():
@@ -54,10 +54,10 @@ def test_groups_across_roles_join_players_of_a_kind(tmp_path):
     running = league(tmp_path / "kuhn", game=KUHN)
     running.begin()
     names = running.state.roster.learning()
-    found = groups_across_roles(running.state.roster, "main")
-    assert found[0] == ("main_player_0_0", "main_player_1_0")
-    assert sorted(name for group in found for name in group) == sorted(names)
-    assert all(len(group) == 1 for group in found[1:])
+    groups = groups_across_roles(running.state.roster, "main")
+    assert groups[0] == ("main_player_0_0", "main_player_1_0")
+    assert sorted(name for group in groups for name in group) == sorted(names)
+    assert all(len(group) == 1 for group in groups[1:])
     running.store.close()
     running = league(tmp_path / "rps", game=RPS)
     running.begin()
@@ -72,23 +72,23 @@ def test_pair_learns_from_one_set_of_worlds(tmp_path):
     for shared in (True, False):
         running = league(tmp_path / str(shared), builder("latest", shared), iterations=2, game=KUHN, num_envs=16)
         running.begin()
-        before = {name: weights(policy) for name, policy in running.state.live.items()}
+        previous = {name: weights(policy) for name, policy in running.state.live.items()}
         running.run()
-        assert all(not equal(weights(policy), before[name]) for name, policy in running.state.live.items())
+        assert all(not equal(weights(policy), previous[name]) for name, policy in running.state.live.items())
         results[shared] = running.steps, trained(tmp_path / str(shared))
         running.store.close()
     assert results[False][0] == 2 * results[True][0]
-    one, other = (results[True][1][f"2/train/main_player_{seat}_0"] for seat in (0, 1))
-    assert one["episodes"] == other["episodes"] > 0
-    assert one["return"] == pytest.approx(-other["return"])  # both learned from all episodes of a zero-sum game
-    assert one["matches"][0][0] == "main_player_1_0"
+    first, other = (results[True][1][f"2/train/main_player_{seat}_0"] for seat in (0, 1))
+    assert first["episodes"] == other["episodes"] > 0
+    assert first["return"] == pytest.approx(-other["return"])  # both learned from all episodes of a zero-sum game
+    assert first["matches"][0][0] == "main_player_1_0"
 
 
 def test_matches_against_the_random_policy(tmp_path):
     config = SelfPlayConfig("uniform", latest=0.5, random=0.3, freeze_every=1)
     running = league(tmp_path, SelfPlayBuilder(config), iterations=2, game=KUHN, num_envs=64, steps=2048)
     rows = running.run()
-    started = {who: begun for who, _, _, begun in trained(tmp_path)["2/train/main_player_0_0"]["matches"]}
+    started = {opponent: count for opponent, _, _, count in trained(tmp_path)["2/train/main_player_0_0"]["matches"]}
     assert started["random"] / sum(started.values()) == pytest.approx(0.3, abs=0.05)
     assert rows[2]["matches_by_kind"]["main - random"] > 0
     counted = read_report(running.store).matches["by_kind"]["main - random"]
@@ -126,12 +126,12 @@ def test_pair_trains_in_new_worlds_from_its_weights_after_one_of_it_is_reset(tmp
     running.iterate(1)
     state, key = running.state, "learner.main_player_0_0+main_player_1_0"
     assert key in running.store.state_names()
-    kept, first = (running.store.state(name, "cpu") for name in ("live.main_player_0_0", "first.main_player_1_0"))
+    live, first = (running.store.state(name, "cpu") for name in ("live.main_player_0_0", "first.main_player_1_0"))
     with running.store.step("reset"):
         apply_transitions(state, 1, [Reset("main_player_1_0")])
     assert key not in running.store.state_names()
     weights = running._start_weights(("main_player_0_0", "main_player_1_0"))
-    assert equal(weights["player_0"], kept)
+    assert equal(weights["player_0"], live)
     assert equal(weights["player_1"], first)
     running.iterate(2)
     assert key in running.store.state_names()

@@ -42,9 +42,9 @@ def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
         assert torch.equal(mixture.act(obs, hidden_state=hidden_state), first)
     assert all(member.generator is mixture.generator for member in mixture.members)  # one stream to keep
     hidden_state[:2000] = 0.0  # another episode
-    again = mixture.act(obs, hidden_state=hidden_state, greedy=True)
-    assert torch.equal(again[2000:], first[2000:])
-    assert 0.5 < (again[:2000] != first[:2000]).any(1).float().mean() < 0.75
+    second = mixture.act(obs, hidden_state=hidden_state, greedy=True)
+    assert torch.equal(second[2000:], first[2000:])
+    assert 0.5 < (second[:2000] != first[:2000]).any(1).float().mean() < 0.75
 
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TicTacToe-v0"])
@@ -68,8 +68,8 @@ def test_rows_of_a_view_draw_their_opponent_once_per_episode(env_id):
         played = rows._opponents._joint[:, opponents]
         for world in range(64):
             members = episodes.setdefault((world, int(index[world])), set())
-            told = first[world] != last[world]  # one legal action tells nothing
-            members |= {"first" if chosen else "last" for chosen in (played[world] == first[world])[told].tolist()}
+            distinct = first[world] != last[world]  # one legal action tells nothing
+            members |= {"first" if chosen else "last" for chosen in (played[world] == first[world])[distinct].tolist()}
     assert {len(members) for members in episodes.values() if members} == {1}
     drawn = [min(members) for members in episodes.values() if members]
     assert 0.3 < drawn.count("first") / len(drawn) < 0.7
@@ -85,12 +85,12 @@ def test_members_of_a_mixture_have_their_own_hidden_states():
     ]
     members = [net.policy() for net in nets]
     alone = MixturePolicy(members, torch.tensor([0.0, 1.0]))
-    hidden_state, own = alone.initial_hidden_state(5, 1), members[1].initial_hidden_state(5, 1)
+    hidden_state, memory = alone.initial_hidden_state(5, 1), members[1].initial_hidden_state(5, 1)
     for step in range(4):
         obs = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(step))
-        expected = members[1].act(obs, greedy=True, hidden_state=own)
+        expected = members[1].act(obs, greedy=True, hidden_state=memory)
         assert torch.equal(alone.act(obs, greedy=True, hidden_state=hidden_state), expected)
-        assert torch.equal(hidden_state[..., 1:], own)
+        assert torch.equal(hidden_state[..., 1:], memory)
     assert (hidden_state[..., 0] == 2).all()
 
 
@@ -109,15 +109,15 @@ def test_mixture_is_saved_with_its_members(tmp_path):
             store.add_policy("player", MixturePolicy(members), "mixture")
         assert len(store.populations["player"].entries[0].sha256) == 4
     with RunStore.open(tmp_path) as store:
-        found = store.populations["player"][0]
-        assert isinstance(found, MixturePolicy)
-        assert found.weights.tolist() == [0.75, 0.25]
+        loaded = store.populations["player"][0]
+        assert isinstance(loaded, MixturePolicy)
+        assert loaded.weights.tolist() == [0.75, 0.25]
         obs = torch.zeros(9, 1, pure(0).width)
-        hidden_state = found.initial_hidden_state(9, 1)
-        found.seed(5)
-        before = found.act(obs, hidden_state=hidden_state.clone())
-        found.seed(5)
-        assert torch.equal(found.act(obs, hidden_state=hidden_state), before)
+        hidden_state = loaded.initial_hidden_state(9, 1)
+        loaded.seed(5)
+        expected = loaded.act(obs, hidden_state=hidden_state.clone())
+        loaded.seed(5)
+        assert torch.equal(loaded.act(obs, hidden_state=hidden_state), expected)
         small = TabularGame.of(RPS)
         assert small is not None
         assert small.tabulate_all(store.populations)[0][0][0].tolist() == pytest.approx([1 / 12, 10 / 12, 1 / 12])

@@ -94,7 +94,7 @@ def test_policies_play_as_they_did_when_they_were_added(store):
     assert (entry.index, entry.parent, entry.iteration, entry.meta) == (1, 0, 4, {"steps": 10})
     assert pool.named("one") is entry
     assert torch.equal(pool[1].act(obs, greedy=True), trained(5).act(obs, greedy=True))
-    assert [type(each) for each in pool] == [RandomPolicy, Policy]
+    assert [type(member) for member in pool] == [RandomPolicy, Policy]
     assert pool[-1] is pool[:][1] is pool.policy(1, "cpu")
     with pytest.raises(IndexError):
         pool.policy(2)
@@ -132,14 +132,14 @@ def test_lost_or_damaged_file_raises_with_its_name(store):
     with store.step("more"):
         entry = store.add_policy("second", trained(1))
     weights = store.path / "policies" / f"{entry.id}.safetensors"
-    whole = weights.read_bytes()
-    weights.write_bytes(whole[:-1] + b"x")
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + b"x")
     with pytest.raises(CheckpointError, match=rf"{weights}: expected sha256 \w+, got \w+ \(damaged\)"):
         store.populations["second"].policy(1)
     weights.unlink()
     with pytest.raises(CheckpointError, match=f"{weights}: expected a readable file, got No such file"):
         store.populations["second"].policy(1)
-    weights.write_bytes(whole)
+    weights.write_bytes(content)
     assert isinstance(store.populations["second"].policy(1), Policy)
 
 

@@ -196,16 +196,16 @@ def test_policies_without_a_table():
 def test_tabular_policy_needs_no_host_sync():
     tree = tree_of("leduc")
     table = random_table(tree, 0, torch.Generator().manual_seed(9))
-    here = table_policy(tree, table, 0)
-    there = table_policy(tree, table, 0, device="cuda")
+    reference = table_policy(tree, table, 0)
+    policy = table_policy(tree, table, 0, device="cuda")
     obs, mask = tree.observations[0].cuda(), tree.legal[0].cuda()
-    there.act(obs, mask)
+    policy.act(obs, mask)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        there.act(obs, mask)
-        odds = there.probabilities(obs, mask)
+        policy.act(obs, mask)
+        odds = policy.probabilities(obs, mask)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    torch.testing.assert_close(odds.cpu(), here.probabilities(obs.cpu(), mask.cpu()))
-    torch.testing.assert_close(tabulate(there, tree, 0), table)
+    torch.testing.assert_close(odds.cpu(), reference.probabilities(obs.cpu(), mask.cpu()))
+    torch.testing.assert_close(tabulate(policy, tree, 0), table)

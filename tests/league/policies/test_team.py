@@ -41,7 +41,7 @@ def test_agents_act_as_their_own_policies_alone(space, kinds):
     alone, team = networks(space, kinds), TeamPolicy(networks(space, kinds), PLACES)
     hidden_state = team.initial_hidden_state(20, 4)
     assert (hidden_state is None) == (kinds[1] == "mlp")
-    memories = [each.initial_hidden_state(20, len(own)) for each, own in zip(alone, PLACES, strict=True)]
+    memories = [member.initial_hidden_state(20, len(agents)) for member, agents in zip(alone, PLACES, strict=True)]
     generator = torch.Generator().manual_seed(0)
     for _ in range(4):
         obs = torch.randn((20, 4, 7), generator=generator)
@@ -49,13 +49,13 @@ def test_agents_act_as_their_own_policies_alone(space, kinds):
         if isinstance(space, spaces.Discrete):
             mask = torch.rand((20, 4, 4), generator=generator) < 0.5
             mask[..., 1] = True
-        found = team.act(obs, mask, greedy=True, hidden_state=hidden_state)
-        for policy, own, memory in zip(alone, PLACES, memories, strict=True):
-            seen = obs[:, own][..., : policy.obs_width]
-            wanted = policy.act(seen, None if mask is None else mask[:, own], True, memory)
-            torch.testing.assert_close(found[:, own], wanted)
+        actions = team.act(obs, mask, greedy=True, hidden_state=hidden_state)
+        for policy, agents, memory in zip(alone, PLACES, memories, strict=True):
+            inputs = obs[:, agents][..., : policy.obs_width]
+            expected = policy.act(inputs, None if mask is None else mask[:, agents], True, memory)
+            torch.testing.assert_close(actions[:, agents], expected)
             if memory is not None:
-                torch.testing.assert_close(hidden_state[:, own, : memory.shape[-1]], memory)
+                torch.testing.assert_close(hidden_state[:, agents, : memory.shape[-1]], memory)
 
 
 def test_samples_are_those_of_the_seed():
@@ -76,9 +76,9 @@ def test_loaded_and_transported_teams_act_alike(kinds, tmp_path):
     mixture.save(tmp_path / "mixed")
     members = MixturePolicy.load(tmp_path / "mixed").members
     for other in (TeamPolicy.load(tmp_path / "it"), pack(team).load("cpu"), members[0]):
-        memory, again = (each.initial_hidden_state(30, 4) for each in (team, other))
+        memory, copy = (policy.initial_hidden_state(30, 4) for policy in (team, other))
         for _ in range(2):
-            assert torch.equal(other.act(obs, None, True, again), team.act(obs, None, True, memory))
+            assert torch.equal(other.act(obs, None, True, copy), team.act(obs, None, True, memory))
 
 
 @pytest.mark.parametrize("places", [[[0], [1]], [[0], [1], []], [[0], [1], [1]], [[0], [1], [3]], [[0], [1], [-1]]])

@@ -26,46 +26,46 @@ FREE_FOR_ALL = Game.of("KuhnPoker-v0", {"num_players": 3}, shared=True)
 
 
 def run(path, game=KUHN, executor=None, **settings):
-    found = opened(path, game, executor, **settings)
-    with found.store:
-        return found.run()
+    psro = opened(path, game, executor, **settings)
+    with psro.store:
+        return psro.run()
 
 
 def segments(path):
-    """Return the results of all segments by role, place and number, in the order of completion."""
-    found = {}
+    """Return the results of all segments by role, level and number, in the order of completion."""
+    results = {}
     with RunStore.open(path, write=False) as store:
         for task in store.tasks():
             if task.startswith("segment/"):
-                _, role, place, number = task.split("/")
-                found[role, int(place), int(number)] = store.result(task)
-    return found
+                _, role, level, number = task.split("/")
+                results[role, int(level), int(number)] = store.result(task)
+    return results
 
 
 def check(path, game, iterations):
     """Check segments, populations, payoffs and rows of a finished run."""
-    found = segments(path)
+    results = segments(path)
     numbers, lowest = {}, Counter()
-    for (role, place, number), result in found.items():
-        numbers.setdefault((role, place), []).append(number)
-        lowest[role, place] += result["lowest"]
-    assert all(each == list(range(1, len(each) + 1)) for each in numbers.values())  # each once, in order
+    for (role, level, number), result in results.items():
+        numbers.setdefault((role, level), []).append(number)
+        lowest[role, level] += result["lowest"]
+    assert all(sequence == list(range(1, len(sequence) + 1)) for sequence in numbers.values())  # each once, in order
     with RunStore.open(path, write=False) as store:
         for role in game.roles:
             assert len(store.populations[role]) == iterations + 1
-            for place in range(1, iterations + 1):
-                assert lowest[role, place] == SEGMENTS  # against fixed policies only
-                assert SEGMENTS <= len(numbers[role, place]) <= DEPTH * SEGMENTS
-                assert not store.has_state(f"pipeline.{role}.{place}")
-            for (own, place), each in numbers.items():
-                if own == role and place > iterations:
-                    assert len(each) <= (DEPTH - 1) * SEGMENTS
-                    assert lowest[role, place] == 0
+            for level in range(1, iterations + 1):
+                assert lowest[role, level] == SEGMENTS  # against fixed policies only
+                assert SEGMENTS <= len(numbers[role, level]) <= DEPTH * SEGMENTS
+                assert not store.has_state(f"pipeline.{role}.{level}")
+            for (owner, level), sequence in numbers.items():
+                if owner == role and level > iterations:
+                    assert len(sequence) <= (DEPTH - 1) * SEGMENTS
+                    assert lowest[role, level] == 0
         assert set(store.cells().count.tolist()) == {QUICK["episodes_per_matchup"]}
         rows = store.iterations()
         assert [set(row["policies"].values()) for row in rows.values()] == [{n + 1} for n in range(iterations + 1)]
         assert all((row["nash_conv"] is not None) == (game is not TEAMS) for row in rows.values())
-        matches = [(each.iteration, each.role) for each in store.matches()]
+        matches = [(match.iteration, match.role) for match in store.matches()]
         assert set(matches) >= {(1, role) for role in game.roles}
     return numbers
 
@@ -87,67 +87,67 @@ def test_order_of_completion_keeps_the_rules(game, seed, iterations, tmp_path):
 
 @pytest.mark.slow
 def test_levels_respond_to_the_newest_policies_below(tmp_path):
-    found, seen = opened(tmp_path / "run", KUHN, Shuffled(seed=3), iterations=1), []
-    submit = found.coordinator.submit
+    psro, checks = opened(tmp_path / "run", KUHN, Shuffled(seed=3), iterations=1), []
+    submit = psro.coordinator.submit
 
-    def watched(task, *more, **others):
+    def watched(task, *more, **keywords):
         if task.key.startswith("segment/"):
-            _, role, place, _ = task.key.split("/")
-            newest = [found.store.state(f"pipeline.{role}.{below}.policy") for below in range(1, int(place))]
+            _, role, level, _ = task.key.split("/")
+            newest = [psro.store.state(f"pipeline.{role}.{below}.policy") for below in range(1, int(level))]
             pool = task.policies[role]
-            assert len(pool) <= int(place)
+            assert len(pool) <= int(level)
             for below, state in enumerate(newest, 1):
                 if state is not None and below < len(pool):
-                    own = pool[below].state_dict()
+                    weights = pool[below].state_dict()
                     tensors = [key for key, value in state.items() if isinstance(value, torch.Tensor)]
-                    seen.append(tensors and all(torch.equal(own[key], state[key]) for key in tensors))
-        submit(task, *more, **others)
+                    checks.append(tensors and all(torch.equal(weights[key], state[key]) for key in tensors))
+        submit(task, *more, **keywords)
 
-    found.coordinator.submit = watched
-    with found.store:
-        found.run()
-    assert len(seen) > 5
-    assert all(seen)
+    psro.coordinator.submit = watched
+    with psro.store:
+        psro.run()
+    assert len(checks) > 5
+    assert all(checks)
 
 
-def place_of(key):
-    """Return the place of the level of a segment, None for other tasks."""
+def level_of(key):
+    """Return the level of a segment, None for other tasks."""
     parts = key.split("/")
     return int(parts[2]) if parts[0] == "segment" else int(parts[4]) if parts[1] == "part" else None
 
 
 @pytest.mark.parametrize(
     "lengths",
-    [(20.0, 8.0, 1.0), *(pytest.param(each, marks=pytest.mark.slow) for each in [(1.0, 1.0, 1.0), (1.0, 5.0, 10.0)])],
+    [(20.0, 8.0, 1.0), *(pytest.param(case, marks=pytest.mark.slow) for case in [(1.0, 1.0, 1.0), (1.0, 5.0, 10.0)])],
 )
 def test_levels_respond_to_all_levels_below(lengths, tmp_path):
     """Also where levels have very different speeds; and no role trains levels without limit."""
 
     def seconds(key):
-        place = place_of(key)
-        return 0.01 if place is None else lengths[place % DEPTH]
+        level = level_of(key)
+        return 0.01 if level is None else lengths[level % DEPTH]
 
-    found, seen = opened(tmp_path / "run", RPS, SimulatedDevices(DEPTH, seconds), iterations=2), []
-    of_place = found.variant._opponents_of
+    psro, sizes = opened(tmp_path / "run", RPS, SimulatedDevices(DEPTH, seconds), iterations=2), []
+    of_level = psro.variant._opponents_of
 
-    def watched(context, place):
-        marginals = of_place(context, place)
-        known = found.variant._pools(context, policy_state, place)["player"]
-        seen.append((place, len(marginals[0]), len(known)))
+    def watched(context, level):
+        marginals = of_level(context, level)
+        pool = psro.variant._pools(context, policy_state, level)["player"]
+        sizes.append((level, len(marginals[0]), len(pool)))
         return marginals
 
-    found._resume()
-    found._resume = lambda: None
-    of_place = found.variant._opponents_of
-    found.variant._opponents_of = watched
-    with found.store:
-        found.run()
-    levels = {place for _, place, _ in segments(tmp_path / "run")}
+    psro._resume()
+    psro._resume = lambda: None
+    of_level = psro.variant._opponents_of
+    psro.variant._opponents_of = watched
+    with psro.store:
+        psro.run()
+    levels = {level for _, level, _ in segments(tmp_path / "run")}
     assert max(levels) <= 2 + MAX_DEPTHS * DEPTH - 1
-    assert len(seen) > 5
-    missing = [each for each in seen if each[1] < each[2]]
-    assert len(missing) <= len(seen) / 4, missing  # the payoffs of a new policy were not simulated yet
-    assert max(size for _, size, _ in seen) >= 3
+    assert len(sizes) > 5
+    missing = [entry for entry in sizes if entry[1] < entry[2]]
+    assert len(missing) <= len(sizes) / 4, missing  # the payoffs of a new policy were not simulated yet
+    assert max(size for _, size, _ in sizes) >= 3
 
 
 @pytest.mark.slow
@@ -155,17 +155,17 @@ def test_levels_do_not_wait_for_a_slow_one(tmp_path):
     """With segments of 1 to 8 times the length on 8 devices, utilization is at least 90 %."""
 
     def seconds(key):
-        place = place_of(key)
-        return 0.01 if place is None else 1.0 + place * 3 % 8
+        level = level_of(key)
+        return 0.01 if level is None else 1.0 + level * 3 % 8
 
-    found = {}
+    utilization = {}
     for asynchronous in (False, True):
         devices = SimulatedDevices(8, seconds)
         settings = {"pipeline_depth": 8, "num_segments": 2, "asynchronous": asynchronous, "iterations": 3}
         run(tmp_path / str(asynchronous), RPS, devices, **settings)
-        found[asynchronous] = devices.utilization
-    assert found[False] <= 0.65, found
-    assert found[True] >= 0.9, found
+        utilization[asynchronous] = devices.utilization
+    assert utilization[False] <= 0.65, utilization
+    assert utilization[True] >= 0.9, utilization
 
 
 @pytest.mark.slow
@@ -183,18 +183,20 @@ def test_killed_run_keeps_the_rules(points, tmp_path):
 @pytest.mark.slow
 def test_finished_run_is_extended(tmp_path):
     run(tmp_path / "run", RPS, Shuffled(seed=1), iterations=1)
-    before = segments(tmp_path / "run")
+    previous = segments(tmp_path / "run")
     run(tmp_path / "run", RPS, Shuffled(seed=2), iterations=2)
     check(tmp_path / "run", RPS, 2)
-    assert segments(tmp_path / "run").keys() > before.keys()
+    assert segments(tmp_path / "run").keys() > previous.keys()
 
 
 @pytest.mark.slow
 def test_one_level_and_a_plateau(tmp_path):
     run(tmp_path / "one", RPS, Shuffled(), iterations=2, pipeline_depth=1)
-    assert {place for _, place, _ in segments(tmp_path / "one")} == {1, 2}
+    assert {level for _, level, _ in segments(tmp_path / "one")} == {1, 2}
     run(tmp_path / "two", RPS, None, iterations=2, num_segments=6, plateau_tolerance=100.0)
-    counts = Counter((role, place) for (role, place, _), each in segments(tmp_path / "two").items() if each["lowest"])
+    counts = Counter(
+        (role, level) for (role, level, _), result in segments(tmp_path / "two").items() if result["lowest"]
+    )
     assert set(counts.values()) == {2}
 
 
@@ -205,9 +207,9 @@ def test_payoffs_of_levels_are_newest_results(tmp_path):
         tasks = [task for task in store.tasks() if task.startswith("level-payoffs/")]
         assert tasks
         for task in tasks:
-            _, role, place, _ = task.split("/")
+            _, role, level, _ = task.split("/")
             result, seat = store.result(task), KUHN.seats_of(role)[0]
-            assert int(place) in {matchup[seat] for matchup in result["matchups"]}
+            assert int(level) in {matchup[seat] for matchup in result["matchups"]}
             assert set(result["count"]) == {QUICK["episodes_per_matchup"]}
 
 

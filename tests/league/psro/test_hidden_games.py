@@ -20,7 +20,7 @@ def test_exact_responses_lower_nash_conv_of_goofspiel(tmp_path):
 @pytest.mark.optimized  # for its many steps
 def test_learned_responses_lower_nash_conv_of_goofspiel(tmp_path):
     short = {**train_preset("Goofspiel-v0", "cpu"), "total_steps": 16_000, "num_envs": 64}
-    own = {**psro_preset("Goofspiel-v0"), "iterations": 4, "meta_solver": "uniform", "episodes_per_matchup": 100}
-    rows = play(tmp_path, GOOFSPIEL, train_overrides=short, **own)
+    settings = {**psro_preset("Goofspiel-v0"), "iterations": 4, "meta_solver": "uniform", "episodes_per_matchup": 100}
+    rows = play(tmp_path, GOOFSPIEL, train_overrides=short, **settings)
     assert rows[0]["nash_conv"] > 1.4
     assert rows[-1]["best_nash_conv"] < 0.7 * rows[0]["nash_conv"]

@@ -30,37 +30,37 @@ def test_snapshots_of_joint_training_precede_the_responses(start, tmp_path):
     with RunStore.open(tmp_path, write=False) as store:
         assert store.result(STEP)["steps"] == STEPS
         for pool in store.populations.values():
-            parents = [each.parent for each in pool.entries]
+            parents = [entry.parent for entry in pool.entries]
             assert parents == [None, None, 1, 2, *((None, None) if start == "scratch" else (3, 4))]
-            assert [each.iteration for each in pool.entries] == [0, 0, 0, 0, 1, 2]
+            assert [entry.iteration for entry in pool.entries] == [0, 0, 0, 0, 1, 2]
 
 
 def test_responses_continue_the_learners_of_joint_training(tmp_path):
     """Schedules extend over the joint training and all responses."""
     run = psro(tmp_path, iterations=2, response_init="resume", **SMALL)
-    given = []
+    tasks = []
     submit = run.coordinator.submit
-    run.coordinator.submit = lambda task, *rest, **more: given.append(task) or submit(task, *rest, **more)
+    run.coordinator.submit = lambda task, *arguments, **more: tasks.append(task) or submit(task, *arguments, **more)
     with run.store:
         run.run()
-    (joint,) = (task for task in given if task.key == STEP)
-    first = next(task for task in given if task.key.startswith("1/respond/player_0"))
-    both = [task.arguments["train"].total_steps for task in (joint, first)]
-    assert both == [STEPS + 2 * TINY["total_steps"]] * 2
+    (joint,) = (task for task in tasks if task.key == STEP)
+    first = next(task for task in tasks if task.key.startswith("1/respond/player_0"))
+    steps = [task.arguments["train"].total_steps for task in (joint, first)]
+    assert steps == [STEPS + 2 * TINY["total_steps"]] * 2
     with RunStore.open(tmp_path, write=False) as store:
         state = store.state("response.player_0.3", "cpu")
     assert all(
-        torch.equal(first.arguments["start"][name], each) for name, each in state.items() if torch.is_tensor(each)
+        torch.equal(first.arguments["start"][name], value) for name, value in state.items() if torch.is_tensor(value)
     )
 
 
 def test_both_roles_learn_in_every_step_of_joint_training():
     train = training(KUHN, "cpu", {**TINY, "total_steps": STEPS})
-    found = train_jointly({}, game=KUHN, train=train, steps=STEPS, num_snapshots=4, seed=0)
-    assert found.steps == STEPS
-    for own in found.snapshots.values():
-        weights = [next(iter(policy.net.parameters())) for policy in own]
-        assert not any(torch.equal(one, other) for one, other in pairwise(weights))
+    result = train_jointly({}, game=KUHN, train=train, steps=STEPS, num_snapshots=4, seed=0)
+    assert result.steps == STEPS
+    for policies in result.snapshots.values():
+        weights = [next(iter(policy.net.parameters())) for policy in policies]
+        assert not any(torch.equal(first, other) for first, other in pairwise(weights))
 
 
 @pytest.mark.slow
@@ -87,12 +87,12 @@ def test_joint_training_has_settings_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("overrides", "message"),
     [({"total_steps": 5}, "joint_overrides: total_steps: .* use joint_steps"), ({"learner.x": 1}, "x")],
 )
-def test_invalid_settings_of_joint_training_are_refused(given, message, tmp_path):
+def test_invalid_settings_of_joint_training_are_refused(overrides, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
-        psro(tmp_path, joint_overrides=given, **SMALL)
+        psro(tmp_path, joint_overrides=overrides, **SMALL)
 
 
 @pytest.mark.slow
@@ -113,9 +113,11 @@ def test_recent_policies_limit_the_meta_strategy(solver, tmp_path):
 
 def test_strategy_of_the_latest_policies_has_zeros_before_them():
     joint = torch.tensor([[0.1, 0.2], [0.3, 0.4]])
-    found = of_joint(joint).of_latest((2, 4))
-    assert found.joint is not None
-    assert found.joint.tolist() == [[0, 0, *row] for row in joint.tolist()]
-    assert [each.tolist() for each in found.marginals] == [each.tolist() for each in of_joint(found.joint).marginals]
+    latest = of_joint(joint).of_latest((2, 4))
+    assert latest.joint is not None
+    assert latest.joint.tolist() == [[0, 0, *row] for row in joint.tolist()]
+    assert [weights.tolist() for weights in latest.marginals] == [
+        weights.tolist() for weights in of_joint(latest.joint).marginals
+    ]
     single = MetaStrategy((torch.ones(1), torch.ones(2) / 2)).of_latest((3, 2))
-    assert [each.tolist() for each in single.marginals] == [[0, 0, 1], [0.5, 0.5]]
+    assert [weights.tolist() for weights in single.marginals] == [[0, 0, 1], [0.5, 0.5]]

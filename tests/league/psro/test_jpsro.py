@@ -35,60 +35,60 @@ SMALL = {"train_overrides": TINY, "episodes_per_matchup": 10}
 
 
 def small_game(game):
-    found = TabularGame.of(game)
-    assert found is not None
-    return TabularGame(found.tree)
+    tabular = TabularGame.of(game)
+    assert tabular is not None
+    return TabularGame(tabular.tree)
 
 
 def spiel_gap(tables, joint, recommended):
     """Compute the gap as OpenSpiel's jpsro.find_best_response, which itself needs cvxpy."""
     game, total, policies = spiel_of("kuhn of three"), 0.0, {}
-    for who in joint.nonzero().tolist():
-        profile = to_spiel("kuhn of three", [tables[seat][index] for seat, index in enumerate(who)])
-        policies[tuple(who)] = policy.python_policy_to_pyspiel_policy(profile)
+    for matchup in joint.nonzero().tolist():
+        profile = to_spiel("kuhn of three", [tables[seat][index] for seat, index in enumerate(matchup)])
+        policies[tuple(matchup)] = policy.python_policy_to_pyspiel_policy(profile)
     for seat in range(3):
         for index in range(joint.shape[seat]) if recommended else [None]:
-            given = {who: float(joint[who]) for who in policies if index in (None, who[seat])}
-            weight = sum(given.values())
+            shares = {matchup: float(joint[matchup]) for matchup in policies if index in (None, matchup[seat])}
+            weight = sum(shares.values())
             if weight == 0:
                 continue
-            device = [(share / weight, policies[who]) for who, share in given.items()]
-            found = pyspiel.cce_dist(game, device, seat, 0.0, -1.0)
+            device = [(share / weight, policies[matchup]) for matchup, share in shares.items()]
+            result = pyspiel.cce_dist(game, device, seat, 0.0, -1.0)
             on_policy = sum(
-                share / weight * pyspiel.expected_returns(game.new_initial_state(), policies[who], -1, True)[seat]
-                for who, share in given.items()
+                share / weight * pyspiel.expected_returns(game.new_initial_state(), policies[matchup], -1, True)[seat]
+                for matchup, share in shares.items()
             )
-            total += weight * max(found.best_response_values[0] - on_policy, 0.0)
+            total += weight * max(result.best_response_values[0] - on_policy, 0.0)
     return total
 
 
 @pytest.mark.parametrize(
-    ("solver", "most", "last"),
+    ("solver", "limit", "last"),
     [
         ("cce", 3, 10),
         pytest.param("ce", None, 10, marks=pytest.mark.slow),
         pytest.param("ce", 1, 13, marks=pytest.mark.slow),
     ],
 )
-def test_jpsro_with_exact_responses_solves_kuhn_of_three(solver, most, last, tmp_path):
-    more = {"max_recommendations": most} if solver == "ce" else {}
+def test_jpsro_with_exact_responses_solves_kuhn_of_three(solver, limit, last, tmp_path):
+    more = {"max_recommendations": limit} if solver == "ce" else {}
     rows = play(tmp_path, KUHN_3, iterations=last + 2, meta_solver=solver, **more, **WELFARE, **EXACT)
     gaps = [row["ce_gap" if solver == "ce" else "nash_conv"] for row in rows]
     assert gaps[0] == pytest.approx(2.0625)  # of the uniform policies
     assert gaps[5] > 0.1
     assert gaps[-1] < 1e-6
-    if most is not None:  # with all recommendations, the last gains are rounding errors, which differ by machine
+    if limit is not None:  # with all recommendations, the last gains are rounding errors, which differ by machine
         assert rows[-1]["policies"] == rows[-2]["policies"]  # no response gains anything
     assert rows[-1]["best_iteration"] > 5
-    for row, before in zip(rows[1:], rows, strict=False):
+    for row, previous in zip(rows[1:], rows, strict=False):
         if solver == "ce":
             assert row["ce_gap"] > row["nash_conv"] - 1e-9  # a seat that knows its recommendation gains no less
             assert row["ce_gap_lower_bound"] == pytest.approx(0.0, abs=1e-6)  # a CE of the meta-game
-        if most is None:  # all best responses joined the populations
-            assert row["previous_ce_gap_lower_bound"] == pytest.approx(before["ce_gap"], abs=1e-6)
-    if most == 1:
+        if limit is None:  # all best responses joined the populations
+            assert row["previous_ce_gap_lower_bound"] == pytest.approx(previous["ce_gap"], abs=1e-6)
+    if limit == 1:
         sizes = [sum(row["policies"].values()) for row in rows]
-        assert all(after - before <= 3 for before, after in pairwise(sizes))
+        assert all(after - previous <= 3 for previous, after in pairwise(sizes))
 
 
 @pytest.mark.parametrize(("solver", "key"), [("ce", "ce_gap"), ("cce", "nash_conv")])
@@ -124,7 +124,7 @@ def test_response_to_a_recommendation_differs_from_that_to_the_marginal():
         assert response.table[0].argmax() == (index + 1) % 3  # paper beats rock, scissors beat paper
         assert value == pytest.approx(1.0)
     gains = small.deviation_gains(populations, joint, 0)
-    assert {index: each.gain for index, each in gains.items()} == pytest.approx({0: 0.5, 1: 0.3, 2: 0.2})
+    assert {index: entry.gain for index, entry in gains.items()} == pytest.approx({0: 0.5, 1: 0.3, 2: 0.2})
     assert small.ce_gap(populations, joint) == pytest.approx(2.0)
     coarse = small.nash_conv(populations, opponents.marginals, joint)
     assert coarse == pytest.approx(2 * (0.5 - 0.2))  # paper against rock or scissors
@@ -141,19 +141,19 @@ def test_exact_responses_are_new_and_to_the_recommendations_with_the_largest_gai
     with run.store:
         run.run()  # nothing is left to do
         context, small = run._context(9), small_game(KUHN_3)
-        found = run.variant.tasks(context)
+        tasks = run.variant.tasks(context)
         limited = dataclasses.replace(context, config=PSROConfig(**{**settings, "max_recommendations": 1}))
         best = StandardVariant(KUHN_3, limited.config).tasks(limited)
         for seat, role in enumerate(KUHN_3.roles):
             tables = torch.stack(small.tabulate_all(run.populations)[seat])
             assert len(tables.unique(dim=0)) == len(tables) > 8
             gains = small.deviation_gains(run.populations, context.opponents.joint, seat)
-            own = [gains[task.recommendation].gain for task in found if task.role == role]
-            assert len(own) > 1
-            assert own == sorted(own, reverse=True)
-            assert own[0] == max(each.gain for each in gains.values())
+            values = [gains[task.recommendation].gain for task in tasks if task.role == role]
+            assert len(values) > 1
+            assert values == sorted(values, reverse=True)
+            assert values[0] == max(entry.gain for entry in gains.values())
             assert [task.recommendation for task in best if task.role == role] == [
-                next(task.recommendation for task in found if task.role == role)
+                next(task.recommendation for task in tasks if task.role == role)
             ]
 
 
@@ -169,15 +169,15 @@ def test_learned_responses_are_to_the_most_probable_recommendations():
     joint[0, 0, 0], joint[1, 0, 1], joint[1, 2, 0], joint[2, 1, 1] = 0.2, 0.3, 0.2, 0.2999
     joint[3, 0, 0] = 1e-4  # a rest of the solver
     joint /= joint.sum()
-    found = tasks(joint, max_recommendations=None)
-    assert [(task.role, task.recommendation) for task in found] == [
+    responses = tasks(joint, max_recommendations=None)
+    assert [(task.role, task.recommendation) for task in responses] == [
         *(("player_0", index) for index in (1, 2, 0)),
         *(("player_1", index) for index in (0, 1, 2)),
         *(("player_2", index) for index in (1, 0)),
     ]
-    assert [task.name for task in found[:3]] == [f"4/respond/player_0/{place}" for place in range(3)]
-    assert [task.parent for task in found[:3]] == [1, 2, 0]
-    draw = found[0].matchups(KUHN_3)
+    assert [task.name for task in responses[:3]] == [f"4/respond/player_0/{i}" for i in range(3)]
+    assert [task.parent for task in responses[:3]] == [1, 2, 0]
+    draw = responses[0].matchups(KUHN_3)
     assert draw.matchups.tolist() == [[LEARNER, 0, 1], [LEARNER, 2, 0]]
     assert draw.probability.tolist() == pytest.approx([0.6, 0.4])
     assert [task.recommendation for task in tasks(joint, max_recommendations=1)] == [1, 0, 1]
@@ -192,8 +192,8 @@ def test_learned_responses_train_against_their_conditional_opponents(tmp_path):
         assert any(name.endswith("/respond/player_0/1") for name in store.tasks())
         for match in store.matches():
             seat = match.matchup.index(LEARNER)
-            others = strategy_from_summary(rows[match.iteration - 1]).joint.sum(seat)
-            assert float(others[tuple(index for index in match.matchup if index != LEARNER)]) > 0
+            opponents = strategy_from_summary(rows[match.iteration - 1]).joint.sum(seat)
+            assert float(opponents[tuple(index for index in match.matchup if index != LEARNER)]) > 0
     assert max(rows[3]["policies"].values()) <= 1 + 3 * 2
     assert sum(rows[3]["policies"].values()) > 3 * 4  # more than one response per role and iteration
 

@@ -35,36 +35,36 @@ def nash_convs(rows):
 
 
 def test_uniform_on_kuhn_equals_the_reference(tmp_path):
-    found = nash_convs(play(tmp_path, iterations=20, meta_solver="uniform", **EXACT))
-    assert found[:7] == pytest.approx(KUHN_UNIFORM, abs=1e-4)
-    assert [found[at] for at in (8, 10, 15, 20)] == pytest.approx([0.2037, 0.1667, 0.1302, 0.0992], abs=1e-4)
+    values = nash_convs(play(tmp_path, iterations=20, meta_solver="uniform", **EXACT))
+    assert values[:7] == pytest.approx(KUHN_UNIFORM, abs=1e-4)
+    assert [values[at] for at in (8, 10, 15, 20)] == pytest.approx([0.2037, 0.1667, 0.1302, 0.0992], abs=1e-4)
 
 
 @pytest.mark.slow
 def test_projected_replicator_dynamics_on_kuhn_equals_the_reference(tmp_path):
-    found = nash_convs(play(tmp_path, iterations=6, meta_solver="prd", **EXACT))
-    assert found == pytest.approx([0.9167, 0.8168, 0.3356, 0.2013, 0.1400, 0.1037, 0.0384], abs=1e-4)
+    values = nash_convs(play(tmp_path, iterations=6, meta_solver="prd", **EXACT))
+    assert values == pytest.approx([0.9167, 0.8168, 0.3356, 0.2013, 0.1400, 0.1037, 0.0384], abs=1e-4)
 
 
 def test_double_oracle_solves_kuhn(tmp_path):
     rows = play(tmp_path, iterations=12, **EXACT)  # "auto" is nash here
-    found = nash_convs(rows)
-    assert found[:3] == pytest.approx([0.9167, 0.8333, 0.3333], abs=1e-4)
-    assert found[12] < 1e-6
+    values = nash_convs(rows)
+    assert values[:3] == pytest.approx([0.9167, 0.8333, 0.3333], abs=1e-4)
+    assert values[12] < 1e-6
     assert rows[12]["value"] == pytest.approx([-1 / 18, 1 / 18])
-    for row, before in zip(rows[1:], rows, strict=False):
+    for row, previous in zip(rows[1:], rows, strict=False):
         # exact best responses join the populations, so that what they gain is all that can be gained
-        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(previous["nash_conv"], abs=1e-9)
         assert row["nash_conv_lower_bound"] == pytest.approx(0.0, abs=1e-9)
-        assert row["best_nash_conv"] == min(found[: row["policies"]["player_0"]])
+        assert row["best_nash_conv"] == min(values[: row["policies"]["player_0"]])
         assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
 
 
 @pytest.mark.parametrize("iterations", [10, pytest.param(40, marks=pytest.mark.slow)])
 def test_uniform_on_leduc_equals_the_reference(iterations, tmp_path):
-    found = nash_convs(play(tmp_path, "LeducPoker-v0", iterations=iterations, meta_solver="uniform", **EXACT))
-    wanted = {at: value for at, value in LEDUC.items() if at <= iterations}
-    assert {at: found[at] for at in wanted} == pytest.approx(wanted, abs=6e-4)
+    values = nash_convs(play(tmp_path, "LeducPoker-v0", iterations=iterations, meta_solver="uniform", **EXACT))
+    expected = {at: value for at, value in LEDUC.items() if at <= iterations}
+    assert {at: values[at] for at in expected} == pytest.approx(expected, abs=6e-4)
 
 
 @pytest.mark.slow
@@ -85,9 +85,9 @@ SHORT = {
 
 @pytest.mark.parametrize("name", solvers.SOLVERS)
 def test_psro_improves_with_every_meta_solver(name, tmp_path):
-    found = nash_convs(play(tmp_path, iterations=8, meta_solver=name, meta_solver_kwargs=SHORT.get(name, {}), **EXACT))
-    assert found[8] < 0.25
-    assert found[8] < found[0] / 3
+    values = nash_convs(play(tmp_path, iterations=8, meta_solver=name, meta_solver_kwargs=SHORT.get(name, {}), **EXACT))
+    assert values[8] < 0.25
+    assert values[8] < values[0] / 3
 
 
 @pytest.mark.parametrize("name", ["nash", "max_entropy_nash", "cce", "fictitious_play"])
@@ -106,9 +106,9 @@ def test_shared_population_of_unequal_seats(tmp_path):
     rows = play(tmp_path, game, iterations=12, **EXACT)
     assert rows[12]["nash_conv"] < 1e-6
     assert rows[12]["value"] == pytest.approx([0.0, 0.0])  # as often first as second
-    for row, before in zip(rows[1:], rows, strict=False):
+    for row, previous in zip(rows[1:], rows, strict=False):
         assert row["meta_strategy"][0] == row["meta_strategy"][1]
-        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(previous["nash_conv"], abs=1e-9)
 
 
 @pytest.mark.variations
@@ -120,8 +120,8 @@ def test_joint_meta_strategies_of_three(shared, tmp_path):
     joint = strategy_from_summary(rows[5]).joint
     for order in [(1, 0, 2), (2, 0, 1)] if shared else []:
         assert torch.allclose(joint, joint.permute(order))
-    for row, before in zip(rows[1:], rows, strict=False):  # responses are to the joint, not to its marginals
-        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
+    for row, previous in zip(rows[1:], rows, strict=False):  # responses are to the joint, not to its marginals
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(previous["nash_conv"], abs=1e-9)
         assert row["nash_conv_lower_bound"] == pytest.approx(0.0, abs=1e-6)
 
 
@@ -130,16 +130,18 @@ def test_product_joint_has_the_best_responses_of_its_marginals(tmp_path):
     with RunStore.open(tmp_path, write=False) as store:
         small, odds = TabularGame.of(store.game), torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
         assert small is not None
-        one = MetaStrategy((odds,) * 3)
-        two = MetaStrategy(one.marginals, one.distribution())
-        assert small.nash_conv(store.populations, one.marginals) == pytest.approx(
-            small.nash_conv(store.populations, two.marginals, two.joint)
+        product = MetaStrategy((odds,) * 3)
+        joint = MetaStrategy(product.marginals, product.distribution())
+        assert small.nash_conv(store.populations, product.marginals) == pytest.approx(
+            small.nash_conv(store.populations, joint.marginals, joint.joint)
         )
-        assert nash_conv_lower_bound(small.payoffs(store.populations), one) == pytest.approx(
-            nash_conv_lower_bound(small.payoffs(store.populations), two)
+        assert nash_conv_lower_bound(small.payoffs(store.populations), product) == pytest.approx(
+            nash_conv_lower_bound(small.payoffs(store.populations), joint)
         )
-        found = [small.best_response(store.populations, "player_1", each)[0].table for each in (one, two)]
-        assert torch.equal(*found)
+        tables = [
+            small.best_response(store.populations, "player_1", strategy)[0].table for strategy in (product, joint)
+        ]
+        assert torch.equal(*tables)
 
 
 def test_payoffs_of_one_population_are_those_of_the_payoff_table(tmp_path):
@@ -184,8 +186,8 @@ def test_run_killed_anywhere_resumes_to_equal_results(tmp_path):
     assert run.returncode == 0, run.stderr
     assert int(run.stdout.split()[1]) == 20, run.stdout
     for kind in KINDS:
-        whole = contents(tmp_path / f"whole-{kind}")
-        assert len(whole["iterations"]) == 3
+        expected = contents(tmp_path / f"whole-{kind}")
+        assert len(expected["iterations"]) == 3
     for point, kind in enumerate(json.loads(run.stdout.splitlines()[1])):
         assert contents(tmp_path / str(point)) == contents(tmp_path / f"whole-{kind}"), (point, kind)
 
@@ -206,7 +208,7 @@ def test_recurrent_policies_cannot_be_tabulated(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("env_id", "settings", "said"),
+    ("env_id", "settings", "message"),
     [
         (("KuhnPoker-v0", {"num_players": 3}), {"meta_solver": "nash"}, "nash: expected two seats, got 3"),
         (
@@ -236,8 +238,8 @@ def test_recurrent_policies_cannot_be_tabulated(tmp_path):
         (("KuhnPoker-v0", {}), {"meta_solver": "prd", "meta_solver_kwargs": {"dt": -1.0}}, "dt"),
     ],
 )
-def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, settings, said, tmp_path):
-    with pytest.raises(ConfigError, match=said) as refused:
+def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, settings, message, tmp_path):
+    with pytest.raises(ConfigError, match=message) as refused:
         psro(tmp_path, Game.of(*env_id), **settings)
     assert "\n" not in str(refused.value)
     with RunStore.open(tmp_path, write=False) as store:
@@ -245,7 +247,7 @@ def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, setting
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"variant": "rectifed"}, "variant: expected one of .*, got 'rectifed'"),
         ({"meta_solver": "nosh"}, "meta_solver: expected one of .*, got 'nosh'"),
@@ -254,8 +256,8 @@ def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, setting
         ({"pipeline_depth": 2}, "pipeline_depth = 2: has no effect with variant = 'standard'"),
     ],
 )
-def test_bad_settings_are_named(settings, said):
-    with pytest.raises(ConfigError, match=said):
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(ConfigError, match=message):
         PSROConfig(**settings)
 
 
@@ -269,18 +271,18 @@ def test_changed_settings_are_named(tmp_path):
 def test_missing_policy_file_raises_and_run_is_kept(tmp_path):
     play(tmp_path, iterations=1, **EXACT)
     file = next((tmp_path / "policies").glob("00002-*.safetensors"))
-    kept = file.read_bytes()
+    content = file.read_bytes()
     file.unlink()
     with pytest.raises(CheckpointError, match=file.name):
         play(tmp_path, iterations=2, **EXACT)
-    file.write_bytes(kept)
+    file.write_bytes(content)
     assert len(play(tmp_path, iterations=2, **EXACT)) == 3
 
 
 def test_invalid_payoffs_are_refused_and_the_run_is_kept(tmp_path, monkeypatch):
     settings = {"oracle": "exact", "episodes_per_matchup": 20}
     play(tmp_path, iterations=1, **settings)
-    before, right = contents(tmp_path), payoff_filler.simulate_matchups
+    previous, right = contents(tmp_path), payoff_filler.simulate_matchups
 
     def wrong(*args, **more):
         results = right(*args, **more)
@@ -291,8 +293,8 @@ def test_invalid_payoffs_are_refused_and_the_run_is_kept(tmp_path, monkeypatch):
     with pytest.raises(GpuEnvsError, match="expected a finite number, got nan"):
         play(tmp_path, iterations=2, **settings)
     after = contents(tmp_path)
-    assert after["cells"] == before["cells"]
-    assert after["iterations"] == before["iterations"]
+    assert after["cells"] == previous["cells"]
+    assert after["iterations"] == previous["iterations"]
     monkeypatch.setattr(payoff_filler, "simulate_matchups", right)
     play(tmp_path, iterations=2, **settings)
     play(tmp_path / "whole", iterations=2, **settings)

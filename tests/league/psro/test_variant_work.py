@@ -23,9 +23,9 @@ def test_variant_submits_and_writes_nothing_itself(variant, tmp_path, monkeypatc
     def watched(context):
         batches = advance(context)
         while True:
-            before = run.store.tasks(), run.coordinator.executor.pending
+            previous = run.store.tasks(), run.coordinator.executor.pending
             batch = next(batches, None)
-            assert (run.store.tasks(), run.coordinator.executor.pending) == before
+            assert (run.store.tasks(), run.coordinator.executor.pending) == previous
             if batch is None:
                 return
             kinds.update(type(work) for work in batch)

@@ -38,10 +38,10 @@ def test_responses_are_rectified_where_policies_do_not_lose():
     third = torch.full((3,), 1 / 3, dtype=torch.float64)
     opponents, meta_game = MetaStrategy((third, third)), torch.stack([wins, wins.T])
     context: Any = SimpleNamespace(iteration=1, opponents=opponents, meta_game=lambda: meta_game)
-    found = RectifiedVariant(RPS, PSROConfig(variant="rectified")).tasks(context)
-    assert [task.name for task in found] == [f"1/respond/player/{place}" for place in range(3)]
-    assert [task.parent for task in found] == [0, 1, 2]
-    for task, loses_to in zip(found, (1, 2, 0), strict=True):
+    tasks = RectifiedVariant(RPS, PSROConfig(variant="rectified")).tasks(context)
+    assert [task.name for task in tasks] == [f"1/respond/player/{index}" for index in range(3)]
+    assert [task.parent for task in tasks] == [0, 1, 2]
+    for task, loses_to in zip(tasks, (1, 2, 0), strict=True):
         first, second = task.opponents.marginals
         assert first.tolist() == second.tolist()  # for a learner in either seat
         assert [weight == 0 for weight in first.tolist()] == [at == loses_to for at in range(3)]
@@ -62,15 +62,15 @@ def test_rectified_psro_improves(game, tmp_path):
 @pytest.mark.variations
 @pytest.mark.parametrize("shared", [False, True])
 def test_exact_anytime_never_gets_worse(shared, tmp_path):
-    found = nash_convs(
+    values = nash_convs(
         play(tmp_path / "a", Game.of("KuhnPoker-v0", shared=shared), iterations=12, variant="anytime", **EXACT)
     )
-    for before, now in pairwise(found):
-        assert now <= before + 1e-9
+    for previous, now in pairwise(values):
+        assert now <= previous + 1e-9
     plain = nash_convs(play(tmp_path / "b", Game.of("KuhnPoker-v0", shared=shared), iterations=12, **EXACT))
-    assert any(now > before for before, now in pairwise(plain))
-    assert found[12] < 1e-6 or shared
-    assert found[12] < 0.06
+    assert any(now > previous for previous, now in pairwise(plain))
+    assert values[12] < 1e-6 or shared
+    assert values[12] < 0.06
 
 
 def test_exact_anytime_is_least_exploitable(tmp_path):
@@ -82,14 +82,14 @@ def test_exact_anytime_is_least_exploitable(tmp_path):
         generator = torch.Generator().manual_seed(0)
         for _ in range(200):
             noise = torch.rand(2, 4, generator=generator, dtype=torch.float64) * 0.1
-            other = [each + more for each, more in zip(marginals, noise, strict=True)]
-            other = tuple(each / each.sum() for each in other)
+            other = [marginal + more for marginal, more in zip(marginals, noise, strict=True)]
+            other = tuple(marginal / marginal.sum() for marginal in other)
             assert small.nash_conv(run.populations, other) >= rows[3]["nash_conv"] - 1e-9
 
 
 def test_least_exploitable_mixture_allows_for_the_tolerance_of_the_linear_program(tmp_path, monkeypatch):
     """A value that is slightly too low would let the same response look better for ever."""
-    wanted = nash_convs(play(tmp_path / "a", iterations=2, variant="anytime", **EXACT))
+    expected = nash_convs(play(tmp_path / "a", iterations=2, variant="anytime", **EXACT))
 
     def rounded(table):
         first, second, value = minimax(table)
@@ -97,7 +97,9 @@ def test_least_exploitable_mixture_allows_for_the_tolerance_of_the_linear_progra
 
     monkeypatch.setattr(least_exploitable, "minimax", rounded)
     monkeypatch.setattr(least_exploitable, "LARGEST_STEPS", 100)
-    assert nash_convs(play(tmp_path / "b", iterations=2, variant="anytime", **EXACT)) == pytest.approx(wanted, abs=1e-7)
+    assert nash_convs(play(tmp_path / "b", iterations=2, variant="anytime", **EXACT)) == pytest.approx(
+        expected, abs=1e-7
+    )
 
 
 @pytest.mark.slow
@@ -129,7 +131,7 @@ def test_exact_self_play_adds_mixed_strategies(tmp_path):
     assert rows[1]["previous_nash_conv_lower_bound"] == pytest.approx(rows[0]["nash_conv"])  # responses are best ones
     with RunStore.open(tmp_path / "a", write=False) as store:
         for pool in store.populations.values():
-            mixed = [bool(((each.table > 0.01) & (each.table < 0.99)).any()) for each in pool[1:]]
+            mixed = [bool(((policy.table > 0.01) & (policy.table < 0.99)).any()) for policy in pool[1:]]
             assert sorted(mixed) == [False, False, True, True]
 
 
@@ -137,9 +139,9 @@ def test_exact_self_play_has_the_least_exploitable_mixture_unless_a_meta_solver_
     settings = {"iterations": 2, "variant": "self_play", "num_segments": 3, **EXACT}
     leduc = play(tmp_path / "a", "LeducPoker-v0", **settings)
     chosen = play(tmp_path / "b", "LeducPoker-v0", meta_solver="nash", **settings)
-    for before, row in pairwise(leduc):
-        assert row["nash_conv"] <= before["nash_conv"] + 1e-9
-    assert any(row["nash_conv"] > before["nash_conv"] for before, row in pairwise(chosen))
+    for previous, row in pairwise(leduc):
+        assert row["nash_conv"] <= previous["nash_conv"] + 1e-9
+    assert any(row["nash_conv"] > previous["nash_conv"] for previous, row in pairwise(chosen))
     assert chosen[2]["nash_conv_lower_bound"] == pytest.approx(0.0, abs=1e-9)  # Nash of the meta-game
     three = SelfPlayVariant(Game.of("KuhnPoker-v0", {"num_players": 3}), PSROConfig(**settings))
     assert three.least_exploitable is None  # there the meta-solver decides
@@ -152,8 +154,8 @@ def test_learned_self_play_adds_averages(game, tmp_path):
     with RunStore.open(tmp_path, write=False) as store:
         for role, pool in store.populations.items():
             assert rows[1]["policies"][role] == 3
-            assert sorted(each.kind for each in pool.entries) == ["mixture", "policy", "random"]
-            mixture = next(each for each in pool if isinstance(each, MixturePolicy))
+            assert sorted(policy.kind for policy in pool.entries) == ["mixture", "policy", "random"]
+            mixture = next(policy for policy in pool if isinstance(policy, MixturePolicy))
             assert len(mixture.members) == QUICK["num_segments"]
     assert rows[1]["nash_conv"] is not None
 
@@ -166,16 +168,16 @@ def test_xdo_solves_kuhn_where_psro_does_not(tmp_path):
     assert rows[3]["nash_conv"] < 0.002
     assert rows[3]["value"] == pytest.approx([-1 / 18, 1 / 18], abs=1e-3)
     assert play(tmp_path / "b", iterations=3, **EXACT)[3]["nash_conv"] > 0.1
-    for row, before in zip(rows[1:], rows, strict=False):  # the policies that join are best responses
-        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
-        assert [each[-1] for each in row["meta_strategy"]] == [1.0, 1.0]
+    for row, previous in zip(rows[1:], rows, strict=False):  # the policies that join are best responses
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(previous["nash_conv"], abs=1e-9)
+        assert [weights[-1] for weights in row["meta_strategy"]] == [1.0, 1.0]
 
 
 @pytest.mark.slow
 def test_xdo_solves_leduc_in_6_iterations_and_is_ahead_of_20_of_psro_after_4(tmp_path):
-    found = nash_convs(play(tmp_path / "a", "LeducPoker-v0", iterations=6, variant="xdo", **EXACT))
-    assert found[6] < 0.01
-    assert min(nash_convs(play(tmp_path / "b", "LeducPoker-v0", iterations=20, **EXACT))) > found[4] > 0.1
+    values = nash_convs(play(tmp_path / "a", "LeducPoker-v0", iterations=6, variant="xdo", **EXACT))
+    assert values[6] < 0.01
+    assert min(nash_convs(play(tmp_path / "b", "LeducPoker-v0", iterations=20, **EXACT))) > values[4] > 0.1
 
 
 def test_xdo_chooses_among_the_actions_of_best_responses_at_every_information_set(tmp_path):
@@ -207,11 +209,11 @@ def test_xdo_mixes_at_information_sets_what_psro_cannot_mix(tmp_path):
 @pytest.mark.parametrize("shared", [False, True])
 def test_resumed_xdo_equals_an_uninterrupted_run(shared, tmp_path):
     game = Game.of("KuhnPoker-v0", shared=shared)
-    whole = play(tmp_path / "whole", game, iterations=4, variant="xdo", **EXACT)
+    expected = play(tmp_path / "whole", game, iterations=4, variant="xdo", **EXACT)
     play(tmp_path / "parts", game, iterations=2, variant="xdo", **EXACT)
     play(tmp_path / "parts", game, iterations=4, variant="xdo", **EXACT)
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
-    assert whole[4]["nash_conv"] < 0.002
+    assert expected[4]["nash_conv"] < 0.002
 
 
 def test_interrupted_xdo_does_not_solve_the_restricted_game_again(tmp_path, monkeypatch):
@@ -250,7 +252,7 @@ def test_pipeline_trains_all_levels_and_fixes_the_lowest(tmp_path):
         assert [len(level[0]) for level in store.result("2/plan/0")["met"]] == [2, 3, 4]
         # who came in on the third level learned 2 parts on each of the two it was on so far, on the second level too
         assert store.result("2/part/1/player_0/3")["steps"] == 2 * store.result("1/part/1/player_0/3")["steps"]
-        assert all(each.iteration == each.index for each in store.populations["player_0"].entries)
+        assert all(entry.iteration == entry.index for entry in store.populations["player_0"].entries)
 
 
 def test_plateau_ends_training_of_a_level(tmp_path):
@@ -271,16 +273,16 @@ def test_pipeline_of_one_level_equals_psro_in_segments(tmp_path):
 @pytest.mark.parametrize("variant", ["standard", "anytime", "self_play"])
 def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypatch, variant):
     """Otherwise a trained actor would learn from an untrained critic and get worse."""
-    iterate, begin_role_from, trainings, begun = BestResponseTraining.iterate, best_response.begin_role_from, [], []
+    iterate, begin_role_from, trainings, starts = BestResponseTraining.iterate, best_response.begin_role_from, [], []
 
     def learning(self):
-        if not any(each is self for each in trainings):
+        if not any(training is self for training in trainings):
             trainings.append(self)
         return iterate(self)
 
     def beginning(learner, start, role):
         begin_role_from(learner, start, role)
-        begun.append({name: value.clone() for name, value in learner.net.state_dict().items()})
+        starts.append({name: value.clone() for name, value in learner.net.state_dict().items()})
 
     monkeypatch.setattr(BestResponseTraining, "iterate", learning)
     monkeypatch.setattr(best_response, "begin_role_from", beginning)
@@ -293,8 +295,8 @@ def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypat
         train_overrides=TINY,
     )
     assert len(trainings) == 4
-    assert len(begun) == 2  # the first ones start from scratch: there is no earlier response
-    for first, weights, role in zip(trainings, begun, Game.of("KuhnPoker-v0").roles, strict=False):
+    assert len(starts) == 2  # the first ones start from scratch: there is no earlier response
+    for first, weights, role in zip(trainings, starts, Game.of("KuhnPoker-v0").roles, strict=False):
         ended = first.learner(role).net.state_dict()
         assert any(name.startswith("critic.") for name in ended)
         for name, value in ended.items():
@@ -303,17 +305,17 @@ def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypat
 
 def test_resumed_responses_start_with_the_complete_latest_learner(tmp_path, monkeypatch):
     """Its optimizer is kept, and its learning rate falls over the whole run, not within every response."""
-    begun = []
+    starts = []
 
     class Watched(PPO):
         def load_state_dict(self, state):
             super().load_state_dict(state)
-            begun.append((self.steps, self.total_steps, len(self.optimizer.state)))
+            starts.append((self.steps, self.total_steps, len(self.optimizer.state)))
 
     monkeypatch.setattr("trainers.algorithms.on_policy.ppo.PPO", Watched)
     rows = play(tmp_path, iterations=3, response_init="resume", episodes_per_matchup=10, train_overrides=TINY)
     assert len(rows) == 4
     total = TINY["total_steps"]
     expected = [(total, 3 * total)] * 2 + [(2 * total, 3 * total)] * 2
-    assert [(steps, all_steps) for steps, all_steps, _ in begun] == expected
-    assert all(kept for _, _, kept in begun)
+    assert [(steps, all_steps) for steps, all_steps, _ in starts] == expected
+    assert all(size for _, _, size in starts)

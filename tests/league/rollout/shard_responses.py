@@ -67,22 +67,22 @@ def network(game: Game, role: str, seed: int, body: str = "mlp") -> Any:
 
 def pools(game: Game, kernels: bool, device: str) -> dict[str, list[Any]]:
     """Return opponents by role; those that kernels do not support keep hidden states and own random streams."""
-    found: dict[str, list[Any]] = {}
+    populations: dict[str, list[Any]] = {}
     for role in game.roles:
-        found[role] = [RandomPolicy.of(game, role), network(game, role, 1), network(game, role, 2)]
+        populations[role] = [RandomPolicy.of(game, role), network(game, role, 1), network(game, role, 2)]
         if not kernels:
             members = [network(game, role, 5), RandomPolicy.of(game, role), network(game, role, 6, "gru")]
-            found[role] += [network(game, role, 3, "gru"), MixturePolicy(members, torch.tensor([0.2, 0.3, 0.5]))]
-    return {role: [pack(policy).load(device) for policy in pool] for role, pool in found.items()}
+            populations[role] += [network(game, role, 3, "gru"), MixturePolicy(members, torch.tensor([0.2, 0.3, 0.5]))]
+    return {role: [pack(policy).load(device) for policy in pool] for role, pool in populations.items()}
 
 
 def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train a group twice: against the pool and itself, then with another draw."""
     opponents = pools(game, kernels, train.device)
     size = len(opponents[game.roles[0]])
-    rows = [[LEARNER, LEARNER], *([LEARNER, each] for each in range(size))]
+    rows = [[LEARNER, LEARNER], *([LEARNER, index] for index in range(size))]
     if game.shared:
-        rows += [[each, LEARNER] for each in range(size)]
+        rows += [[index, LEARNER] for index in range(size)]
     arguments: dict[str, Any] = {
         "run": "shards",
         "group": game.roles,
@@ -91,7 +91,7 @@ def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: A
         "draw_margin": 0.1,
     }
     state: Any = {}
-    found = []
+    results = []
     for number, weight in enumerate((1.0, 3.0)):
         rows = rows[:1] + rows[1 + number :]  # the second draw has fewer matchups
         draw = MatchupDistribution(torch.tensor(rows), torch.tensor([weight] + [1.0] * (len(rows) - 1)).double())
@@ -101,15 +101,15 @@ def group(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: A
         )  # fmt: skip
         drop_trainings("shards")  # the next one begins from the state, as after a restart
         state = relay(result["state"])
-        found.append({"state": result["state"], "tally": result["tally"], "steps": result["steps"]})
-    return found
+        results.append({"state": result["state"], "tally": result["tally"], "steps": result["steps"]})
+    return results
 
 
 def response(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train a best response, and resume it."""
     opponents = pools(game, kernels, train.device)
     draw = MatchupDistribution.against(game, game.roles[0], [torch.ones(len(opponents[role])) for role in _roles(game)])
-    found, start = [], None
+    results, start = [], None
     for seed in (1, 2):
         learned = train_best_response(
             opponents, game=game, role=game.roles[0], draw=draw, train=train, start=start, seed=seed,
@@ -117,25 +117,25 @@ def response(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay
         )  # fmt: skip
         start = relay(learned.state)
         policy = {f"policy.{name}": value for name, value in learned.policy.net.state_dict().items()}
-        found.append({"state": {**learned.state, **policy}, "tally": learned.tally, "steps": learned.steps})
-    return found
+        results.append({"state": {**learned.state, **policy}, "tally": learned.tally, "steps": learned.steps})
+    return results
 
 
 def segment(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train two segments of a pipeline."""
     opponents = pools(game, kernels, train.device)
     draw = MatchupDistribution.against(game, game.roles[0], [torch.ones(len(opponents[role])) for role in _roles(game)])
-    found, state = [], None
+    results, state = [], None
     for _ in range(2):
         part = train_segment(
             opponents, game=game, role=game.roles[0], draw=draw, train=train, state=state, iterations=3, sharded=sharded
         )
         state = relay(part.state)
-        found.append({"state": part.state, "tally": part.tally, "steps": part.steps})
-    return found
+        results.append({"state": part.state, "tally": part.tally, "steps": part.steps})
+    return results
 
 
-def both(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
+def response_pair(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: Any) -> list[dict[str, Any]]:
     """Train a response in self-play with a new policy, then a response against regret minimizers."""
     opponents = pools(game, kernels, train.device)
     first, second = game.roles
@@ -143,11 +143,11 @@ def both(game: Game, kernels: bool, train: TrainConfig, sharded: bool, relay: An
     draw = MatchupDistribution.against(game, first, [torch.ones(size)] * 2)
     short = dataclasses.replace(train, total_steps=WORLDS * 8 * 4)
     arguments: dict[str, Any] = {"game": game, "role": first, "draw": draw, "train": short, "start": None, "seed": 1}
-    found = [
+    pair = [
         train_both_responses(opponents, other=second, num_segments=2, sharded=sharded, **arguments),
         train_against_regret_minimizer(opponents, size=size, spread=10.0, sharded=sharded, **arguments),
     ]
-    return [{"state": each.state, "tally": each.tally, "steps": each.steps} for each in found]
+    return [{"state": result.state, "tally": result.tally, "steps": result.steps} for result in pair]
 
 
 def _roles(game: Game) -> list[str]:
@@ -160,7 +160,7 @@ CASES = {
     "response_kernels": (response, LEDUC, True, config(LEDUC, engine="kernel")),
     "response_torch": (response, LEDUC, False, config(LEDUC)),
     "response_box": (response, BOX, False, config(BOX)),
-    "both": (both, LEDUC, True, config(LEDUC)),
+    "both": (response_pair, LEDUC, True, config(LEDUC)),
     "segment": (segment, TAG, True, config(TAG, "dqn", **REPLAY)),
 }
 
@@ -181,11 +181,11 @@ def play(out: Path, cases: list[str], rank: int, sharded: bool, device: str = "c
                 distributed.barrier()
             return state
 
-        found = packed(run(game, kernels, train, sharded, relay))
+        results = packed(run(game, kernels, train, sharded, relay))
         if rank == 0:
             plain = [
-                {**each, "tally": {field: getattr(each["tally"], field) for field in _fields(each["tally"])}}
-                for each in found
+                {**result, "tally": {field: getattr(result["tally"], field) for field in _fields(result["tally"])}}
+                for result in results
             ]
             torch.save(plain, out / f"{case}.pt")
 

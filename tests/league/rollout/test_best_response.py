@@ -32,8 +32,8 @@ def weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in net.state_dict().items()}
 
 
-def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def equal(first: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == other.keys() and all(torch.equal(first[name], other[name]) for name in first)
 
 
 ALGORITHMS = [
@@ -56,10 +56,10 @@ def test_opponents_and_their_normalizers_do_not_change(algorithm, settings):
         )
         training = BestResponseTraining(game, draw, {"player": PURE}, config(RPS, algorithm, settings))
         learner = training.learner("player")
-        before = weights(learner.net)
+        previous = weights(learner.net)
         for _ in range(4):
             training.iterate()
-        assert equal(before, weights(learner.net)) is not learns
+        assert equal(previous, weights(learner.net)) is not learns
 
 
 @pytest.mark.variations(quick=3)
@@ -68,34 +68,34 @@ def test_learner_ignores_actions_of_other_policies_in_its_rows(algorithm, settin
     """The learner plays both seats and learns from one; whatever stands in the other's rows makes no difference."""
     game = Game.of(RPS, {"num_repetitions": 6})
     draw = MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5])] * 2)
-    found = []
+    states = []
     for spoiled in (False, True):
         training = BestResponseTraining(game, draw, {"player": PURE[:2]}, config(RPS, algorithm, settings))
         learner = training.learner("player")
         for iteration in range(4):
             training.collector.collect()
             rollout = learner.rollout
-            others = ~rollout.valid
-            assert bool((others.sum(-1) == 1).all())
+            invalid = ~rollout.valid
+            assert bool((invalid.sum(-1) == 1).all())
             if spoiled:
-                rollout.obs[others] = 3.0
-                rollout.action[others] = 2
-                rollout.log_prob[others] = 5.0
-                rollout.reward[others] = torch.nan
+                rollout.obs[invalid] = 3.0
+                rollout.action[invalid] = 2
+                rollout.log_prob[invalid] = 5.0
+                rollout.reward[invalid] = torch.nan
             training.learners.update(iteration, str)
-        found.append(weights(learner.net))
-    assert equal(*found)
+        states.append(weights(learner.net))
+    assert equal(*states)
 
 
 @pytest.mark.parametrize(
     ("algorithm", "settings"), [("ppo", {**QUICK, "num_epochs": 1, "num_minibatches": 1}), ("dqn", REPLAYED)]
 )
 def test_equal_seeds_give_equal_policies(algorithm, settings):
-    """Opponents that draw from streams of their own, used before, included."""
+    """This includes opponents that draw from their own random streams, used before."""
     game = Game.of(KUHN)
     draw = MatchupDistribution.against(game, "player_1", [torch.ones(2) / 2, torch.ones(1)])
     pools = {"player_0": [RandomPolicy.of(game, "player_0"), PURE[1]]}
-    found = [
+    responses = [
         train_best_response(
             pools,
             game=game,
@@ -106,10 +106,10 @@ def test_equal_seeds_give_equal_policies(algorithm, settings):
         )
         for seed in (3, 3, 4)
     ]
-    policies = [weights(response.policy.net) for response in found]
+    policies = [weights(response.policy.net) for response in responses]
     assert equal(policies[0], policies[1])
     assert not equal(policies[0], policies[2])
-    first = found[0]
+    first = responses[0]
     assert first.steps == 320
     assert first.tally.matchups.tolist() == [[0, LEARNER], [1, LEARNER]]
     assert first.episodes == int(first.tally.count.sum()) > 100
@@ -126,9 +126,9 @@ def test_only_the_learning_role_has_a_learner():
     assert training.opponents.learns[0].tolist() == [True, True, True, False]
     with pytest.raises(ConfigError, match="expected a role with a learner \\(adversary\\), got 'agent'"):
         training.learner("agent")
-    both = BestResponseTraining(game, MatchupDistribution.self_play(game), {}, config("SimpleTag-v0"))
-    assert list(both.learners.assignments) == ["adversary", "agent"]
-    row = both.iterate()
+    self_play = BestResponseTraining(game, MatchupDistribution.self_play(game), {}, config("SimpleTag-v0"))
+    assert list(self_play.learners.assignments) == ["adversary", "agent"]
+    row = self_play.iterate()
     assert {"adversary/policy_loss", "agent/policy_loss", "return", "score"} <= row.keys()
 
 
@@ -276,8 +276,8 @@ def test_learned_best_response_in_kuhn_poker_is_nearly_exact(role):
     response = train_best_response(pools, game=game, role=role, draw=draw, train=train, seed=2)
     learned = spiel_policy.TabularPolicy(uniform.game, players=(seat,))
     for state, row in zip(learned.states, learned.action_probability_array, strict=True):
-        seen = torch.tensor(state.information_state_tensor(seat)).expand(10_000, -1)  # also the observation in gpu-envs
-        row[1] = float(response.policy.act(seen).double().mean())
+        obs = torch.tensor(state.information_state_tensor(seat)).expand(10_000, -1)  # also the observation in gpu-envs
+        row[1] = float(response.policy.act(obs).double().mean())
         row[0] = 1 - row[1]
     players = [learned, uniform] if seat == 0 else [uniform, learned]
     earned = policy_value(uniform.game.new_initial_state(), players)[seat]

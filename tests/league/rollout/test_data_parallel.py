@@ -1,4 +1,4 @@
-"""League trainings by several processes equal those of one process, except for the rounding of sums."""
+"""League trainings by several processes equal trainings by one process, except for the rounding of sums."""
 
 import functools
 import multiprocessing
@@ -75,9 +75,9 @@ def finish(started):
 
 
 def assert_equal_results(case, *outs):
-    one, many = (torch.load(out / f"{case}.pt", weights_only=True) for out in outs)
-    assert len(one) == len(many) == 2
-    for first, other in zip(one, many, strict=True):
+    single, many = (torch.load(out / f"{case}.pt", weights_only=True) for out in outs)
+    assert len(single) == len(many) == 2
+    for first, other in zip(single, many, strict=True):
         assert first["steps"] == other["steps"]
         assert first["tally"]["count"].sum() > WORLDS
         for name in ("matchups", "learns", "started", "count"):
@@ -86,15 +86,15 @@ def assert_equal_results(case, *outs):
             torch.testing.assert_close(first["tally"][name], other["tally"][name], rtol=1e-4, atol=1e-4)
         assert first["state"].keys() == other["state"].keys()
         for name, value in first["state"].items():
-            found = other["state"][name]
+            actual = other["state"][name]
             if not isinstance(value, torch.Tensor):
-                assert value == pytest.approx(found), name
+                assert value == pytest.approx(actual), name
             elif value.is_floating_point() and case != "response_box":  # its worlds amplify the rounding of actions
-                said = functools.partial("{}: {}".format, name)
-                torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=said)
+                message = functools.partial("{}: {}".format, name)
+                torch.testing.assert_close(actual, value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=message)
             else:
-                assert (value.shape, value.dtype) == (found.shape, found.dtype), name
-                assert value.is_floating_point() or torch.equal(value, found), name
+                assert (value.shape, value.dtype) == (actual.shape, actual.dtype), name
+                assert value.is_floating_point() or torch.equal(value, actual), name
 
 
 @pytest.mark.parametrize(("ranks", "case"), CASES_OF_RANKS)
@@ -115,7 +115,7 @@ def test_processes_on_pretended_gpus_learn_what_one_process_does(tmp_path):
 
 @pytest.mark.parametrize("case", [*SHORT, *(pytest.param(case, marks=pytest.mark.slow) for case in LONG)])
 def test_cases_learn_from_opponents_that_were_sampled(played, case):
-    """So that equal results are not those of trainings without opponents, or without gradients."""
+    """So that results are not equal only because opponents or gradients had no effect."""
     first, second = torch.load(played[1] / f"{case}.pt", weights_only=True)
     assert (first["tally"]["count"] > 0).sum() >= 3
     nets = [name for name in first["state"] if name.endswith("weight")]

@@ -47,14 +47,14 @@ def make_training(engine, pool, seed=5):
 @pytest.fixture
 def builds(monkeypatch):
     """Pools whose weights were copied."""
-    seen = []
+    pools = []
 
     def make(pool, *arguments):
-        seen.append(list(pool))
+        pools.append(list(pool))
         return SeatPolicies(pool, *arguments)
 
     monkeypatch.setattr(deferred_seat_policies, "SeatPolicies", make)
-    return seen
+    return pools
 
 
 @pytest.mark.parametrize(("engine", "copies"), [("kernel", 0), ("torch", 2)])
@@ -85,12 +85,12 @@ def test_policies_act_between_steps_as_soon_as_a_pool_needs_it(builds):
 
 def actions(policies, steps=3):
     """Return the actions of a seat's policies over some resets of the same environments."""
-    core, found = policies.core, []
+    core, outputs = policies.core, []
     _, info = core.reset(seed=3)
     policies.assign(torch.arange(core.num_envs) % policies.size)
     for _ in range(steps):
-        found.append(policies.act(core.obs, info, into=torch.zeros_like(core.action_buffer)))
-    return torch.stack(found)
+        outputs.append(policies.act(core.obs, info, into=torch.zeros_like(core.action_buffer)))
+    return torch.stack(outputs)
 
 
 def eager(pool, core, *seeds):
@@ -115,13 +115,13 @@ def test_late_copies_act_as_early_ones(seeds):
 @pytest.mark.parametrize("into_built", [True, False], ids=["into copies", "before copies"])
 def test_state_restores_random_streams(built, into_built):
     core, pool = KUHN.core(64), pool_of()
-    one = DeferredSeatPolicies(pool, core, SEAT, 7)
+    policies = DeferredSeatPolicies(pool, core, SEAT, 7)
     if built:
-        actions(one.build())  # moves the streams
+        actions(policies.build())  # moves the streams
     else:
-        one.seed(8)
-    state = one.state_dict()
-    expected = actions(one.build())
+        policies.seed(8)
+    state = policies.state_dict()
+    expected = actions(policies.build())
     other = DeferredSeatPolicies(pool, core, SEAT, 99)
     if into_built:
         other.build()
@@ -143,8 +143,8 @@ def test_new_seed_replaces_restored_streams():
 
 def test_streams_go_on_when_a_pool_grows():
     core, pool = KUHN.core(64), [network(0), network(1)]
-    whole = eager(pool, core, 7)
-    first, second = actions(whole), actions(whole)
+    reference = eager(pool, core, 7)
+    first, second = actions(reference), actions(reference)
     late = DeferredSeatPolicies(pool, core, SEAT, 7)
     assert torch.equal(actions(late.build()), first)
     late.replace([*pool, network(2)])
@@ -165,11 +165,11 @@ def test_state_of_a_training_with_copies_is_kept_by_one_in_kernels():
     run = make_training("kernel", pool, seed=6)
     run.load_state_dict(state)
     run.iterate()
-    kept = run.state_dict()
-    assert all(torch.equal(kept[name], state[name]) for name in streams)
-    again = make_training("torch", pool, seed=7)
-    again.load_state_dict(kept)
-    again.iterate()
+    saved = run.state_dict()
+    assert all(torch.equal(saved[name], state[name]) for name in streams)
+    restored = make_training("torch", pool, seed=7)
+    restored.load_state_dict(saved)
+    restored.iterate()
 
 
 def test_bad_policies_and_seeds_are_errors():

@@ -19,9 +19,9 @@ KUHN = Game.of("KuhnPoker-v0")
 RPS = Game.of("RockPaperScissors-v0")
 
 
-def network(game, place, seed, **settings):
+def network(game, seat, seed, **settings):
     """Return a network with random weights."""
-    agents = make_agent_group(game.core(1), game.seats[place].members)
+    agents = make_agent_group(game.core(1), game.seats[seat].members)
     config = PPOConfig(**{"hidden_sizes": (8,), **settings})
     learner = PPO(config, LearnerSpec(agents.obs_width, agents.space, 1, 1, 100, seed=seed))
     generator = torch.Generator().manual_seed(seed)
@@ -31,11 +31,11 @@ def network(game, place, seed, **settings):
 
 
 def populations_of(game, count):
-    found = {role: [RandomPolicy.of(game, role)] for role in game.roles}
+    populations = {role: [RandomPolicy.of(game, role)] for role in game.roles}
     for role in game.roles:
-        place = game.seats_of(role)[0]
-        found[role] += [network(game, place, 10 * place + seed) for seed in range(count)]
-    return found
+        seat = game.seats_of(role)[0]
+        populations[role] += [network(game, seat, 10 * seat + seed) for seed in range(count)]
+    return populations
 
 
 @pytest.mark.parametrize(
@@ -47,34 +47,34 @@ def populations_of(game, count):
         pytest.param(RPS, 1000, marks=pytest.mark.slow),
         pytest.param(Game.of("KuhnPoker-v0", shared=True), 3000, marks=pytest.mark.slow),
     ],
-    ids=lambda each: f"{each.env_id}{' shared' * each.shared}" if isinstance(each, Game) else None,
+    ids=lambda value: f"{value.env_id}{' shared' * value.shared}" if isinstance(value, Game) else None,
 )
 def test_estimates_agree_with_policies_that_act_between_steps(game, episodes):
     populations = populations_of(game, 2)
-    every = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 2)]
-    found, other = (
-        simulate_matchups(populations, game=game, matchups=every, episodes=episodes, seed=3, engine=engine)
+    matchups = [(0, 1), (1, 0), (1, 1), (1, 2), (2, 2)]
+    result, other = (
+        simulate_matchups(populations, game=game, matchups=matchups, episodes=episodes, seed=3, engine=engine)
         for engine in ("kernel", "torch")
     )
-    assert torch.equal(found.count, other.count)
+    assert torch.equal(result.count, other.count)
     spread = (
-        ((found.square + other.square) / episodes - found.mean**2 - other.mean**2).clamp(min=0).div(episodes).sqrt()
+        ((result.square + other.square) / episodes - result.mean**2 - other.mean**2).clamp(min=0).div(episodes).sqrt()
     )
-    assert ((found.mean - other.mean).abs() <= 4.5 * spread + 1e-9).all()
-    assert not torch.equal(found.total, other.total)
+    assert ((result.mean - other.mean).abs() <= 4.5 * spread + 1e-9).all()
+    assert not torch.equal(result.total, other.total)
 
 
 def test_intervals_cover_exact_payoffs_of_networks():
     tree = tree_of("kuhn")
     policies = {
-        seat.role: [network(KUHN, place, 7 * place + n) for n in range(3)] for place, seat in enumerate(KUHN.seats)
+        seat.role: [network(KUHN, index, 7 * index + n) for n in range(3)] for index, seat in enumerate(KUHN.seats)
     }
-    every = [(i, j) for i in range(3) for j in range(3)]
-    found = simulate_matchups(policies, game=KUHN, matchups=every, episodes=4000, seed=1, engine="kernel")
+    matchups = [(i, j) for i in range(3) for j in range(3)]
+    result = simulate_matchups(policies, game=KUHN, matchups=matchups, episodes=4000, seed=1, engine="kernel")
     tables = [torch.stack([tabulate(policy, tree, seat) for policy in policies[f"player_{seat}"]]) for seat in range(2)]
     exact = tree.payoffs(tables)[0].flatten()
-    half = 1.96 * ((found.square / 4000 - found.mean**2) / 4000).sqrt()[:, 0]
-    off = (found.mean[:, 0] - exact).abs() / half
+    half = 1.96 * ((result.square / 4000 - result.mean**2) / 4000).sqrt()[:, 0]
+    off = (result.mean[:, 0] - exact).abs() / half
     assert int((off <= 1).sum()) >= 7
     assert off.max() < 2.2
 
@@ -82,19 +82,19 @@ def test_intervals_cover_exact_payoffs_of_networks():
 def test_equal_seeds_give_equal_results_over_several_batches():
     policies = populations_of(KUHN, 2)
     arguments = {"game": KUHN, "matchups": [(1, 1), (2, 1), (0, 2)], "episodes": [900, 300, 1100], "engine": "kernel"}
-    one, again, other = (simulate_matchups(policies, seed=seed, max_envs=1024, **arguments) for seed in (4, 4, 5))
-    assert torch.equal(one.total, again.total)
-    assert not torch.equal(one.total, other.total)
-    assert one.count.tolist() == [900, 300, 1100]
-    torch.testing.assert_close(one.total[:, 0], -one.total[:, 1])
+    first, repeated, other = (simulate_matchups(policies, seed=seed, max_envs=1024, **arguments) for seed in (4, 4, 5))
+    assert torch.equal(first.total, repeated.total)
+    assert not torch.equal(first.total, other.total)
+    assert first.count.tolist() == [900, 300, 1100]
+    torch.testing.assert_close(first.total[:, 0], -first.total[:, 1])
 
 
 def test_batches_of_one_call_have_different_random_streams():
-    policies = {seat.role: [network(KUHN, place, place)] for place, seat in enumerate(KUHN.seats)}
+    policies = {seat.role: [network(KUHN, index, index)] for index, seat in enumerate(KUHN.seats)}
     arguments = {"game": KUHN, "matchups": [(0, 0)], "seed": 2, "engine": "kernel", "max_envs": 512}
-    one = simulate_matchups(policies, episodes=512, **arguments)
+    first = simulate_matchups(policies, episodes=512, **arguments)
     two = simulate_matchups(policies, episodes=1024, **arguments)
-    assert two.total[0, 0] != 2 * one.total[0, 0]
+    assert two.total[0, 0] != 2 * first.total[0, 0]
 
 
 def constant(choice):
@@ -114,9 +114,9 @@ def test_mixture_plays_one_member_for_a_whole_episode():
     assert reward > 1  # the sum of several rounds
     assert float(best.square[0, 0]) == pytest.approx(10 * reward**2)
     mixture = MixturePolicy([paper, scissors], torch.tensor([0.25, 0.75]))
-    found = simulate_matchups({"player": [mixture, rock]}, episodes=4000, **arguments)
-    assert float(found.square[0, 0]) == pytest.approx(4000 * reward**2)  # no episode with both members
-    assert float(found.mean[0, 0]) / reward == pytest.approx(0.25 - 0.75, abs=0.04)
+    result = simulate_matchups({"player": [mixture, rock]}, episodes=4000, **arguments)
+    assert float(result.square[0, 0]) == pytest.approx(4000 * reward**2)  # no episode with both members
+    assert float(result.mean[0, 0]) / reward == pytest.approx(0.25 - 0.75, abs=0.04)
 
 
 class Table:
@@ -138,21 +138,21 @@ class Table:
 def test_matchups_with_other_policies_are_played_between_steps():
     policies, table = populations_of(KUHN, 1), Table()
     policies["player_0"].append(table)
-    found = simulate_matchups(policies, game=KUHN, matchups=[(1, 1), (0, 1)], episodes=900, seed=0, engine="kernel")
+    result = simulate_matchups(policies, game=KUHN, matchups=[(1, 1), (0, 1)], episodes=900, seed=0, engine="kernel")
     assert not table.queries
-    both = simulate_matchups(
+    together = simulate_matchups(
         policies, game=KUHN, matchups=[(1, 1), (2, 1), (0, 1)], episodes=900, seed=0, engine="kernel"
     )
     assert table.queries
-    assert both.count.tolist() == [900] * 3
-    assert torch.equal(both.total[[0, 2]], found.total)
+    assert together.count.tolist() == [900] * 3
+    assert torch.equal(together.total[[0, 2]], result.total)
 
 
 def test_few_episodes_do_not_compile_kernels_by_themselves(monkeypatch):
     policies, played = populations_of(KUHN, 1), []
     monkeypatch.setattr(matchups_module.KernelMatchups, "simulate", lambda *_: played.append(1))
-    found = simulate_matchups(policies, game=KUHN, matchups=[(1, 1)], episodes=50, seed=0)
-    assert found.count.tolist() == [50]
+    result = simulate_matchups(policies, game=KUHN, matchups=[(1, 1)], episodes=50, seed=0)
+    assert result.count.tolist() == [50]
     assert not played
 
 

@@ -27,8 +27,8 @@ WITH_REPLAY = {"algorithm": "dqn", "learner": DQNConfig(hidden_sizes=(8,), learn
 CHANCES = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 
 
-def network(game, place, seed):
-    agents = make_agent_group(game.core(1), game.seats[place].members)
+def network(game, seat, seed):
+    agents = make_agent_group(game.core(1), game.seats[seat].members)
     config = PPOConfig(hidden_sizes=(8,))
     learner = PPO(config, LearnerSpec(agents.obs_width, agents.space, 1, 1, 100, seed=seed))
     generator = torch.Generator().manual_seed(seed)
@@ -45,9 +45,9 @@ def config(game, **changes):
 
 def make_training(game, role, **changes):
     """Return a training with so small a learning rate that the policy stays the same, and its pools."""
-    pools = {each: [RandomPolicy.of(game, each)] for each in game.roles}
-    for each in game.roles:
-        pools[each] += [network(game, game.seats_of(each)[0], seed) for seed in range(2)]
+    pools = {name: [RandomPolicy.of(game, name)] for name in game.roles}
+    for name in game.roles:
+        pools[name] += [network(game, game.seats_of(name)[0], seed) for seed in range(2)]
     draw = MatchupDistribution.against(game, role, [CHANCES] * 2)
     return BestResponseTraining(game, draw, pools, config(game, **changes)), pools
 
@@ -64,23 +64,23 @@ def make_training(game, role, **changes):
 def test_matchup_stays_for_the_episode_and_is_drawn_with_its_probability(game, role, changes):
     run, _ = make_training(game, role, **changes)
     opponents, kernels = run.opponents, run.collector.kernels
-    before, begun = opponents.drawn.clone(), torch.zeros(len(opponents.rows), dtype=torch.int64)
+    previous, counts = opponents.drawn.clone(), torch.zeros(len(opponents.rows), dtype=torch.int64)
     for _ in range(40):
         run.iterate()
         trace = kernels.trace
         played = trace.matchup.long()
-        assert torch.equal(played[0], before)
+        assert torch.equal(played[0], previous)
         after = torch.cat([played[1:], opponents.drawn.unsqueeze(0)])
         assert torch.equal(after[~trace.restarted], played[~trace.restarted])
-        begun += torch.bincount(after[trace.restarted], minlength=len(begun))
+        counts += torch.bincount(after[trace.restarted], minlength=len(counts))
         learner = next(iter(run.learners.assignments.values())).learner
         seats = opponents.matchups[played][:, :, opponents.side] == LEARNER
         rows = run.learners.assignments[role].agents.rows
         assert torch.equal(learner.rollout.valid, (trace.valid & seats)[:, :, rows])
-        before = opponents.drawn.clone()
-    chances = opponents.cumulative[: len(begun)].diff(prepend=torch.zeros(1, dtype=torch.float64))
-    assert int(begun.sum()) > 2000
-    assert chisquare(begun.numpy(), (chances * begun.sum()).numpy()).pvalue > 1e-3
+        previous = opponents.drawn.clone()
+    chances = opponents.cumulative[: len(counts)].diff(prepend=torch.zeros(1, dtype=torch.float64))
+    assert int(counts.sum()) > 2000
+    assert chisquare(counts.numpy(), (chances * counts.sum()).numpy()).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_tally_agrees_with_simulated_matchups(game, role):
         run.iterate()
     tally, learned = run.tally(), run.learner(role).policy()
     assert int(tally.started.sum()) == int(tally.count.sum()) + run.core.num_envs  # one runs in every world
-    pools = {each: [*pool, learned] for each, pool in pools.items()}
+    pools = {name: [*pool, learned] for name, pool in pools.items()}
     places = torch.where(tally.matchups == LEARNER, 3, tally.matchups)
     exact = simulate_matchups(pools, game=game, matchups=places, episodes=4000, seed=1, engine="torch")
     if game.shared:  # a simulation credits policies, which take both seats
@@ -110,20 +110,20 @@ def test_tally_agrees_with_simulated_matchups(game, role):
 
 
 def test_equal_seeds_give_equal_trainings_and_a_restored_one_continues():
-    (one, _), (two, _), (other, _) = (make_training(KUHN, "player_0", seed=seed) for seed in (5, 5, 6))
-    for each in (one, two, other):
+    (first, _), (two, _), (other, _) = (make_training(KUHN, "player_0", seed=seed) for seed in (5, 5, 6))
+    for run in (first, two, other):
         for _ in range(3):
-            each.iterate()
-    state = one.state_dict()
-    assert torch.equal(one.collector.kernels.trace.matchup, two.collector.kernels.trace.matchup)
-    assert not torch.equal(one.collector.kernels.trace.matchup, other.collector.kernels.trace.matchup)
-    rows = [each.iterate() for each in (one, two)]
+            run.iterate()
+    state = first.state_dict()
+    assert torch.equal(first.collector.kernels.trace.matchup, two.collector.kernels.trace.matchup)
+    assert not torch.equal(first.collector.kernels.trace.matchup, other.collector.kernels.trace.matchup)
+    rows = [run.iterate() for run in (first, two)]
     assert rows[0]["return"] == rows[1]["return"]
     restored, _ = make_training(KUHN, "player_0")
     restored.load_state_dict(state)
-    again = restored.iterate()
-    assert again["return"] == rows[0]["return"]
-    assert torch.equal(restored.collector.kernels.trace.obs, one.collector.kernels.trace.obs)
+    row = restored.iterate()
+    assert row["return"] == rows[0]["return"]
+    assert torch.equal(restored.collector.kernels.trace.obs, first.collector.kernels.trace.obs)
 
 
 def test_pool_with_a_policy_without_kernels_acts_between_steps_until_it_has_left():
@@ -136,19 +136,19 @@ def test_pool_with_a_policy_without_kernels_acts_between_steps_until_it_has_left
         row = run.iterate()
     assert run.collector.kernels.plan is None
     assert row["return"] == row["return"]
-    found = run.tally()
-    assert int(found.count[found.matchups[:, 1] == 3].sum()) > 64
+    tally = run.tally()
+    assert int(tally.count[tally.matchups[:, 1] == 3].sum()) > 64
 
 
 @pytest.mark.parametrize(("engine", "expected"), [("kernel", 1), ("torch", 2)])
 def test_threads_of_pytorch_do_not_wait_beside_kernels(engine, expected, monkeypatch):
     run, _ = make_training(KUHN, "player_0", engine=engine)
-    threads, seen = torch.get_num_threads(), []
+    threads, counts = torch.get_num_threads(), []
     for part, name in ((run.collector, "collect"), (run.learners, "update")):
         inner = getattr(part, name)
 
         def recorded(*arguments, inner=inner):
-            seen.append(torch.get_num_threads())
+            counts.append(torch.get_num_threads())
             return inner(*arguments)
 
         monkeypatch.setattr(part, name, recorded)
@@ -158,7 +158,7 @@ def test_threads_of_pytorch_do_not_wait_beside_kernels(engine, expected, monkeyp
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
-    assert seen == [expected] * 2
+    assert counts == [expected] * 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Sums by matchup equal, bit for bit, those of PyTorch in the order of the worlds."""
+"""Sums by matchup equal PyTorch's, taken in the order of the worlds, bit for bit."""
 
 import numpy as np
 import pytest
@@ -28,12 +28,12 @@ def make_case(generator, seats, matchups, worlds, ordered):
     """Return lineups of `worlds` worlds, in which some matchups have several lineups and some none."""
     count = generator.multinomial(worlds, np.ones(matchups + 1) / (matchups + 1))
     matchup = np.sort(generator.integers(0, matchups, matchups + 1))
-    known = count > 0
-    order = np.array([generator.permutation(seats) for _ in count])[known] if ordered else None
-    policies = np.zeros((int(known.sum()), seats), np.int64)
+    nonempty = count > 0
+    order = np.array([generator.permutation(seats) for _ in count])[nonempty] if ordered else None
+    policies = np.zeros((int(nonempty.sum()), seats), np.int64)
     earned = generator.normal(size=(worlds, seats)).astype(np.float32)
     earned[generator.random(earned.shape) < 0.2] = 0.0  # draws
-    return Lineups(matchup[known], order, policies, count[known]), earned
+    return Lineups(matchup[nonempty], order, policies, count[nonempty]), earned
 
 
 @settings(max_examples=60, deadline=None)
@@ -49,10 +49,10 @@ def test_sums_equal_those_in_the_order_of_the_worlds(seed, seats, matchups, worl
     generator, adder = np.random.default_rng(seed), MatchupAdder(NUM_ENVS, seats)
     for size in (worlds, max(worlds // 2, 1)):  # buffers are used again
         lineups, earned = make_case(generator, seats, matchups, size, ordered)
-        found = np.zeros((3, matchups, seats))
-        adder.add(found, lineups, earned, draw_margin)
+        sums = np.zeros((3, matchups, seats))
+        adder.add(sums, lineups, earned, draw_margin)
         expected = expected_sums(matchups, lineups, earned, draw_margin)
-        np.testing.assert_array_equal(np.concatenate([*found], 1), expected)
+        np.testing.assert_array_equal(np.concatenate([*sums], 1), expected)
 
 
 @pytest.mark.parametrize("seats", [2, 3])

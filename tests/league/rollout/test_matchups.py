@@ -41,9 +41,9 @@ class Always:
         self.generator.manual_seed(seed)
 
 
-def network(game: Game, place: int, seed: int):
+def network(game: Game, seat: int, seed: int):
     core = game.core(1)
-    agents = make_agent_group(core, game.seats[place].members)
+    agents = make_agent_group(core, game.seats[seat].members)
     learner = PPO(PPOConfig(hidden_sizes=(8,)), LearnerSpec(agents.obs_width, agents.space, 1, 1, 100, seed=seed))
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.net.parameters():
@@ -72,31 +72,31 @@ def test_intervals_cover_the_exact_values_of_kuhn_poker():
     policies = [Always(1 - bets, bets) for bets in chances]
     matchups = [(i, j) for i in range(3) for j in range(3)]
     table = PayoffTable(KUHN)
-    found = simulate_matchups(
+    result = simulate_matchups(
         {"player_0": policies, "player_1": policies}, game=KUHN, matchups=matchups, episodes=3000, seed=1, max_envs=4096
     )
-    table.add(matchups, found)
+    table.add(matchups, result)
     assert kuhn_value(0.5, 0.5) == pytest.approx(0.125)
     off = [
         abs(table.mean[0, i, j].item() - kuhn_value(chances[i], chances[j])) / table.half_width[0, i, j].item()
         for i, j in matchups
     ]
-    assert sum(each <= 1 for each in off) >= 7
+    assert sum(ratio <= 1 for ratio in off) >= 7
     assert max(off) < 2
-    assert found.count.tolist() == [3000] * 9
-    torch.testing.assert_close(found.total[:, 0], -found.total[:, 1])
+    assert result.count.tolist() == [3000] * 9
+    torch.testing.assert_close(result.total[:, 0], -result.total[:, 1])
 
 
 def test_intervals_have_their_nominal_coverage():
     policies, exact = [Always(0.5, 0.5)], kuhn_value(0.5, 0.5)
     matchups = [(0, 0)] * 400  # each counted by itself
-    found = simulate_matchups(
+    result = simulate_matchups(
         {"player_0": policies, "player_1": policies}, game=KUHN, matchups=matchups, episodes=40, seed=2
     )
     inside = 0
     for row in range(400):
         table = PayoffTable(KUHN)
-        table.add([(0, 0)], type(found)(*(getattr(found, name)[row : row + 1] for name in found.__annotations__)))
+        table.add([(0, 0)], type(result)(*(getattr(result, name)[row : row + 1] for name in result.__annotations__)))
         inside += bool((table.mean[0] - exact).abs() <= table.half_width[0])
     assert 0.92 <= inside / 400 <= 0.98
 
@@ -104,31 +104,31 @@ def test_intervals_have_their_nominal_coverage():
 def test_rock_beats_scissors_in_every_order_of_the_seats():
     policies = [Always(1, 0, 0), Always(0, 1, 0), Always(0, 0, 1)]
     matchups = [(0, 1), (1, 0), (0, 2), (1, 2), (0, 0)]
-    found = simulate_matchups({"player": policies}, game=RPS, matchups=matchups, episodes=5, seed=0)
-    mean = (found.total / found.count[:, None]).tolist()
+    result = simulate_matchups({"player": policies}, game=RPS, matchups=matchups, episodes=5, seed=0)
+    mean = (result.total / result.count[:, None]).tolist()
     paper, rock = mean[0][1], mean[0][0]
     assert mean == [[rock, paper], [paper, rock], [paper, rock], [rock, paper], [0.0, 0.0]]
     assert paper > 0 > rock
-    assert found.score.tolist() == [[0, 5], [5, 0], [5, 0], [0, 5], [2.5, 2.5]]
+    assert result.score.tolist() == [[0, 5], [5, 0], [5, 0], [0, 5], [2.5, 2.5]]
 
 
 def test_policies_of_a_shared_population_play_both_seats_equally_often():
     game = Game.of("KuhnPoker-v0", shared=True)
     bold, shy = Always(0.1, 0.9), Always(0.8, 0.2)
-    found = simulate_matchups({"player": [bold, shy]}, game=game, matchups=[(0, 1), (1, 0)], episodes=8000, seed=4)
+    result = simulate_matchups({"player": [bold, shy]}, game=game, matchups=[(0, 1), (1, 0)], episodes=8000, seed=4)
     exact = (kuhn_value(0.9, 0.2) - kuhn_value(0.2, 0.9)) / 2
-    half = 1.96 * (found.square / 8000).sqrt()[:, 0] / 8000**0.5
-    assert abs(found.mean[0, 0] - exact) < 1.5 * half[0]
-    assert abs(found.mean[1, 1] - exact) < 1.5 * half[1]
-    one = simulate_matchups({"player": [bold, shy]}, game=game, matchups=[(0, 1)], episodes=1, seed=0)
-    assert one.count.tolist() == [1]
+    half = 1.96 * (result.square / 8000).sqrt()[:, 0] / 8000**0.5
+    assert abs(result.mean[0, 0] - exact) < 1.5 * half[0]
+    assert abs(result.mean[1, 1] - exact) < 1.5 * half[1]
+    single = simulate_matchups({"player": [bold, shy]}, game=game, matchups=[(0, 1)], episodes=1, seed=0)
+    assert single.count.tolist() == [1]
 
 
 @pytest.mark.slow
 def test_one_batch_agrees_with_separate_runs():
     populations = {
-        seat.role: [network(KUHN, place, 2 * seed + place) for seed in range(3)]
-        for place, seat in enumerate(KUHN.seats)
+        seat.role: [network(KUHN, index, 2 * seed + index) for seed in range(3)]
+        for index, seat in enumerate(KUHN.seats)
     }
     matchups = [(i, j) for i in range(3) for j in range(3)]
     together = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=5, max_envs=10_000)
@@ -136,8 +136,8 @@ def test_one_batch_agrees_with_separate_runs():
         alone = simulate_matchups(populations, game=KUHN, matchups=[matchup], episodes=4000, seed=6)
         spread = ((together.square[row, 0] + alone.square[0, 0]) / 4000 / 4000).sqrt()
         assert abs(together.mean[row, 0] - alone.mean[0, 0]) < 4 * spread
-    again = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=5, max_envs=10_000)
-    assert torch.equal(again.total, together.total)
+    repeated = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=5, max_envs=10_000)
+    assert torch.equal(repeated.total, together.total)
     other = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=7, max_envs=10_000)
     assert not torch.equal(other.total, together.total)
 
@@ -147,13 +147,13 @@ def test_long_episodes_count_as_often_as_short_ones():
     # 3 with -1/2; to count the first to finish, or a number of steps, would count too few of the long ones.
     policies = {"player_0": [Always(0.5, 0.5)], "player_1": [Always(0.5, 0.5), Always(1, 0), Always(0, 1)]}
     episodes = np.array([301, 20_000, 7])
-    found = simulate_matchups(
+    result = simulate_matchups(
         policies, game=KUHN, matchups=[(0, 0), (0, 2), (0, 1)], episodes=episodes, seed=3, max_envs=997
     )
-    assert found.count.tolist() == episodes.tolist()
+    assert result.count.tolist() == episodes.tolist()
     exact = kuhn_value(0.5, 1.0)
     assert exact == pytest.approx(-0.25)
-    assert abs(found.mean[1, 0] - exact) < 3 * (found.square[1, 0] / 20_000 / 20_000).sqrt()
+    assert abs(result.mean[1, 0] - exact) < 3 * (result.square[1, 0] / 20_000 / 20_000).sqrt()
 
 
 class Lazy(list):
@@ -161,19 +161,19 @@ class Lazy(list):
 
     def __init__(self, policies: list) -> None:
         super().__init__(policies)
-        self.asked: set[int] = set()
+        self.loaded: set[int] = set()
 
     def __getitem__(self, index):
-        self.asked.add(index)
+        self.loaded.add(index)
         return super().__getitem__(index)
 
 
 def test_only_policies_of_the_matchups_are_loaded():
     policies = Lazy([Always(1, 0, 0), Always(0, 1, 0), Always(0, 0, 1), Always(1, 1, 1)])
-    found = simulate_matchups({"player": policies}, game=RPS, matchups=[(1, 3), (3, 2), (2, 1)], episodes=6, seed=0)
-    assert policies.asked == {1, 2, 3}
+    result = simulate_matchups({"player": policies}, game=RPS, matchups=[(1, 3), (3, 2), (2, 1)], episodes=6, seed=0)
+    assert policies.loaded == {1, 2, 3}
     assert (
-        found.total[2].tolist()
+        result.total[2].tolist()
         == simulate_matchups({"player": list(policies)}, game=RPS, matchups=[(2, 1)], episodes=6, seed=1)
         .total[0]
         .tolist()
@@ -182,10 +182,10 @@ def test_only_policies_of_the_matchups_are_loaded():
 
 def test_unequal_episode_counts_and_empty_matchups():
     policies = {"player": [Always(1, 0, 0), Always(0, 1, 0)]}
-    found = simulate_matchups(
+    result = simulate_matchups(
         policies, game=RPS, matchups=torch.tensor([[0, 1], [1, 0], [0, 0]]), episodes=[3, 0, 2], seed=0, max_envs=2
     )
-    assert found.count.tolist() == [3, 0, 2]
+    assert result.count.tolist() == [3, 0, 2]
     assert simulate_matchups(policies, game=RPS, matchups=np.zeros((0, 2), int), episodes=5, seed=0).total.shape == (
         0,
         2,
@@ -195,9 +195,9 @@ def test_unequal_episode_counts_and_empty_matchups():
 def test_team_returns_are_summed_and_draw_margin_sets_scores():
     game = Game.of("SimpleTag-v0", {"max_cycles": 5})
     populations = {seat.role: [Always(1, 0, 0, 0, 0), Always(0, 1, 0, 0, 0)] for seat in game.seats}
-    found = simulate_matchups(populations, game=game, matchups=[(0, 0), (1, 0)], episodes=50, seed=1, draw_margin=-1e9)
-    assert found.score.tolist() == [[50, 0], [50, 0]]
-    assert (found.total[:, 1] < 0).all()
+    result = simulate_matchups(populations, game=game, matchups=[(0, 0), (1, 0)], episodes=50, seed=1, draw_margin=-1e9)
+    assert result.score.tolist() == [[50, 0], [50, 0]]
+    assert (result.total[:, 1] < 0).all()
 
 
 def test_score_of_several_seats_is_the_share_of_beaten_seats():

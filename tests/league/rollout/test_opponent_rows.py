@@ -24,13 +24,15 @@ def play(rounds: int, reads: bool) -> tuple[list[torch.Tensor], dict[tuple[int, 
     """Return what was played, the sums by matchup, and the number of rows before each change of the distribution."""
     core = GAME.core(8)
     opponents = OpponentSampler(core, GAME, MatchupDistribution(torch.tensor(DRAWS[0])), {"player": PURE}, seed=3)
-    info, seen, rows, found = core.reset(seed=0)[1], [], [], {}
+    info, assignments, rows, totals = core.reset(seed=0)[1], [], [], {}
 
     def read():
         tally = opponents.read()
         for index, matchup in enumerate(map(tuple, tally.matchups.tolist())):
             counts = [tally.started[index], tally.count[index], *tally.total[index], *tally.square[index]]
-            found[matchup] = [old + float(new) for old, new in zip(found.get(matchup, [0.0] * 6), counts, strict=True)]
+            totals[matchup] = [
+                old + float(new) for old, new in zip(totals.get(matchup, [0.0] * 6), counts, strict=True)
+            ]
 
     for draw in DRAWS[:rounds]:
         opponents.replace(MatchupDistribution(torch.tensor(draw)))
@@ -40,20 +42,20 @@ def play(rounds: int, reads: bool) -> tuple[list[torch.Tensor], dict[tuple[int, 
             opponents.act(core, info, action)
             info = core.step(action)[4]
             opponents.observe(core, info, core.elapsed_steps == 0)
-            seen.append(opponents.assigned.clone())
+            assignments.append(opponents.assigned.clone())
         if reads:
             read()
         opponents.load_state_dict(opponents.state_dict())
     read()
-    return seen, found, rows
+    return assignments, totals, rows
 
 
 @pytest.mark.parametrize("reads", [False, True])
 def test_removed_rows_change_neither_play_nor_counts(reads, monkeypatch):
-    seen, counts, rows = play(5, reads)
+    assignments, counts, rows = play(5, reads)
     monkeypatch.setattr(opponent_sampler, "MAX_UNUSED_ROWS", 0)
     seen_too, counts_too, fewer = play(5, reads)
-    assert all(map(torch.equal, seen, seen_too))
+    assert all(map(torch.equal, assignments, seen_too))
     assert counts == counts_too
     assert rows == [2, 5, 6, 8, 9]
     assert fewer == ([2, 5, 4, 3, 3] if reads else rows)  # rows with sums stay

@@ -18,8 +18,8 @@ from league.rollout.opponent_sampler import OpponentSampler
 
 def test_best_response_takes_every_seat_of_its_role_against_product_of_others():
     kuhn = Game.of("KuhnPoker-v0", {"num_players": 3})
-    given = [torch.tensor([0.25, 0.75]), torch.tensor([1.0]), torch.tensor([0.5, 0.0, 0.5])]
-    draw = MatchupDistribution.against(kuhn, "player_1", given)
+    marginals = [torch.tensor([0.25, 0.75]), torch.tensor([1.0]), torch.tensor([0.5, 0.0, 0.5])]
+    draw = MatchupDistribution.against(kuhn, "player_1", marginals)
     assert draw.matchups.tolist() == [[0, LEARNER, 0], [0, LEARNER, 2], [1, LEARNER, 0], [1, LEARNER, 2]]
     torch.testing.assert_close(draw.probability, torch.tensor([0.125, 0.125, 0.375, 0.375], dtype=torch.float64))
     assert draw.learns.tolist() == [[False, True, False]] * 4
@@ -48,22 +48,22 @@ def test_matchups_are_sampled_with_their_probabilities():
     core = game.core(worlds)
     opponents = OpponentSampler(core, game, draw, {"player": PURE}, seed=1)
     info = core.reset(seed=0)[1]
-    seen = []
+    assignments = []
     for _ in range(steps):
-        seen.append(opponents.assigned.clone())
+        assignments.append(opponents.assigned.clone())
         action = torch.zeros_like(core.action_buffer)
         opponents.act(core, info, action)
         assert torch.equal(action, opponents.assigned.clamp(min=0))
         info = core.step(action)[4]
         opponents.observe(core, info, core.elapsed_steps == 0)
-    pairs, counts = torch.cat(seen).unique(dim=0, return_counts=True)
+    pairs, counts = torch.cat(assignments).unique(dim=0, return_counts=True)
     possible = {tuple(row): p for row, p in zip(draw.matchups.tolist(), draw.probability.tolist(), strict=True) if p}
     assert {tuple(row) for row in pairs.tolist()} == set(possible)
     expected = [possible[tuple(row)] * worlds * steps for row in pairs.tolist()]
     assert chisquare(counts.tolist(), expected).pvalue > 0.001
     tally = opponents.read()
-    found = {tuple(row): count for row, count in zip(tally.matchups.tolist(), tally.count.tolist(), strict=True)}
-    assert found == {tuple(row): count for row, count in zip(pairs.tolist(), counts.tolist(), strict=True)}
+    actual = {tuple(row): count for row, count in zip(tally.matchups.tolist(), tally.count.tolist(), strict=True)}
+    assert actual == {tuple(row): count for row, count in zip(pairs.tolist(), counts.tolist(), strict=True)}
     assert int(tally.started.sum()) == worlds * (steps + 1)
     assert int(opponents.read().started.sum()) == 0, "read once"
 
@@ -88,16 +88,16 @@ def test_opponents_change_at_resets_only_and_act_by_their_policy(monkeypatch):
         played = torch.stack([learns for _, _, learns, *_ in steps[-4:]])
         assert torch.equal(rollout.valid, played), "training data: the learner's seat before the next sample"
         training.learners.update(iteration, str)
-    changed, kept = 0, 0
-    for (_, before, *_), (clock, who, learns, to_move, action) in itertools.pairwise(steps):
-        assert torch.equal(who[clock > 0], before[clock > 0])
-        changed += int((who != before).any(1).sum())
-        kept += int((clock > 0).any() and (clock == 0).any())
-        assert torch.equal(learns, who == LEARNER)
-        assert bool((action == who)[(who >= 0) & to_move].all())
-        assert bool(((who == LEARNER).sum(1) == 1).all())
+    changed, mixed = 0, 0
+    for (_, previous, *_), (clock, assigned, learns, to_move, action) in itertools.pairwise(steps):
+        assert torch.equal(assigned[clock > 0], previous[clock > 0])
+        changed += int((assigned != previous).any(1).sum())
+        mixed += int((clock > 0).any() and (clock == 0).any())
+        assert torch.equal(learns, assigned == LEARNER)
+        assert bool((action == assigned)[(assigned >= 0) & to_move].all())
+        assert bool(((assigned == LEARNER).sum(1) == 1).all())
     assert changed > 30
-    assert kept > 20, "some worlds go on while others restart"
+    assert mixed > 20, "some worlds go on while others restart"
 
 
 def test_returns_and_scores_are_added_up_by_matchup():
@@ -113,15 +113,15 @@ def test_returns_and_scores_are_added_up_by_matchup():
         tallies.append(opponents.read())
     tally = EpisodeTally.sum(tallies)
     assert int(tally.count.sum()) == 400
-    rows = {tuple(row): place for place, row in enumerate(tally.matchups.tolist())}
+    rows = {tuple(row): index for index, row in enumerate(tally.matchups.tolist())}
     assert len(rows) == 3
     for pair, gain in {(0, 1): -1.0, (2, 1): 1.0, (1, 1): 0.0}.items():
-        place = rows[pair]
-        count = float(tally.count[place])
+        index = rows[pair]
+        count = float(tally.count[index])
         assert count > 40
-        assert tally.total[place].tolist() == [gain * count, -gain * count]
-        assert tally.square[place].tolist() == [abs(gain) * count] * 2
-        assert tally.score[place].tolist() == [(1 + gain) / 2 * count, (1 - gain) / 2 * count]
+        assert tally.total[index].tolist() == [gain * count, -gain * count]
+        assert tally.square[index].tolist() == [abs(gain) * count] * 2
+        assert tally.score[index].tolist() == [(1 + gain) / 2 * count, (1 - gain) / 2 * count]
 
 
 def test_new_distribution_applies_from_the_next_reset():

@@ -16,12 +16,12 @@ KUHN = Game.of("KuhnPoker-v0")
 
 def results(*earned: list[list[float]]) -> MatchupResults:
     """Return results of matchups; each is a list of episodes with the returns of the seats."""
-    each = [torch.tensor(rows, dtype=torch.float64) for rows in earned]
+    returns = [torch.tensor(rows, dtype=torch.float64) for rows in earned]
     return MatchupResults(
-        torch.tensor([len(rows) for rows in each]),
-        torch.stack([rows.sum(0) for rows in each]),
-        torch.stack([rows.square().sum(0) for rows in each]),
-        torch.stack([scores(rows).sum(0) for rows in each]),
+        torch.tensor([len(rows) for rows in returns]),
+        torch.stack([rows.sum(0) for rows in returns]),
+        torch.stack([rows.square().sum(0) for rows in returns]),
+        torch.stack([scores(rows).sum(0) for rows in returns]),
     )
 
 
@@ -90,16 +90,16 @@ def test_zero_sum_seats_have_one_estimate():
 
 def test_missing_cells_are_those_without_enough_episodes_or_too_wide():
     table = PayoffTable(KUHN, {"player_0": 2, "player_1": 2})
-    who, episodes = table.missing(10)
-    assert who.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    matchups, episodes = table.missing(10)
+    assert matchups.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
     assert episodes.tolist() == [10] * 4
     table.add([[0, 0], [0, 1], [1, 0]], results([[1, -1]] * 10, [[1, -1], [-1, 1]] * 5, [[1, -1]] * 4))
-    who, episodes = table.missing(10)
-    assert who.tolist() == [[1, 0], [1, 1]]
+    matchups, episodes = table.missing(10)
+    assert matchups.tolist() == [[1, 0], [1, 1]]
     assert episodes.tolist() == [6, 10]
     assert table.missing(10, 0.8)[0].tolist() == [[1, 0], [1, 1]]
-    who, episodes = table.missing(10, 0.5)  # half-width 0.75 of 10 episodes with variance 10/9
-    assert who.tolist() == [[0, 1], [1, 0], [1, 1]]
+    matchups, episodes = table.missing(10, 0.5)  # half-width 0.75 of 10 episodes with variance 10/9
+    assert matchups.tolist() == [[0, 1], [1, 0], [1, 1]]
     assert episodes.tolist() == [math.ceil(10 / 9 * (1.96 / 0.5) ** 2) - 10, 6, 10]
     assert table.missing(10, 0.01)[1].tolist() == [30, 6, 10]
     assert table.missing(1, 0.5)[1].tolist()[-1] == 1

@@ -36,18 +36,18 @@ MAKE = {
 def second_choice(kind):
     """Return a policy of a subclass that always takes the choice 1, and otherwise is one of `kind`."""
     policy = MAKE[kind]()
-    own = {"act": lambda self, obs, mask=None, greedy=False, hidden_state=None: torch.ones(obs.shape[:-1]).long()}
-    policy.__class__ = type("Mine", (kind,), own)
+    methods = {"act": lambda self, obs, mask=None, greedy=False, hidden_state=None: torch.ones(obs.shape[:-1]).long()}
+    policy.__class__ = type("Mine", (kind,), methods)
     return policy
 
 
 @pytest.mark.parametrize("kind", MAKE)
 def test_policy_plays_by_its_own_act(kind):
     """Paper against itself in a batch, against random play: 0 with the first policy of the same network, 1/3 each."""
-    own = second_choice(kind)
+    replaced = second_choice(kind)
     assert plays_in_kernels(MAKE[kind](), torch.device("cpu"))
-    assert not plays_in_kernels(own, torch.device("cpu"))
-    pools = {role: [own, second_choice(kind), MAKE[Policy]()] for role in GAME.roles}
+    assert not plays_in_kernels(replaced, torch.device("cpu"))
+    pools = {role: [replaced, second_choice(kind), MAKE[Policy]()] for role in GAME.roles}
     results = simulate_matchups(pools, game=GAME, matchups=[[0, 0], [0, 1]], episodes=32, seed=0, engine="kernel")
     assert torch.equal(results.total, torch.zeros(2, 2, dtype=torch.float64))
     assert torch.equal(results.square, torch.zeros(2, 2, dtype=torch.float64))

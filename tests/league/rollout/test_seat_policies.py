@@ -1,4 +1,4 @@
-"""Ensembles: many policies for one seat, each in worlds of its own, answer what each answers alone."""
+"""Ensembles: many policies for one seat, each in its own worlds, act as each acts alone."""
 
 import pytest
 import torch
@@ -125,8 +125,8 @@ def test_many_policies_act_as_each_alone(env_id, settings, way):
                     hidden_state.masked_fill_((core.elapsed_steps == 0)[:, None, None], 0.0)
                 mine = acting & (assigned == index)[:, None]
                 inputs = fit_inputs(policy, obs[:, rows], None if mask is None else mask[:, rows])
-                wanted = policy.act(*inputs, True, hidden_state)
-                torch.testing.assert_close(action[:, rows][mine], wanted[mine])
+                expected = policy.act(*inputs, True, hidden_state)
+                torch.testing.assert_close(action[:, rows][mine], expected[mine])
             unassigned = assigned == -1
             assert torch.equal(action[:, rows][unassigned], random[:, rows][unassigned])
         obs, _, _, _, info = core.step(action)
@@ -161,9 +161,9 @@ def test_samples_follow_each_policys_probabilities_and_the_seed():
     ensemble.seed(5)
     action = ensemble.act(obs, info).clone()
     for index, policy in enumerate(policies):
-        wanted = policy.actor(policy.inputs(obs[0, 0])).softmax(-1)
-        got = torch.bincount(action[assigned == index, 0], minlength=3) / (assigned == index).sum()
-        torch.testing.assert_close(got, wanted, atol=0.02, rtol=0.0)
+        expected = policy.actor(policy.inputs(obs[0, 0])).softmax(-1)
+        actual = torch.bincount(action[assigned == index, 0], minlength=3) / (assigned == index).sum()
+        torch.testing.assert_close(actual, expected, atol=0.02, rtol=0.0)
     ensemble.seed(5)
     assert torch.equal(ensemble.act(obs, info)[:, 0], action[:, 0])
 
@@ -198,11 +198,11 @@ def test_gpu_actions_equal_the_host_without_host_sync():
         network(host, seat, seed, network="gru") for seed in range(3)
     ]
     assigned = torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(0))
-    ensemble, here = SeatPolicies(policies, core, seat), SeatPolicies(policies, host, seat)
+    ensemble, reference = SeatPolicies(policies, core, seat), SeatPolicies(policies, host, seat)
     obs, info = core.reset(seed=1)
-    seen, host_info = host.reset(seed=1)
-    here.assign(assigned)
-    wanted = here.act(seen, host_info, True, torch.full_like(host.action_buffer, -1))
+    host_obs, host_info = host.reset(seed=1)
+    reference.assign(assigned)
+    expected = reference.act(host_obs, host_info, True, torch.full_like(host.action_buffer, -1))
     for seated in (assigned.to("cuda"), assigned):
         into = torch.full_like(core.action_buffer, -1)
         ensemble.assign(seated)
@@ -214,4 +214,4 @@ def test_gpu_actions_equal_the_host_without_host_sync():
             ensemble.act(obs, info, True, into)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-        assert torch.equal(into.cpu(), wanted)
+        assert torch.equal(into.cpu(), expected)

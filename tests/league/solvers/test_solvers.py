@@ -105,14 +105,14 @@ def test_equilibria_of_chicken():
 
 def deviation_gain(payoffs, joint, seat):
     """Return the largest gain of a seat from deviating from the advised action."""
-    own, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
-    value = p @ own.T  # [advised, played]
+    gains, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
+    value = p @ gains.T  # [advised, played]
     return float((value - value.diagonal()[:, None]).max())
 
 
 def undeviation_gain(payoffs, joint, seat):
-    own, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
-    return float((own @ p.sum(0)).max() - (own * p).sum())
+    gains, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
+    return float((gains @ p.sum(0)).max() - (gains * p).sum())
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5), (3, 2, 3, 4), (4, 2, 2, 2, 2)])
@@ -301,9 +301,9 @@ def test_on_a_device(name):
     settings = {**QUICK.get(name, {}), "iterations": 300} if name in QUICK else {}
     expected = solve(name, BIASED, **settings)
     strategy = solve(name, BIASED.cuda(), **settings)
-    for marginal, each in zip(strategy.marginals, expected.marginals, strict=True):
+    for marginal, weights in zip(strategy.marginals, expected.marginals, strict=True):
         assert marginal.is_cuda
-        close(marginal.cpu(), each.numpy(), atol=1e-6)
+        close(marginal.cpu(), weights.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("count", [3, 5, 6, 7, 8, 12, 24])
@@ -340,7 +340,7 @@ def test_replicator_dynamics_ignore_rounding_errors_of_equal_payoffs(name):
 @pytest.mark.parametrize("name", ["prd", "replicator"])
 @pytest.mark.parametrize("value", [0.0, 1e-310, 5.0])
 def test_replicator_dynamics_of_equal_payoffs_are_uniform(name, value):
-    """Such as those of untrained policies in a game with rare rewards: all are 0."""
+    """All are 0, as for untrained policies in a game with rare rewards."""
     for marginal in solve(name, torch.full((2, 2, 3), value, dtype=torch.float64), iterations=10).marginals:
         close(marginal, [1 / len(marginal)] * len(marginal))
 

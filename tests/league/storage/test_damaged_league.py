@@ -77,11 +77,11 @@ def use(path: Path, more: int | None = None) -> list[str]:
             ["render", str(path), "--num-envs", "1", "--steps", "1", "--output", str(path.with_suffix(".png"))]
         )
 
-    def again() -> None:
+    def resume() -> None:
         league_command(["resume", str(path), *([] if more is None else ["--iterations", str(more)])])
 
     lines = []
-    for work in (lambda: read(path), watch, render, again):
+    for work in (lambda: read(path), watch, render, resume):
         try:
             work()
         except (GpuEnvsError, OSError) as error:
@@ -96,8 +96,8 @@ def places(value, path=()):
     """Yield every place in a JSON value, only the first of each list."""
     yield path
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from places(each, (*path, key))
+        for key, item in value.items():
+            yield from places(item, (*path, key))
     if isinstance(value, list) and value:
         yield from places(value[0], (*path, 0))
 
@@ -119,16 +119,16 @@ def cases(path: Path):
             distinct = {"meta": rows, "kv": rows}.get(table, rows[-1:])
             for row in distinct:
                 for column, value in zip(COLUMNS[table], row[1:], strict=True):
-                    yield from ((table, column, row[0], each) for each in VALUES)
+                    yield from ((table, column, row[0], damage) for damage in VALUES)
                     with contextlib.suppress(TypeError, ValueError):
-                        given = json.loads(value)
-                        if isinstance(given, dict | list):
-                            for place in places(given):
-                                for each in NESTED[table == "meta" :]:
-                                    yield table, column, row[0], json.dumps(replaced(given, place, each))
-                        if isinstance(given, dict):
-                            for key in given:
-                                yield table, column, row[0], json.dumps({k: v for k, v in given.items() if k != key})
+                        content = json.loads(value)
+                        if isinstance(content, dict | list):
+                            for keys in places(content):
+                                for damage in NESTED[table == "meta" :]:
+                                    yield table, column, row[0], json.dumps(replaced(content, keys, damage))
+                        if isinstance(content, dict):
+                            for key in content:
+                                yield table, column, row[0], json.dumps({k: v for k, v in content.items() if k != key})
 
 
 def damage(path: Path, table: str, column: str, row: int, value) -> bool:
@@ -155,7 +155,7 @@ def try_cases(path: Path, folder: Path, chosen, more: int | None) -> None:
 
 @pytest.mark.parametrize("kind", ["psro", "league"])
 def test_some_damaged_values_give_one_line(runs, tmp_path, kind):
-    """A few of those of the slow test below."""
+    """A few of the damages that the slow test below tries."""
     try_cases(runs[kind], tmp_path, random.Random(0).sample(list(cases(runs[kind])), 4), None)
 
 
@@ -210,9 +210,9 @@ def test_damaged_value_is_named(runs, tmp_path, table, column, value, words):
         read(copy)
     assert words in str(caught.value)
     assert str(copy / DATABASE) in str(caught.value)
-    before = (copy / DATABASE).read_bytes()
+    content = (copy / DATABASE).read_bytes()
     use(copy)
-    assert (copy / DATABASE).read_bytes() == before, "what is damaged is not written"
+    assert (copy / DATABASE).read_bytes() == content, "what is damaged is not written"
 
 
 @pytest.mark.parametrize(
@@ -255,10 +255,10 @@ def test_policy_file_with_any_value_gives_one_line_or_a_policy(kind, tmp_path):
     policy = POLICIES[kind]()
     policy.save(tmp_path / "p")
     file = tmp_path / "p.json"
-    whole, refused = json.loads(file.read_text()), 0
-    for place in places(whole):
+    content, refused = json.loads(file.read_text()), 0
+    for keys in places(content):
         for value in (*NESTED, 0, -5, [0], [2, 2], float("inf")):
-            file.write_text(json.dumps(replaced(whole, place, value)))
+            file.write_text(json.dumps(replaced(content, keys, value)))
             try:
                 loaded = type(policy).load(tmp_path / "p")
             except CheckpointError as error:

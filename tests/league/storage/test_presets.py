@@ -26,16 +26,16 @@ def test_given_settings_override_presets() -> None:
         training(game, "cpu", {}).learner.entropy_coef
         == presets.TRAIN_PRESETS[game.env_id, "cpu"]["learner.entropy_coef"]
     )
-    given = training(game, "cpu", {"learner.entropy_coef": 0.5, "total_steps": 7_000})
-    assert (given.learner.entropy_coef, given.total_steps) == (0.5, 7_000)
-    assert given.num_envs == presets.TRAIN_PRESETS[game.env_id, "cpu"]["num_envs"]
+    config = training(game, "cpu", {"learner.entropy_coef": 0.5, "total_steps": 7_000})
+    assert (config.learner.entropy_coef, config.total_steps) == (0.5, 7_000)
+    assert config.num_envs == presets.TRAIN_PRESETS[game.env_id, "cpu"]["num_envs"]
 
 
 def test_settings_of_another_algorithm_are_left_out() -> None:
     """DQN has no entropy bonus, but takes the number of steps."""
-    found = presets.train_preset("KuhnPoker-v0", "cpu", "dqn")
-    assert found["total_steps"] == presets.TRAIN_PRESETS["KuhnPoker-v0", "cpu"]["total_steps"]
-    assert not any(name.startswith("learner.") or name == "algorithm" for name in found)
+    preset = presets.train_preset("KuhnPoker-v0", "cpu", "dqn")
+    assert preset["total_steps"] == presets.TRAIN_PRESETS["KuhnPoker-v0", "cpu"]["total_steps"]
+    assert not any(name.startswith("learner.") or name == "algorithm" for name in preset)
     assert training(Game.of("KuhnPoker-v0"), "cpu", {"algorithm": "dqn"}).algorithm == "dqn"
 
 

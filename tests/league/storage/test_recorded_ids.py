@@ -99,7 +99,7 @@ LEAGUE = [
 )
 def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path, ""])  # importable
-    monkeypatch.setattr("trainers.cli.tune.ray_library", lambda who: None)
+    monkeypatch.setattr("trainers.cli.tune.ray_library", lambda name: None)
     assert main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert ": environment 'gift.evil:" in line
@@ -114,9 +114,9 @@ def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, mon
 @pytest.mark.slow
 @pytest.mark.parametrize("argv", [*TRAINING, *LEAGUE], ids=_line)
 def test_recorded_id_with_an_allowed_module_runs(argv, marker, capsys):
-    said = main([*argv, "--allow-import", "gift.evil"]), capsys.readouterr().err
+    output = main([*argv, "--allow-import", "gift.evil"]), capsys.readouterr().err
     expected = 2 if "--opponents" in argv else 0  # the game is another by its name
-    assert said[0] == expected, said
+    assert output[0] == expected, output
     processes = set(marker.read_text().split())
     assert str(os.getpid()) in processes
     assert len(processes) == (2 if argv[:2] == ["league", "resume"] and "process" in argv else 1)
@@ -146,11 +146,11 @@ def test_typed_id_imports_its_module_from_the_working_folder(command, marker, ca
 
 @pytest.mark.parametrize("name", ["ray", "tensorboard_missing", "gift.none", ".."])
 def test_missing_module_leaves_sys_path_unchanged(name, marker, capsys):
-    before = [*sys.path]
+    previous = [*sys.path]
     assert main(["eval", "own-training", "--allow-import", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"error: module {name!r}: " in line
-    assert sys.path == before
+    assert sys.path == previous
 
 
 def test_working_folder_is_searched_only_for_named_modules(marker, capsys):
@@ -184,8 +184,8 @@ def test_module_imported_by_a_program_may_be_named(marker, monkeypatch):
         recorded_id("gift.evil:None-v0", "a.json")
 
 
-@pytest.mark.parametrize("given", [None, 3, ["a"], "a b:X-v0", "$(x):X-v0", "a\nb:X-v0"])
-def test_malformed_recorded_id_is_refused_without_import_hint(given):
+@pytest.mark.parametrize("value", [None, 3, ["a"], "a b:X-v0", "$(x):X-v0", "a\nb:X-v0"])
+def test_malformed_recorded_id_is_refused_without_import_hint(value):
     with pytest.raises(CheckpointError, match=r"^a.json: expected the id of an environment, got ") as caught:
-        recorded_id(given, "a.json")
+        recorded_id(value, "a.json")
     assert "\n" not in str(caught.value)

@@ -21,7 +21,7 @@ def test_seeds_are_derived_from_words():
     assert derive_named_seed(7, "1/payoffs") == 1609201037596494648
     assert derive_named_seed(7, "a", 1) == derive_named_seed(np.int64(7), "a", np.int64(1))
     words = [(), ("",), ("a", "b"), ("ab",), ("a,b",), ('a", "b',), ("1",), (1,), (1, 2), (12,)]
-    seeds = {derive_named_seed(seed, *each) for seed in (0, 1) for each in words}
+    seeds = {derive_named_seed(seed, *names) for seed in (0, 1) for names in words}
     assert len(seeds) == 2 * len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
@@ -33,7 +33,7 @@ def test_failed_step_leaves_no_writes(store):
     grown(store)
     with store.step():
         store.put_state("learner", {"x": torch.ones(2)})
-    before, names = dump(store.path), sorted(file.name for file in (store.path / "policies").iterdir())
+    contents, names = dump(store.path), sorted(file.name for file in (store.path / "policies").iterdir())
 
     def fail() -> None:
         with store.step("more"):
@@ -47,7 +47,7 @@ def test_failed_step_leaves_no_writes(store):
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert dump(store.path) == before
+    assert dump(store.path) == contents
     assert sorted(file.name for file in (store.path / "policies").iterdir()) == names
     assert len(store.populations["first"]) == 2
     assert not store.done("more")
@@ -60,7 +60,7 @@ def test_failed_step_leaves_no_writes(store):
 
 
 def test_full_disk_leaves_no_writes(store, monkeypatch):
-    before = dump(store.path)
+    contents = dump(store.path)
 
     def full(folder):
         raise OSError(28, "No space left on device")
@@ -68,7 +68,7 @@ def test_full_disk_leaves_no_writes(store, monkeypatch):
     monkeypatch.setattr(run_store, "fsync_folder", full)
     with pytest.raises(OSError, match="No space left"), store.step("more"):
         store.add_policy("first", trained(2))
-    assert dump(store.path) == before
+    assert dump(store.path) == contents
     with pytest.raises(OSError, match=r"league.db: cannot be read or written"), store.step("more"):
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -82,13 +82,13 @@ def test_task_is_completed_once(store):
         result["episodes"] = np.int64(5)
     assert store.done("play")
     assert store.result("play") == {"episodes": 5}
-    before = dump(store.path)
+    contents = dump(store.path)
     with (
         pytest.raises(GpuEnvsError, match=r"task 'play' is done already; check store.done\(task\)"),
         store.step("play"),
     ):
         store.add_results([[0, 0]], results(np.zeros((1, 2)), 0))
-    assert dump(store.path) == before
+    assert dump(store.path) == contents
     assert store.tasks() == ["start", "play"]
 
 
@@ -188,15 +188,15 @@ def test_values_and_summaries_are_replaced(store):
 
 def test_newest_state_replaces_the_last_one(store):
     folder = store.path / "states"
-    given = {"a": torch.randn(3, 2), "flags": torch.tensor([True, False]), "count": 2**60, "x": 0.1, "name": "é"}
-    for name, state in (("one", {"a": torch.zeros(1)}), ("two", {"only": 1}), ("one", given)):
+    latest = {"a": torch.randn(3, 2), "flags": torch.tensor([True, False]), "count": 2**60, "x": 0.1, "name": "é"}
+    for name, state in (("one", {"a": torch.zeros(1)}), ("two", {"only": 1}), ("one", latest)):
         with store.step():
             store.put_state(name, state)
-    got = store.state("one")
-    assert got is not None
-    assert got.keys() == given.keys()
-    assert all(torch.equal(got[key], given[key]) for key in ("a", "flags"))
-    assert all(got[key] == given[key] for key in ("count", "x", "name"))
+    loaded = store.state("one")
+    assert loaded is not None
+    assert loaded.keys() == latest.keys()
+    assert all(torch.equal(loaded[key], latest[key]) for key in ("a", "flags"))
+    assert all(loaded[key] == latest[key] for key in ("count", "x", "name"))
     assert store.state("two") == {"only": 1}
     assert sorted(file.name for file in folder.iterdir()) == ["00000002.safetensors", "00000003.safetensors"]
     (folder / "00000003.safetensors").write_bytes(b"")
@@ -222,7 +222,7 @@ def test_run_records_game_config_and_version(tmp_path):
 def test_files_without_a_record_are_removed(store):
     grown(store)
     store.close()
-    before = dump(store.path)
+    contents = dump(store.path)
     strays = [
         "policies/00009-first.json",
         "policies/.writing-00002-first.json",
@@ -231,8 +231,8 @@ def test_files_without_a_record_are_removed(store):
     ]
     for name in (*strays, "policies/notes.txt"):
         (store.path / name).write_text("?")
-    with RunStore.open(store.path) as again:
-        assert len(again.populations["first"]) == 2
+    with RunStore.open(store.path) as reopened:
+        assert len(reopened.populations["first"]) == 2
     assert not any((store.path / name).exists() for name in strays)
     (store.path / "policies" / "notes.txt").unlink()  # not a file of the run
-    assert dump(store.path) == before
+    assert dump(store.path) == contents

@@ -58,11 +58,11 @@ def test_damaged_database_is_reported_and_unchanged(store, damage, write):
     else:
         torn = data[:4096] + bytes(4096) + data[8192:]
         file.write_bytes({"garbage": b"?" * 5000, "empty": b"", "cut": data[: len(data) // 2], "bytes": torn}[damage])
-    before = files(store.path)
+    contents = files(store.path)
     with pytest.raises(CheckpointError, match="^" + str(file)) as caught:
         RunStore.open(store.path, write=write)
     assert "\n" not in str(caught.value)
-    assert files(store.path) == before
+    assert files(store.path) == contents
     if damage not in ("table", "game"):
         file.write_bytes(data)
         RunStore.open(store.path).close()
@@ -73,11 +73,11 @@ def test_newer_format_is_refused(store):
     with sqlite3.connect(store.file) as db:
         db.execute("UPDATE meta SET value = 3 WHERE key = 'format'")
     db.close()
-    before = files(store.path)
+    contents = files(store.path)
     for write in (True, False):
         with pytest.raises(CheckpointError, match=r"league.db: expected format 2 or older, got 3; update gpu-envs"):
             RunStore.open(store.path, write)
-    assert files(store.path) == before
+    assert files(store.path) == contents
 
 
 def test_older_format_is_converted_or_refused(store, monkeypatch, tmp_path):
@@ -102,9 +102,9 @@ def test_older_format_is_converted_or_refused(store, monkeypatch, tmp_path):
         db.execute(f"CREATE TABLE states ({database.TABLES['states']})")
 
     monkeypatch.setitem(database.MIGRATIONS, 1, up)
-    before, broken = digests(store.path), False
+    contents, broken = digests(store.path), False
     assert dump(store.path) == now  # reading converts a copy
-    assert digests(store.path) == before
+    assert digests(store.path) == contents
     broken = True
     with pytest.raises(OSError, match="disk I/O error"):
         RunStore.open(store.path)

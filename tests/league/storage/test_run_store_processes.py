@@ -112,14 +112,14 @@ def test_killed_run_resumes_with_equal_results(tmp_path):
     assert run.returncode == 0, run.stderr
     killed = int(run.stdout.split()[1])
     assert killed >= 20, run.stdout
-    whole = dump(tmp_path / "whole")
-    assert len(whole["tasks"]) == 7
-    assert len(whole["policies"]) == 6
-    assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" is the last of 12 updates of two states
-    named = {name for row in whole["policies"] for name in json.loads(row[-1])}
-    assert whole["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
+    expected = dump(tmp_path / "whole")
+    assert len(expected["tasks"]) == 7
+    assert len(expected["policies"]) == 6
+    assert [row[0] for row in expected["states"]] == [12 * 2]  # "latest" is the last of 12 updates of two states
+    named = {name for row in expected["policies"] for name in json.loads(row[-1])}
+    assert expected["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
     for point in range(20):
-        assert dump(tmp_path / str(point)) == whole
+        assert dump(tmp_path / str(point)) == expected
 
 
 def test_resumed_run_repeats_random_draws(tmp_path):
@@ -139,10 +139,10 @@ def writer(tmp_path):
     """Fork another process that writes a run."""
     start(tmp_path / "run").close()
     fork = multiprocessing.get_context("fork")
-    begun = fork.Event()
-    other = fork.Process(target=write, args=(tmp_path / "run", begun))
+    started = fork.Event()
+    other = fork.Process(target=write, args=(tmp_path / "run", started))
     other.start()
-    assert begun.wait(300)
+    assert started.wait(300)
     yield other
     other.kill()
     other.join()
@@ -158,22 +158,22 @@ def test_second_process_cannot_write_a_run(writer, tmp_path, quick):
     deadline = time.monotonic() + 300
     while len(counts) < 8 or counts[-1] == counts[0]:  # a reader sees the writes of one step together
         assert time.monotonic() < deadline, counts[0]
-        with RunStore.open(path, write=False) as seen:
-            number = seen.get("number")
-            cells = seen.cells()
+        with RunStore.open(path, write=False) as reader:
+            number = reader.get("number")
+            cells = reader.cells()
             assert cells.count.tolist() == [number + 1]
             assert cells.total.tolist() == [[number + 1, -number - 1]]
-            assert seen.tasks() == ["start", *map(str, range(number + 1))]
+            assert reader.tasks() == ["start", *map(str, range(number + 1))]
             counts.append(number)
     assert counts == sorted(counts)
     assert writer.is_alive()
     writer.kill()
     writer.join()
-    before = digests(path)
-    with RunStore.open(path, write=False) as seen:  # the log of the killed process is read
-        last = seen.get("number")
+    contents = digests(path)
+    with RunStore.open(path, write=False) as reader:  # the log of the killed process is read
+        last = reader.get("number")
         assert last >= counts[-1]
-        assert digests(path) == before
+        assert digests(path) == contents
     with RunStore.open(path) as store:
         assert store.get("number") == last
         assert store.done(str(last))
@@ -184,26 +184,26 @@ def test_run_is_open_for_writing_once(store, quick):
     with pytest.raises(GpuEnvsError, match=f"process {os.getpid()} is writing"):
         RunStore.open(store.path)
     store.close()
-    with RunStore.open(store.path) as again, again.step("more"):
+    with RunStore.open(store.path) as reopened, reopened.step("more"):
         pass
 
 
 def test_reading_a_run_changes_no_file(store):
     path = store.path
     grown(store)
-    with RunStore.open(path, write=False) as seen:
-        with pytest.raises(GpuEnvsError, match="opened for reading"), seen.step("more"):
+    with RunStore.open(path, write=False) as reader:
+        with pytest.raises(GpuEnvsError, match="opened for reading"), reader.step("more"):
             pass
         with store.step("later"):
             store.put("key", 1)
-        assert not seen.done("later")  # unchanged
-        assert len(seen.populations["first"]) == 2
-        seen.populations["first"].policy(1)
+        assert not reader.done("later")  # unchanged
+        assert len(reader.populations["first"]) == 2
+        reader.populations["first"].policy(1)
     store.close()
     (path / "policies" / "00009-first.json").write_text("{}")  # of a step that was not committed
-    before = digests(path)
-    with RunStore.open(path, write=False) as seen:
-        assert seen.done("later")
+    contents = digests(path)
+    with RunStore.open(path, write=False) as reader:
+        assert reader.done("later")
         with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step"):
-            seen.put("key", 2)
-    assert digests(path) == before
+            reader.put("key", 2)
+    assert digests(path) == contents

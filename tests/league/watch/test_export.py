@@ -30,9 +30,9 @@ def page(tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize("kind", ["training", "league"])
 def test_export_holds_every_answer(kind, request, page, tmp_path, watched, capsys):
     path, file = request.getfixturevalue(kind), tmp_path / "new" / "run.html"
-    before = digests(path)
+    contents = digests(path)
     assert watch_command([str(path), "--export", str(file)]) == 0
-    assert digests(path) == before
+    assert digests(path) == contents
     html = file.read_text(encoding="utf-8")
     head, script, tail = html.partition('<script type="application/json" id="recorded">')
     text, _, end = tail.partition("</script>")
@@ -53,7 +53,7 @@ def test_export_holds_every_answer(kind, request, page, tmp_path, watched, capsy
         assert answer == ask(api, "rollout", question.partition("?")[2])
     size = f"{file.stat().st_size / 1e6:.1f} MB"
     assert f"{file}: {size}" in capsys.readouterr().out
-    assert not [each for each in tmp_path.iterdir() if each not in (file.parent, page)]
+    assert not [entry for entry in tmp_path.iterdir() if entry not in (file.parent, page)]
     assert [*file.parent.iterdir()] == [file]
 
 

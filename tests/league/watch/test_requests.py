@@ -37,7 +37,7 @@ def served(run):
         yield serving.application(api, token="t", host="127.0.0.1", names=("localhost",))
 
 
-def asked(app, path: str, query: str, host: bytes = b"localhost", cookie: bytes = b"gpu-envs-watch-80=t"):
+def fetch(app, path: str, query: str, host: bytes = b"localhost", cookie: bytes = b"gpu-envs-watch-80=t"):
     """Return the status and body of the application's response."""
     sent = []
 
@@ -51,7 +51,7 @@ def asked(app, path: str, query: str, host: bytes = b"localhost", cookie: bytes 
     scope |= {"path": path, "raw_path": quote(path).encode(), "query_string": query.encode()}
     scope |= {"headers": [(b"host", host), (b"cookie", cookie)], "server": ("127.0.0.1", 80)}
     anyio.run(app, scope, receive, send)
-    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
+    return sent[0]["status"], b"".join(part.get("body", b"") for part in sent[1:])
 
 
 def checked(status: int, body: bytes) -> None:
@@ -65,12 +65,12 @@ def checked(status: int, body: bytes) -> None:
 @pytest.mark.parametrize("query", QUESTIONS)
 def test_rollout_request_gives_answer_or_one_line(served, query):
     for name in ("run", "metrics", "league", "rollout"):
-        checked(*asked(served, f"/api/{name}", query))
+        checked(*fetch(served, f"/api/{name}", query))
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api/run/", "/api/a/b", "/api/a\nb", "/api/\x00", f"/api/{'a' * 9000}"])
 def test_unknown_path_gives_one_line(served, path):
-    status, body = asked(served, path, "")
+    status, body = fetch(served, path, "")
     assert status == 404
     checked(status, body)
 
@@ -85,11 +85,11 @@ def test_unknown_path_gives_one_line(served, path):
 )
 def test_any_request_gives_answer_or_one_line(served, path, name, value, host, cookie):
     path = path.encode(errors="replace").decode()
-    checked(*asked(served, f"/api/{path}", ""))
+    checked(*fetch(served, f"/api/{path}", ""))
     value = value.encode(errors="replace").decode()
     for query in (f"{name}={value}", f"{name}={quote(value)}", value):
-        checked(*asked(served, "/api/rollout", query))
-    status, body = asked(served, "/api/run", "", host)
+        checked(*fetch(served, "/api/rollout", query))
+    status, body = fetch(served, "/api/run", "", host)
     assert (status, b"CartPole" in body) in ((400, False), (403, False), (200, True))
-    status, body = asked(served, "/api/run", "", cookie=cookie)
+    status, body = fetch(served, "/api/run", "", cookie=cookie)
     assert (status, b"CartPole" in body) == (403, False)

@@ -39,7 +39,7 @@ def test_rollout_equals_recorded_episodes(training, watched):
     episodes, _ = record_episodes.record_policies(make_train_core(stage.config, 2, 0), {}, seed=3)
     assert rollout["steps"] == 7
     assert rollout["complete"] == [True, True]
-    for world, episode in enumerate(sorted(episodes, key=lambda each: each.world)):
+    for world, episode in enumerate(sorted(episodes, key=lambda record: record.world)):
         for name in ("obs", "action", "reward"):
             assert np.array_equal(array(rollout[name])[:7, world], getattr(episode, name).float().numpy()), name
     assert array(rollout["shapes"]).shape[:2] == array(rollout["places"]).shape[:2] == (8, 2)
@@ -56,34 +56,34 @@ def test_rollout_equals_recorded_episodes(training, watched):
 
 def test_rollouts_are_repeatable_and_cached(training, watched, monkeypatch):
     query = "policies=000000004,000000002&seed=5&worlds=2"
-    one, other = watched(training), watched(training)
-    answer = one.answer("rollout", query)
+    first, other = watched(training), watched(training)
+    answer = first.answer("rollout", query)
     assert answer == other.answer("rollout", query)
-    assert answer != one.answer("rollout", query.replace("seed=5", "seed=6"))
+    assert answer != first.answer("rollout", query.replace("seed=5", "seed=6"))
     monkeypatch.setattr("league.watch.api.record_rollout", None)
-    assert one.answer("rollout", query) is answer
+    assert first.answer("rollout", query) is answer
 
 
 def test_oldest_rollouts_leave_the_cache_first():
-    rollouts, made = RolloutCache(max_bytes=5), []
+    rollouts, calls = RolloutCache(max_bytes=5), []
 
     def make(name: str) -> bytes:
-        return rollouts.get(name, lambda: made.append(name) or b"12")
+        return rollouts.get(name, lambda: calls.append(name) or b"12")
 
     for name in ("a", "b", "a", "c", "a", "b"):
         make(name)
     rollouts.close()
-    assert made == ["a", "b", "c", "b"]
+    assert calls == ["a", "b", "c", "b"]
 
 
 def test_outdated_requests_do_not_delay_new_ones(monkeypatch):
     monkeypatch.setattr(playing, "MAX_WAITING", 2)
-    played, begun, go, made = RolloutCache(), threading.Event(), threading.Event(), []
+    played, started, go, calls = RolloutCache(), threading.Event(), threading.Event(), []
 
     def make(key):
-        begun.set()
+        started.set()
         assert go.wait(60)
-        made.append(key)
+        calls.append(key)
         return b""
 
     answers = {}
@@ -98,12 +98,12 @@ def test_outdated_requests_do_not_delay_new_ones(monkeypatch):
     for key, thread in enumerate(threads):  # in this order
         thread.start()
         until(lambda key=key: key in played._pending)
-        assert begun.wait(60)  # the first request is being recorded
+        assert started.wait(60)  # the first request is being recorded
     go.set()
     for thread in threads:
         thread.join(60)
     played.close()
-    assert made == [0, 3, 4]
+    assert calls == [0, 3, 4]
     assert all("newer rollouts were asked for" in answers[key] for key in (1, 2))
 
 
@@ -138,10 +138,10 @@ def test_large_rollout_loses_worlds_then_observations_then_steps(training, watch
     def played(budget: int):
         return record_rollout(stage, ["random", "random"], 0, 4, budget)
 
-    whole = played(playing.BUDGET)
-    budget = size(whole)
+    complete = played(playing.BUDGET)
+    budget = size(complete)
     fewer = played(budget * 2 // 3)
-    assert (whole["worlds"], fewer["worlds"]) == (4, 2)
+    assert (complete["worlds"], fewer["worlds"]) == (4, 2)
     assert fewer["obs"]
     blind = played(budget // 4 - 200)
     assert (blind["worlds"], blind["obs"], blind["steps"], blind["complete"]) == (1, None, 7, [True])
@@ -160,13 +160,13 @@ def test_continuous_actions_belong_to_their_steps(small_core):
 
 def test_agents_of_the_last_step_stay_visible(small_core):
     rollout = record_rollout(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
-    seen, alive = np.isfinite(array(rollout["places"])).all(3), array(rollout["alive"])
+    visible, alive = np.isfinite(array(rollout["places"])).all(3), array(rollout["alive"])
     length = alive.any(2).sum(0)
     for world, last in enumerate(length):
-        assert seen[last, world, :2].all()  # the taggers
-        assert (seen[:last, world] == alive[:last, world]).all()
+        assert visible[last, world, :2].all()  # the taggers
+        assert (visible[:last, world] == alive[:last, world]).all()
         assert not alive[last:, world].any()
-    assert not seen.all()  # tagged agents are gone
+    assert not visible.all()  # tagged agents are gone
 
 
 def test_every_environment_can_be_watched(env_id, small_core):

@@ -27,12 +27,12 @@ def test_server_returns_page_and_answers(watching, tmp_path, monkeypatch, capsys
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     port = watching()
-    said = capsys.readouterr().out
-    assert "training of CartPole-v1 in " in said
+    output = capsys.readouterr().out
+    assert "training of CartPole-v1 in " in output
     url = f"http://127.0.0.1:{port}/?token={port.token}"
-    assert f"{url} until Ctrl-C" in said
-    assert f"ssh -N -L {port}:127.0.0.1:{port} {socket.gethostname()}, then open {url} there" in said
-    (entry,) = (Path(urlsplit(each).path) for each in opened)
+    assert f"{url} until Ctrl-C" in output
+    assert f"ssh -N -L {port}:127.0.0.1:{port} {socket.gethostname()}, then open {url} there" in output
+    (entry,) = (Path(urlsplit(address).path) for address in opened)
     assert entry.stat().st_mode & 0o777 == 0o600, "another user sees the command line of a browser, but not this file"
     assert f'content="0; url={url}"' in entry.read_text()
     missing = Answer(port, "/")
@@ -102,20 +102,20 @@ def test_slow_answer_is_complete(watching, monkeypatch):
     """The server may close a connection whose request takes too long to arrive, on a busy machine: ask again."""
     monkeypatch.setattr(serving, "DEADLINE", 0.1)
     port = watching("--no-browser")
-    original, begun = ViewerApi.answer, []
+    original, requests = ViewerApi.answer, []
 
     def slow(self, name, query=""):
-        begun.append(name)
+        requests.append(name)
         for _ in range(3):
             outlast(port)
         return original(self, name, query)
 
     monkeypatch.setattr(ViewerApi, "answer", slow)
-    while not begun:
+    while not requests:
         try:
             assert Answer(port, "/api/run").status == 200
         except (http.client.RemoteDisconnected, ConnectionError):
-            assert not begun, "closed during the answer"
+            assert not requests, "closed during the answer"
 
 
 def test_client_that_reads_no_response_is_closed(watching, monkeypatch):
@@ -127,11 +127,11 @@ def test_client_that_reads_no_response_is_closed(watching, monkeypatch):
         client.sendall("\r\n".join((*lines, "", "")).encode())
         for _ in range(3):
             outlast(port)
-        got = 0
+        size = 0
         with contextlib.suppress(ConnectionResetError):
             while part := client.recv(2**20):
-                got += len(part)
-        assert got < 2**25
+                size += len(part)
+        assert size < 2**25
 
 
 def test_headers_without_end_are_refused(watching):
@@ -144,12 +144,12 @@ def test_headers_without_end_are_refused(watching):
 def test_damaged_file_is_reported(watching, run):
     port = watching("--no-browser")
     (file,) = (run / "checkpoints").glob("*/policy-*.safetensors")
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-1])
+    content = file.read_bytes()
+    file.write_bytes(content[:-1])
     try:
         answer = Answer(port, "/api/rollout?seed=9")
     finally:
-        file.write_bytes(whole)
+        file.write_bytes(content)
     assert answer.status == 500
     assert "(damaged)" in answer.json()["error"]
 

@@ -89,10 +89,10 @@ def test_two_viewers_have_different_tokens():
 
 def test_public_address_gives_a_warning(watching, capsys):
     port = watching("--no-browser", "--host", "0.0.0.0")
-    said = capsys.readouterr()
-    assert "warning: --host 0.0.0.0: the URL and the run are not encrypted" in said.err
-    assert said.err.count("\n") == 1
-    assert "ssh" not in said.out
+    output = capsys.readouterr()
+    assert "warning: --host 0.0.0.0: the URL and the run are not encrypted" in output.err
+    assert output.err.count("\n") == 1
+    assert "ssh" not in output.out
     assert Answer(port, "/api/run").status == 200
     assert Answer(int(port), "/api/run").status == 403
     assert Answer(port, "/api/run", Host="192.0.2.7").status == 200  # in a container, with the address of its host

@@ -85,14 +85,14 @@ def test_unreadable_file_is_reported_until_it_is_readable(tmp_path, watched):
     run = trainer(tmp_path)
     run.iterate()
     run.log.close()
-    api, whole = watched(tmp_path), (tmp_path / "metrics.csv").read_bytes()
+    api, content = watched(tmp_path), (tmp_path / "metrics.csv").read_bytes()
     (tmp_path / "metrics.csv").unlink()
     (tmp_path / "metrics.csv").mkdir()
     until(lambda: ask(api, "run")["problem"] is not None)
     assert len(ask(api, "metrics")["rows"]) == 1  # of the last snapshot
     assert ask(api, "metrics")["version"] == ask(api, "run")["version"]
     (tmp_path / "metrics.csv").rmdir()
-    (tmp_path / "metrics.csv").write_bytes(whole)
+    (tmp_path / "metrics.csv").write_bytes(content)
     until(lambda: ask(api, "run")["problem"] is None)
 
 
@@ -152,8 +152,8 @@ def test_removed_checkpoint_is_replaced_by_the_newest(tmp_path, watched):
     until(lambda: ask(api, "run")["latest"]["agent"] > "000000002")
     newest = ask(api, "run")["latest"]["agent"]
     assert [seat["policy"] for seat in answers[0]["seats"]] == [newest, "random"]
-    again = ask(api, "rollout", "policies=000000002,latest&worlds=1&seed=1")  # of an earlier snapshot
-    assert [seat["policy"] for seat in again["seats"]] == [newest, newest]
+    answer = ask(api, "rollout", "policies=000000002,latest&worlds=1&seed=1")  # of an earlier snapshot
+    assert [seat["policy"] for seat in answer["seats"]] == [newest, newest]
     run.close()
     with pytest.raises(UnknownAnswerError, match="there is no policy '000000001'"):
         ask(api, "rollout", "policies=000000001,random")

@@ -35,13 +35,13 @@ def test_answers_describe_a_league(league, watched):
     assert payoff["mean"] == table.mean.flatten(1).tolist()
     assert payoff["half"][1] == table.half_width[1].flatten().tolist()
     assert payoff["count"] == [table.count.flatten().tolist()] * 2
-    assert [each["player"] for each in answer["strategies"]] == [row["meta_strategy"][0] for row in rows.values()]
+    assert [record["player"] for record in answer["strategies"]] == [row["meta_strategy"][0] for row in rows.values()]
     assert [pair[0] for pair in answer["exploitability"]] == list(rows)
-    assert [each["name"] for each in answer["ratings"]] == [each["name"] for each in answer["lineage"]] == names
-    assert all(isinstance(each["elo"], float) for each in answer["ratings"])
-    assert [each["weight"] for each in answer["lineage"]] == [each["weight"] for each in answer["ratings"]]
+    assert [record["name"] for record in answer["ratings"]] == [record["name"] for record in answer["lineage"]] == names
+    assert all(isinstance(record["elo"], float) for record in answer["ratings"])
+    assert [record["weight"] for record in answer["lineage"]] == [record["weight"] for record in answer["ratings"]]
     assert answer["learned_responses"] is None
-    tables = {each["title"]: each for each in answer["tables"]}
+    tables = {record["title"]: record for record in answer["tables"]}
     assert list(tables)[:3] == ["Summary", "Iterations", "Policies of player"]
     assert [row[0] for row in tables["Policies of player"]["rows"]] == names
     assert tables["Summary"]["head"] == []
@@ -60,7 +60,7 @@ def test_latest_policy_of_psro_is_the_mixture_of_its_meta_strategy(league, watch
     assert run["latest"] == {"player": "meta-strategy"}
     rollout = ask(api, "rollout", "worlds=16")
     assert [seat["policy"] for seat in rollout["seats"]] == ["meta-strategy"] * 2
-    weights = {each["name"]: each["weight"] for each in ask(api, "league")["lineage"]}
+    weights = {entry["name"]: entry["weight"] for entry in ask(api, "league")["lineage"]}
     allowed = np.zeros((2, 16), bool)  # each world plays like one policy with a weight
     for name in (name for name, weight in weights.items() if weight > 0):
         alone = array(ask(api, "rollout", f"policies={name}&worlds=16")["action"])
@@ -93,7 +93,7 @@ def test_parents_are_given_by_name(tmp_path, watched, monkeypatch):
     with RunStore.open(tmp_path, write=False) as store:
         monkeypatch.setattr(RunTables, "measure", lambda *_: None)  # the toy has other agents than this game
         league = league_source._league(league_source.read_report(store).to_json(), store.game)
-    assert [(each["name"], each["parent"]) for each in league["lineage"][:2]] == [
+    assert [(entry["name"], entry["parent"]) for entry in league["lineage"][:2]] == [
         ("random", None),
         ("first-1", "random"),
     ]
@@ -112,10 +112,10 @@ def test_running_league_is_not_disturbed(tmp_path, league, watched):
         until(lambda: ask(api, "run")["version"] > first["version"])
         until(lambda: len(ask(api, "league")["strategies"]) == 2)
     assert not ask(api, "run")["writing"]
-    before = digests(tmp_path)
+    contents = digests(tmp_path)
     ask(api, "rollout", "worlds=2")
     ask(watched(tmp_path), "league")
-    assert digests(tmp_path) == before
+    assert digests(tmp_path) == contents
 
 
 def test_rollout_of_a_payoff_cell_uses_its_policies(league, watched):
