@@ -5,8 +5,8 @@ The host module of an environment describes them beside ``Config`` and ``build``
 - ``observation_blocks(config, row)``: the list of :class:`ObservationBlock` of the agent in this row,
 - ``action_names(config, row)``: a name per discrete action of that agent, or a list of names per component; empty if
   the actions have numbers only,
-- ``action_parts(config, row)``: a name per component of a continuous action; without it, those of ``action_names`` if
-  they are as many.
+- ``action_parts(config, row)``: a name per component of a continuous action; without it, the names of
+  ``action_names`` if there is one per component.
 
 ``gpu_envs.register(..., description=)`` takes the import path of another module with these functions.
 """
@@ -177,7 +177,8 @@ def describe_action_parts(core: WorldView) -> dict[str, list[str]] | None:
         names = names_of(core.config, row)
         if parts is not None:
             _check_count(core, row, "components of the action", len(names), count)
-        return [_plain(name) for name in names] if len(names) == count else []
+        fits = len(names) == count and all(isinstance(name, str) for name in names)
+        return [_plain(name) for name in names] if fits else []
 
     return _by_group(core, describe)
 

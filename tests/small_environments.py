@@ -142,8 +142,8 @@ SMALL = {id: {} for id in list_envs()} | {
 FEW = ("ConnectFour-v0", "Pendulum-v1", "SimpleSpeakerListener-v0", "TagContinuous-v0")
 """Environments whose tests are quick where the rules matter less: turns, a Box, unequal spaces, agents that leave."""
 
-# Environments of every kind. The code around the rules of the other environments is the same, so tests of that code
-# play only these in the quick suite.
+# Environments of every kind, see tests/house/test_representatives.py. The code around the rules of the other
+# environments is the same, so tests of that code play only these in the quick suite.
 REPRESENTATIVES = (
     "CartPole-v1",
     "CoinGame-v0",

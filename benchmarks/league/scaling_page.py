@@ -53,7 +53,7 @@ A task sleeps for {most[sleep]:g} s in place of a device and returns the result 
 has one core per worker, and all workers are started before the measurement. The coordinator is a league's, with \
 `RayExecutor` and a SQLite run store. Results that arrive together are committed in one transaction. Efficiency is the \
 sleep time of all tasks over the time of all workers. The coordinator's time excludes waiting for results. It includes \
-waiting for the disk, which "writing" does not. The CPU time of its process is larger than that of its thread, because \
+waiting for the disk, which "writing" does not. The CPU time of its process is larger than its thread's, because \
 Ray runs threads in it.
 
 | workers | tasks | seconds | speed-up | efficiency | coordinator [ms/task] | writing [ms/task] | \

@@ -23,7 +23,7 @@ How many steps per second gpu-envs simulates and trains, compared with other lib
 
 ## How to read the figures
 
-- Contenders take turns within one run on the same machine. Figures are medians, and ratios those of adjacent turns,
+- Contenders take turns within one run on the same machine. Figures are medians, ratios compare adjacent turns,
   with quartiles in parentheses. A ratio without quartiles is a quotient of two medians.
 - Random actions are sampled beforehand. Observations, rewards, flags and the start of new episodes are included.
 - `core.step` overwrites its results in the next step, as in the trainers, unless a row says clones, the default of
@@ -31,11 +31,11 @@ How many steps per second gpu-envs simulates and trains, compared with other lib
 - The fastest other library is the fastest one that was installed and does the same work, observations included.
 - A sample counts if other processes used at most 5 % of the machine. If there are too few such samples, the least
   disturbed are used, the row says that the machine was busy, and its targets are not judged.
-- A row names its processor if it is not that of this page. Ratios of different rows are not comparable with each other.
+- A row names its processor if it is not this page's. Ratios of different rows are not comparable with each other.
 - The figures hold for these environments and for a few CPU cores. They say nothing about GPUs, and nothing about
   rewards: [Learning results](learning.md) shows what trainings reach.
 
-The page shows medians of {count} recorded figures. Their quartiles, notes and versions are in
+The result files have {count} figures with quartiles, notes and versions; this page shows some of them. They are in
 [`benchmarks/results`](../benchmarks/results), by the ids of [Runs](#runs). [Benchmarks](guides/benchmark.md) has the
 method and the commands. [Kernels](kernels.md) has the resources of the GPU kernels. [Which one for
 me?](which_library.md) shows the lowest and the highest ratio to each library.
@@ -69,7 +69,7 @@ Published, not measured here:
 
 ## Interfaces
 
-The ratio is that of the first contender of a round over the row.
+The ratio compares the first contender of a round with the row.
 
 | | unit | figure | ratio |
 |---|---|---|---|
@@ -113,7 +113,7 @@ def text(
         summary="\n".join(_summary(result)),
         count=sum(len(group["figures"]) for group in groups.values()),
         verdicts=_verdicts(goals),
-        targets="\n".join(goals),
+        targets="\n".join(sorted(goals, key=lambda row: "**not met**" not in row)),
         comparisons="\n".join(row for group in groups.values() for row in _comparisons(group, result["machine"])),
         unmeasured=sources.unmeasured(groups),
         published="\n".join(
@@ -171,7 +171,7 @@ def _rounds(group: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]
 
 
 def _title(group: dict[str, Any], machine: dict[str, Any]) -> str:
-    """Return the title of a group, with its processor if it is another one than that of the page."""
+    """Return the title of a group, with its processor if it is not the page's."""
     elsewhere = sources.elsewhere(group, machine)
     return group["title"] + (f" ({elsewhere})" if elsewhere else "")
 

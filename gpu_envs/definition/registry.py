@@ -326,7 +326,10 @@ def _register_own() -> None:
     folder = Path(__file__).parents[1] / "envs"
     for path in sorted(folder.rglob("*.py")):
         with path.open(encoding="utf-8") as lines:
-            match = re.match(r'"""(\S+-v\d+) \((\d+) agents?\): (.+)\.$', lines.readline())
+            line = lines.readline()
+        match = re.match(r'"""(\S+-v\d+) \((\d+) agents?\): (.+)\.$', line)
+        if re.match(r'"""\S+-v\d+\b', line) and not match:
+            raise ConfigError(f'{path}: expected a first line such as """Meet-v0 (2 agents): Meet., got {line!r}')
         if match:
             family, *names = path.relative_to(folder).with_suffix("").parts
             names = names[:1] if len(set(names)) == 1 else names  # a folder exports its host module of the same name

@@ -18,7 +18,7 @@ PALETTE = {
 GAIN, LOSS = "blue", "red"
 """Colors of a high and of a low payoff."""
 _ADVERSARIES = ("adversary", "leadadversary", "tagger", "eve")
-_WORLDS = {  # other colors than by the rules below, as the environment is drawn
+_WORLDS = {  # not the colors of the rules below: as the environment is drawn
     "ConnectFour-v0": {"player_0": "red", "player_1": "olive"},
     "DiscGame-v0": {"player_0": "blue", "player_1": "red"},
     "SimpleAdversary-v0": {"agent": "blue"},

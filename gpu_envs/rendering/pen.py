@@ -17,7 +17,7 @@ class Pen:
 
     Args:
         centers: Centers (W, N, 2) [world units].
-        there: Centers at which the pen paints, (W, N) bool; None: all.
+        visible: Centers at which the pen paints, (W, N) bool; None: all.
         scale: Length of a unit of the pen [world units], broadcasts to (W, N).
     """
 

@@ -41,6 +41,13 @@ PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}
 """Arguments of single-agent and row views, which other functions do not take."""
+_REMOVED = {
+    "devices": "run one process per GPU, with device='cuda:N' and env_offset= for its part of the worlds, or train "
+    "with gpu-envs train --num-workers",
+    "env_contiguous": "leave it out: the state is stored world by world",
+    "env_minor": "leave it out: the state is stored world by world",
+}
+"""Arguments of earlier versions, with what to do instead."""
 
 
 def limit_name_of(kind: type) -> str | None:
@@ -108,11 +115,8 @@ def configured_definition(
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int, **limits)
         config, max_episode_steps = config | {limit_name: max_episode_steps}, None
     unknown = config.keys() - {field.name for field in fields(kind)}
-    if "devices" in unknown:  # an argument of earlier versions
-        raise UnexpectedArgumentError(
-            f"{entry.id}: unexpected keyword argument 'devices'; run one process per GPU, with device='cuda:N' and "
-            "env_offset= for its part of the worlds, or train with gpu-envs train --num-workers"
-        )
+    for name in sorted(unknown & _REMOVED.keys()):
+        raise UnexpectedArgumentError(f"{entry.id}: unexpected keyword argument {name!r}; {_REMOVED[name]}")
     for name in sorted(unknown & RENAMED.keys()):
         if ELSEWHERE.intersection(RENAMED[name]):
             raise UnexpectedArgumentError(

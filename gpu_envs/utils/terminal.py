@@ -69,7 +69,7 @@ def shorten(text: str, width: int) -> str:
 def wrap_lines(text: str, width: int) -> str:
     """Return a text whose lines end between words, so that a terminal of a width does not break them inside one.
 
-    A line keeps its indent, and its second column's if it has two columns: its parts are apart by two spaces.
+    A line keeps its indent, and the indent of its second column, if it has two: its parts are apart by two spaces.
     A command after "Example: " is continued by backslashes, so that it can be copied. Lines with escape sequences or
     the lines of boxes stay as they are.
 

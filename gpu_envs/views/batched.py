@@ -39,7 +39,7 @@ class BatchedEnv(NotebookView):
     Args:
         core: Stacked-tensor environment, public as ``.core``.
         render_mode: "rgb_array", "human" or None.
-        again: Function that builds an equal environment, for copies.
+        remake: Function that builds an equal environment, for copies.
     """
 
     shapes_observations = True

@@ -43,7 +43,7 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
 def aec_env(id: str, render_mode: str | None = None, **config: Any) -> "AECView":
     """Make a single world of an environment as a ``pettingzoo.AECEnv``, in which one agent acts at a time.
 
-    Arguments and errors as of :func:`parallel_env`. A time limit counts steps of the world: moves in a game of
+    Arguments and errors are as in :func:`parallel_env`. A time limit counts steps of the world: moves in a game of
     turns.
     """
     return AECView(id, render_mode, **config)

@@ -50,9 +50,9 @@ class SB3VecEnv(NotebookView, VecEnv, RebuildOnCopy):
     turn-based environments add "to_move". When a row's episode ends, its info also has "terminal_observation", the last
     observation of the agent, and "episode", as from SB3's ``Monitor``. The latter holds the return "r" and length "l"
     of the agent, and the seconds "t" since the creation of this object. ``env_method("action_masks")`` returns a mask
-    per row, for sb3-contrib's MaskablePPO. Rows whose episode goes on and whose entries equal most rows' share
-    one dict, which refuses changes: a dict for each of thousands of rows would take longer than the step. A wrapper
-    that writes into infos writes into a copy, ``dict(info)``.
+    per row, for sb3-contrib's MaskablePPO. Rows whose episode goes on share one dict if they have the entries that most
+    rows have; it refuses changes: a dict for each of thousands of rows would take longer than the step. A wrapper that
+    writes into infos writes into a copy, ``dict(info)``.
 
     The rows are one batch and not separate environments. ``get_attr`` and ``env_method`` use the batch, then its core,
     and return the same value for every row. ``set_attr`` changes all rows or raises.

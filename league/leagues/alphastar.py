@@ -57,9 +57,9 @@ class FreezeRules:
     reset_probability: float = setting(0.0, ge=0, le=1)
     """Probability of resetting the player after it is frozen."""
     reset_to: str = setting("first", choices=("first", "main"))
-    """Weights after a reset: "first", with which the player entered, or "main", from a main agent of its
-    role. StarCraft's players enter with weights from supervised learning. Where first weights are random, an exploiter
-    that starts from a main agent finds weaknesses sooner."""
+    """Weights after a reset: "first", the weights with which the player entered, or "main", the weights of a main agent
+    of its role. StarCraft's players enter with weights from supervised learning. Where first weights are random, an
+    exploiter that starts from a main agent finds weaknesses sooner."""
     share_of_steps: float = setting(1.0, gt=0, le=1)
     """Environment steps per iteration, as a share of `LeagueConfig.steps`."""
 

@@ -2,7 +2,7 @@
 
 Source: Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. The population of each seat plays
 one policy. Rare mutants appear in one seat, and replace its population with a probability that grows with their gain.
-Constants as in OpenSpiel's `alpharank`.
+Constants are as in OpenSpiel's `alpharank`.
 """
 
 from __future__ import annotations

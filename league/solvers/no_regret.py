@@ -43,7 +43,7 @@ def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1
     """Run regret matching: probabilities of policies are proportional to their positive regrets.
 
     Source: Hart and Mas-Colell (2000), A simple adaptive procedure leading to correlated equilibrium. Constants,
-    exploration and average as in OpenSpiel's `regret_matching`. It supports any number of seats.
+    exploration and average are as in OpenSpiel's `regret_matching`. It supports any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).

@@ -25,7 +25,7 @@ def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: flo
     """Run projected replicator dynamics from uniform play, averaged over all steps.
 
     Source: Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1.
-    Constants and average as in OpenSpiel's `projected_replicator_dynamics`. It supports any number of seats.
+    Constants and average are as in OpenSpiel's `projected_replicator_dynamics`. It supports any number of seats.
     The payoffs of each seat are scaled to a range of 2, so that the result does not depend on their unit.
 
     Args:

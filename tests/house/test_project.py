@@ -36,6 +36,13 @@ def test_every_version_is_pinned_once():
     assert not common.keys() & pins(ROOT / "tests" / "libraries" / "together.txt").keys()
 
 
+def test_wheel_is_tried_in_every_python_of_the_classifiers():
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
+    named = {line.rpartition(" ")[2] for line in classifiers if re.search(r"Python :: 3\.\d+$", line)}
+    assert named
+    assert named <= set(noxfile().wheel.python)
+
+
 def test_no_test_can_call_a_package_manager():
     done = subprocess.run(["sh", "-c", "apt-get update"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (97, "apt-get: a test may not change the machine\n")

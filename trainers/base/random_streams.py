@@ -52,9 +52,9 @@ def stream_of_shard(generator: torch.Generator, shard: Shard | None) -> SingleSt
     return StreamSlice(generator, shard.num_envs_total, slice(shard.offset, shard.offset + shard.num_envs))
 
 
-def stream_of_rows(generator: torch.Generator, many: int, rows: Tensor | None) -> SingleStream:
-    """Return the stream for `rows` (N,) of `many`, or the generator itself if `rows` is None."""
-    return generator if rows is None else StreamSlice(generator, many, rows)
+def stream_of_rows(generator: torch.Generator, count: int, rows: Tensor | None) -> SingleStream:
+    """Return the stream for `rows` (N,) of `count`, or the generator itself if `rows` is None."""
+    return generator if rows is None else StreamSlice(generator, count, rows)
 
 
 def exponential(like: Tensor, stream: Stream) -> Tensor:

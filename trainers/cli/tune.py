@@ -106,7 +106,7 @@ def tune_command(argv: list[str]) -> int:
 
 
 def _search(args: TuneOptions) -> tuple[TrainConfig, dict[str, Space], TuneConfig]:
-    """Return the settings of the trials, the searched settings, and the search."""
+    """Return the settings of the trials, the search space, and the settings of the search."""
     if not args.env_id:
         raise ConfigError("tune: expected an environment, got none; name one, such as SimpleSpread-v0, or --resume DIR")
     settings = {field.name: getattr(args, field.name) for field in dataclasses.fields(TuneConfig)}

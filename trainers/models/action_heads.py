@@ -47,7 +47,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "continuous": {**_BOUNDS, "init_log_std": float},
     **dict.fromkeys(_SQUASHED, _BOUNDS),
 }
-"""Fields of an action specification for each kind."""
+"""Fields of an action specification by kind, without `kind` itself."""
 
 
 def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = "continuous") -> dict[str, Any]:

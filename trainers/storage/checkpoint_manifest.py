@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 FORMAT = "gpu-envs checkpoint 3"  # format of manifest.json
-FOLDER = "checkpoints"  # folder in the folder of a run
+FOLDER = "checkpoints"  # subfolder of a run
 CONFIG = "config.json"  # file of a run with its TrainConfig
 REPLAY = "replay.safetensors"  # file of replay buffers
 SUFFIXES = (".json", ".safetensors")

@@ -81,7 +81,7 @@ def plot_curves(csv_path: Path, png_path: Path, env_id: str = "") -> Path | None
     Roles have the colors of the worlds of `env_id`.
 
     Means over seeds have bands, their 95 % confidence intervals. They end where the first run ended, because the mean
-    of fewer runs is another mean.
+    of fewer runs is not comparable.
 
     Returns:
         `png_path`; None if the file holds no curves yet.

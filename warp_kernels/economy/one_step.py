@@ -1,7 +1,7 @@
 """OneStepEconomy: workers choose labor under bracket taxes of a planner, as in ai-economist 1.7.1.
 
-A tax period begins with the planner's rates, or with Saez's formula, and ends with taxes on the income since then,
-which all workers share equally. Rows 0 to n - 1 are workers, row n is the planner.
+A tax period begins with the planner's rates, or the rates of Saez's formula, and ends with taxes on the income since
+then, which all workers share equally. Rows 0 to n - 1 are workers, row n is the planner.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""DiscGame: each player chooses a point of a disc; a quarter turn after the opponent earns the most.
+"""DiscGame: each player chooses a point of a disc; a quarter turn clockwise of the opponent earns the most.
 
 Balduzzi et al. 2019, "Open-ended learning in symmetric zero-sum games": the disc game.
 """

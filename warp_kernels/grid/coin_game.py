@@ -52,7 +52,7 @@ class State:
     other_total: wp.array2d(dtype=int)  # (E, 2) coins of the other color that a player took in the episode
     convention: wp.array2d(dtype=int)  # (E, 2) last coin taken in the inner episode: 0 none, 1 own, 2 other color
     convention_steps: wp.array2d(dtype=int)  # (E, 9) steps that began with each pair of conventions
-    convention_own: wp.array3d(dtype=int)  # (E, 2, 9) in which a player took a coin of its color
+    convention_own: wp.array3d(dtype=int)  # (E, 2, 9) steps of these in which the player took a coin of its color
     key: wp.array(dtype=wp.uint64)  # (E,) key of the random numbers of the episode
     inner_done: wp.array2d(dtype=int)  # (E, 2) 1: an inner episode ended in the last step; equal for both players
 

@@ -32,7 +32,7 @@ class Config:
     """Settings of Acrobot-v1, with the names (lower case attributes of the class) and defaults of Gymnasium."""
 
     book_or_nips: str = setting("book", choices=("book", "nips"))
-    """Dynamics of the book, or of the paper, which omits terms."""
+    """Dynamics of the book, or of the paper, whose equations omit terms."""
     torque_noise_max: float = setting(0.0, ge=0.0)
     """Maximum of the torque noise, sampled uniformly in every step [N m]."""
     torque: float = setting(1.0)

@@ -29,7 +29,7 @@ __all__ = ["MASAC", "MASACConfig"]
 
 @dataclass(frozen=True)
 class MASACConfig(SACConfig):
-    """Settings of MASAC, as of SAC."""
+    """Settings of MASAC, the same as SAC's."""
 
     names = "masac"
 

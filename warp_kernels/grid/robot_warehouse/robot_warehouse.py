@@ -95,7 +95,7 @@ class State:
     inactive: wp.array(dtype=int)  # (E,) time since the last delivery [steps]
     key: wp.array(dtype=wp.uint64)  # (E,) key of the random requests of this episode
     target: wp.array2d(dtype=wp.vec3i)  # (E, A) row, column wanted [cells]; 1 + robot there, 0: free, -1: it stays
-    rank: wp.array2d(dtype=int)  # (E, A) robots in the longest queue after it; then 1 + its entry of shelf if it moves
+    rank: wp.array2d(dtype=int)  # (E, A) robots in the longest queue behind it; then 1 + its entry of shelf if it moves
     first: wp.array2d(dtype=int)  # (E, A) 1: first of those who want its cell
     floor: wp.array3d(dtype=wp.int8)  # (E, R, C) 0: place of a shelf, 1: corridor, 2: goal
     goal: wp.array2d(dtype=wp.vec2i)  # (E, G) row, column of the goals, in the order of deliveries [cells]

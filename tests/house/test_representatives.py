@@ -1,0 +1,34 @@
+"""The environments of `REPRESENTATIVES` have every trait that the code around the rules handles differently."""
+
+from small_environments import REPRESENTATIVES, SMALL
+
+from gpu_envs.definition.registry import find, list_envs
+from gpu_envs.utils.settings import build_config
+
+OF_RULES = (
+    "continuous", "observe_slots", "legal", "reset", "reset_agent", "masked", "illegal_noop", "turn_based", "relayout",
+    "stake", "shared_stake", "num_choices",
+)  # fmt: skip
+OF_DEFINITION = (
+    "time_limit_terminates", "roles", "symmetric", "zero_sum", "initial", "info", "reset_options", "global_state_size",
+)  # fmt: skip
+
+
+def traits(env_id):
+    """Return the traits of an environment with the settings of the general tests."""
+    kind, build = find(env_id).load()
+    definition = build(build_config(kind, SMALL[env_id], env_id))
+    rules = definition.rules
+    found = {f"rules with {name}" for name in OF_RULES if getattr(rules, name)}
+    found |= {name for name in OF_DEFINITION if getattr(definition, name)}
+    masked = "masked" if rules.masked else "any"
+    found |= {f"{masked} {type(space).__name__} actions" for space in definition.action_spaces.values()}
+    found |= {f"{min(rules.num_agents, 3)} agents or more", f"{min(len(definition.groups), 2)} groups or more"}
+    spaces = {"actions": definition.action_spaces, "observations": definition.observation_spaces}
+    return found | {f"unequal {name}" for name, each in spaces.items() if len({str(s) for s in each.values()}) > 1}
+
+
+def test_representatives_have_all_traits():
+    by_id = {env_id: traits(env_id) for env_id in list_envs()}
+    missing = set.union(*by_id.values()) - set.union(*(by_id[env_id] for env_id in REPRESENTATIVES))
+    assert not missing, {trait: [env_id for env_id in by_id if trait in by_id[env_id]] for trait in missing}
