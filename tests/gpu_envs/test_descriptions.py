@@ -26,7 +26,7 @@ def of_agent(names, core, row):
 
 @pytest.mark.parametrize("name", PLACES)
 def test_every_entry_has_a_name(name):
-    """Settings are the default, small ones, and those of the page."""
+    """Settings are the default, small ones, and the page's."""
     id = PLACES[name]
     variants = [settings for _, settings in tables.views(name) if settings]
     for settings in ({}, SMALL[id], *variants):

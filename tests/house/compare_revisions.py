@@ -132,7 +132,7 @@ def tensors(folder: Path) -> Counter[str]:
 
 
 def metrics(folder: Path) -> Counter[tuple[str, ...]]:
-    """Return the columns of metrics.csv by value, those of clocks left out."""
+    """Return the columns of metrics.csv by value, without the clocks' columns."""
     file = folder / "metrics.csv"
     if not file.exists():
         return Counter()

@@ -41,16 +41,16 @@ def make(env_id, settings, num_envs, seed):
 def snapshot(core):
     """Return the state of all worlds and their clocks in NumPy."""
     state = {name: values.numpy().copy() for name, values in core.world_state.items()}
-    kept = core.get_state()
-    return state | {"step": core.elapsed_steps.numpy().copy(), "episode": kept["io.episode"].numpy().copy()}
+    core_state = core.get_state()
+    return state | {"step": core.elapsed_steps.numpy().copy(), "episode": core_state["io.episode"].numpy().copy()}
 
 
 def results(core, outcome):
     """Return the results of a step in NumPy, with the state after it."""
     obs, reward, terminated, truncated, info = outcome
     assert not truncated.any()  # the original knows no truncation
-    found = {"obs": obs, "reward": reward, "done": terminated, "valid": info["valid"]}
-    return {name: values.numpy().copy() for name, values in found.items()} | snapshot(core)
+    arrays = {"obs": obs, "reward": reward, "done": terminated, "valid": info["valid"]}
+    return {name: values.numpy().copy() for name, values in arrays.items()} | snapshot(core)
 
 
 def played(env_id, settings, num_envs, steps, seed):
@@ -59,10 +59,10 @@ def played(env_id, settings, num_envs, steps, seed):
     for _ in range(steps):
         if not core.alive.any():
             core.reset()
-        before = snapshot(core)
+        previous = snapshot(core)
         action = core.sample_actions()
         outcome = results(core, core.step(action))
-        yield before, action[..., 0].numpy() if action.ndim == 3 else action.numpy(), outcome
+        yield previous, action[..., 0].numpy() if action.ndim == 3 else action.numpy(), outcome
 
 
 def write(env_id, stories, folder=None):

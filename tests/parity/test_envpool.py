@@ -59,11 +59,11 @@ def angles(obs):
 def test_transitions_equal_envpool(tmp_path, env_id, state, tolerance):
     command = [str(process.python("envpool")), "-c", PLAY, env_id, str(tmp_path / "kept.npz")]
     subprocess.run(command, check=True, capture_output=True)
-    kept = np.load(tmp_path / "kept.npz")
+    trace = np.load(tmp_path / "kept.npz")
     # The step after the end of an episode is the reset of the next one.
-    ended = kept["terminated"] | kept["truncated"]
+    ended = trace["terminated"] | trace["truncated"]
     first = np.concatenate([np.zeros((1, WORLDS), bool), ended[:-1]])
-    theirs = {name: kept[name][~first] for name in kept.files}
+    theirs = {name: trace[name][~first] for name in trace.files}
     core = make_core(env_id, len(theirs["obs"]), "cpu", seed=0, autoreset="disabled", max_episode_steps=10**6)
     core.reset()
     core.world_state["motion"].copy_(torch.from_numpy(state(theirs["obs"])))

@@ -18,7 +18,7 @@ FULL = replace(BASE, use_full_observation=True)
 NOOP, BRAKE, FASTER, LEFT, RIGHT = (0, 0), (1, 0), (3, 0), (0, 3), (0, 1)
 
 
-def still(config, x, y=None, **kwargs):
+def at_rest(config, x, y=None, **kwargs):
     """Return agents at rest, heading along +x."""
     n = config.num_taggers + config.num_runners
     return tc.initial(config, x, [0.0] * n if y is None else y, [0.0] * n, **kwargs)
@@ -48,12 +48,12 @@ def test_continuous_tables_have_a_leading_noop_and_may_be_empty():
 
 def test_continuous_acceleration_adds_up_and_resets_at_the_speed_limits():
     config = replace(BASE, max_speed=2.0)
-    state = still(config, [1.0, 4.0, 6.0], [0.0, 4.0, 8.0])
-    seen = []
+    state = at_rest(config, [1.0, 4.0, 6.0], [0.0, 4.0, 8.0])
+    records = []
     for action in (FASTER, NOOP, NOOP, FASTER, BRAKE, BRAKE, BRAKE):
         state, _ = tc.move(state, [action, NOOP, NOOP], config)
-        seen.append((float(state["acceleration"][0]), float(state["speed"][0]), float(state["x"][0])))
-    assert seen == [
+        records.append((float(state["acceleration"][0]), float(state["speed"][0]), float(state["x"][0])))
+    assert records == [
         (0.5, 0.5, 1.5),
         (0.5, 1.0, 2.5),  # the acceleration stays without a new one
         (0.5, 1.5, 4.0),
@@ -66,7 +66,7 @@ def test_continuous_acceleration_adds_up_and_resets_at_the_speed_limits():
 
 def test_continuous_skill_scales_the_cap_by_type_and_not_the_acceleration():
     config = replace(BASE, max_speed=1.0, skill_level_tagger=0.25, skill_level_runner=1.5)
-    state, _ = tc.move(still(config, [0.0, 2.0, 4.0]), [FASTER] * 3, config)
+    state, _ = tc.move(at_rest(config, [0.0, 2.0, 4.0]), [FASTER] * 3, config)
     assert state["speed"].tolist() == [0.25, 0.5, 0.5]
     assert state["acceleration"].tolist() == [0.0, 0.5, 0.5]
 
@@ -121,7 +121,7 @@ def test_continuous_each_wall_is_hit_beyond_and_not_on_it(x, y, direction, expec
 
 def test_continuous_one_tagger_tags_several_in_one_step():
     config = replace(FULL, num_runners=4)
-    state = still(config, [4.0, 4.5, 3.5, 4.0, 7.0], [4.0, 4.0, 4.0, 4.75, 4.0])
+    state = at_rest(config, [4.0, 4.5, 3.5, 4.0, 7.0], [4.0, 4.0, 4.0, 4.75, 4.0])
     out = tc.step(state, noop(config), config)
     assert out.reward.tolist() == [30.0, -10.0, -10.0, -10.0, 0.0]
     assert out.terminated.tolist() == [False, True, True, True, False]
@@ -155,7 +155,7 @@ def test_continuous_dead_agents_lose_speed_acceleration_and_direction():
 
 @pytest.mark.parametrize(("gap", "tagged"), [(1.0, False), (float(np.nextafter(np.float32(1), np.float32(0))), True)])
 def test_continuous_tag_needs_less_than_the_margin(gap, tagged):
-    state = still(BASE, [0.0, gap, 8.0])
+    state = at_rest(BASE, [0.0, gap, 8.0])
     out = tc.step(state, noop(BASE), BASE)
     assert out.terminated.tolist() == [False, tagged, False]
     assert tc.near_threshold(tc.move(state, noop(BASE), BASE)[0], BASE).tag == 1
@@ -164,16 +164,16 @@ def test_continuous_tag_needs_less_than_the_margin(gap, tagged):
 def test_continuous_exact_tie_goes_to_the_lowest_tagger():
     config = replace(BASE, num_taggers=3)
     # rows 1 and 2 are both 0.5 from runner 3, row 0 is 0.75 away
-    out = tc.step(still(config, [4.75, 3.5, 4.5, 4.0, 8.0]), noop(config), config)
+    out = tc.step(at_rest(config, [4.75, 3.5, 4.5, 4.0, 8.0]), noop(config), config)
     assert out.reward.tolist() == [0.0, 10.0, 0.0, -10.0, 0.0]
     assert (
-        tc.near_threshold(tc.move(still(config, [4.75, 3.5, 4.5, 4.0, 8.0]), noop(config), config)[0], config)[1] == 1
+        tc.near_threshold(tc.move(at_rest(config, [4.75, 3.5, 4.5, 4.0, 8.0]), noop(config), config)[0], config)[1] == 1
     )
 
 
 def test_continuous_nearest_tagger_is_by_distance_not_by_row():
     config = replace(BASE, num_taggers=2)
-    out = tc.step(still(config, [4.75, 3.5, 4.0, 8.0]), noop(config), config)
+    out = tc.step(at_rest(config, [4.75, 3.5, 4.0, 8.0]), noop(config), config)
     assert out.reward.tolist() == [0.0, 10.0, -10.0, 0.0]
 
 
@@ -188,7 +188,7 @@ def test_continuous_nearest_tagger_is_by_distance_not_by_row():
 )
 def test_continuous_tag_on_the_last_step(exits, time_limit, reward, terminated):
     config = replace(BASE, runner_exits_game_after_tagged=exits, time_limit=time_limit)
-    out = tc.step(still(config, [0.0, 0.5, 8.0], t=9), noop(config), config)
+    out = tc.step(at_rest(config, [0.0, 0.5, 8.0], t=9), noop(config), config)
     assert out.reward.tolist() == reward
     assert out.terminated.tolist() == terminated
     assert out.truncated.tolist() == [not v for v in terminated]
@@ -203,7 +203,7 @@ def test_continuous_tag_on_the_last_step(exits, time_limit, reward, terminated):
 def test_continuous_all_runners_gone_ends_the_game_for_the_taggers(time_limit):
     config = replace(BASE, num_taggers=2, time_limit=time_limit)
     for t in (3, 9):  # also at t = T this is a termination, and no agent is left to earn the bonus
-        out = tc.step(still(config, [0.0, 8.0, 0.5, 7.5], t=t), noop(config), config)
+        out = tc.step(at_rest(config, [0.0, 8.0, 0.5, 7.5], t=t), noop(config), config)
         assert out.reward.tolist() == [10.0, 10.0, -10.0, -10.0]
         assert out.terminated.all()
         assert not out.truncated.any()
@@ -211,7 +211,7 @@ def test_continuous_all_runners_gone_ends_the_game_for_the_taggers(time_limit):
 
 def test_continuous_without_exits_runners_stay_and_are_tagged_again():
     config = replace(BASE, runner_exits_game_after_tagged=False)
-    state = still(config, [0.0, 0.5, 0.5])
+    state = at_rest(config, [0.0, 0.5, 0.5])
     for _ in range(3):
         out = tc.step(state, noop(config), config)
         state = out.state
@@ -240,7 +240,7 @@ def test_continuous_partial_observation_orders_by_distance_then_id_and_pads():
     config = replace(BASE, num_taggers=2, num_runners=4, num_other_agents_observed=4)
     # seen from row 2 at x = 4: rows 5 and 0 at distance 1 and 2, rows 1 and 3 both at 3, row 4 dead though nearest
     x = [6.0, 7.0, 4.0, 1.0, 4.25, 3.0]
-    state = still(config, x, alive=[True, True, True, True, False, True], t=5)
+    state = at_rest(config, x, alive=[True, True, True, True, False, True], t=5)
     blocks = tc.observe(state, config)[2, :-1].reshape(7, 4) * np.float32(8 * np.sqrt(2))
     np.testing.assert_allclose(blocks[0], [-1, 2, 3, -3], atol=1e-6)
     types = tc.observe(state, config)[2, :-1].reshape(7, 4)[5]
@@ -257,20 +257,20 @@ def test_continuous_partial_observation_orders_by_distance_then_id_and_pads():
 
 def test_continuous_near_ties_are_counted_only_where_they_decide():
     config = replace(BASE, num_taggers=1, num_runners=3, num_other_agents_observed=1)
-    far = still(config, [0.0, 3.0, 4.0, 6.0])
+    far = at_rest(config, [0.0, 3.0, 4.0, 6.0])
     assert tc.near_threshold(far, config) == (0, 0, 0)
     # ranks 1 and 2 of row 1 are equal: with K = 1 that decides; with K = 3 so do no others
-    tied = still(config, [0.0, 3.0, 6.0, 8.0])
+    tied = at_rest(config, [0.0, 3.0, 6.0, 8.0])
     assert tc.near_threshold(tied, config).rank == 1
     # ... and nothing is undecided between two neighbors on one spot
-    same = still(config, [0.0, 8.0, 8.0, 8.0])
+    same = at_rest(config, [0.0, 8.0, 8.0, 8.0])
     assert tc.near_threshold(same, config).rank == 0
 
 
 def test_continuous_step_leaves_its_input_alone():
     state = tc.initial(BASE, [0, 0.5, 4], [0, 0, 4], [0, 0, 0])
-    before = {k: np.copy(v) for k, v in state.items()}
+    copies = {k: np.copy(v) for k, v in state.items()}
     tc.step(state, [FASTER] * 3, BASE)
-    assert all(np.array_equal(before[k], state[k]) for k in before)
+    assert all(np.array_equal(copies[k], state[k]) for k in copies)
     with pytest.raises(ValueError, match="expected shape"):
         tc.initial(BASE, [0.0], [0.0], [0.0])

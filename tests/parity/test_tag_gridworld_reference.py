@@ -57,8 +57,8 @@ def test_gridworld_swap_passes_through_but_meeting_tags():
     assert not swap.terminated.any()
     meet = tg.step(tg.initial(GRID, x=[1, 4, 3], y=[0, 4, 0]), [EAST, STAY, WEST], GRID)
     assert meet.terminated.all()
-    beside = tg.step(tg.initial(GRID, x=[1, 4, 1], y=[0, 2, 2]), [STAY] * 3, GRID)
-    assert not beside.terminated.any()
+    adjacent = tg.step(tg.initial(GRID, x=[1, 4, 1], y=[0, 2, 2]), [STAY] * 3, GRID)
+    assert not adjacent.terminated.any()
     leave = tg.step(tg.initial(GRID, x=[1, 4, 1], y=[0, 4, 0]), [STAY, STAY, EAST], GRID)
     assert not leave.terminated.any()
 

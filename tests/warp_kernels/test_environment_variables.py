@@ -12,15 +12,19 @@ from warp_kernels import HEADERS_VARIABLE, OPTIMIZATION_VARIABLE
 SHOW = "import warp_kernels, warp; print(warp.config.optimization_level, warp.config.use_precompiled_headers)"
 
 
-def shown(given):
+def print_settings(variables):
     """Return what a new process prints for values of the variables."""
-    own = {name: each for name, each in os.environ.items() if name not in (HEADERS_VARIABLE, OPTIMIZATION_VARIABLE)}
-    return subprocess.run([sys.executable, "-c", SHOW], env=own | given, capture_output=True, text=True, check=False)
+    environ = {
+        name: value for name, value in os.environ.items() if name not in (HEADERS_VARIABLE, OPTIMIZATION_VARIABLE)
+    }
+    return subprocess.run(
+        [sys.executable, "-c", SHOW], env=environ | variables, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.variations(quick=2)
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("variables", "expected"),
     [
         ({}, "None False"),
         ({OPTIMIZATION_VARIABLE: "3", HEADERS_VARIABLE: "1"}, "3 True"),
@@ -29,8 +33,8 @@ def shown(given):
         ({OPTIMIZATION_VARIABLE: "", HEADERS_VARIABLE: "0"}, "None False"),
     ],
 )
-def test_variables_hold_for_a_process(given, expected):
-    assert shown(given).stdout.strip() == expected
+def test_variables_hold_for_a_process(variables, expected):
+    assert print_settings(variables).stdout.strip() == expected
 
 
 @pytest.mark.variations
@@ -42,7 +46,7 @@ def test_variables_hold_for_a_process(given, expected):
     ],
 )
 def test_other_values_are_errors_of_one_line(variable, message):
-    assert shown({variable: "fast"}).stderr.splitlines()[-1] == f"ValueError: {variable}: {message}"
+    assert print_settings({variable: "fast"}).stderr.splitlines()[-1] == f"ValueError: {variable}: {message}"
 
 
 @pytest.mark.slow
@@ -57,6 +61,6 @@ def test_command_says_no_more_than_that():
 
 def test_processes_find_what_the_tests_compiled():
     """Both options are part of a module's name in Warp's cache."""
-    said = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True).stdout
-    here = warp.config
-    assert said.split() == [str(here.optimization_level), str(here.use_precompiled_headers)]
+    output = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True).stdout
+    config = warp.config
+    assert output.split() == [str(config.optimization_level), str(config.use_precompiled_headers)]

@@ -79,8 +79,8 @@ def test_comments_docstrings_and_formatting_do_not_matter():
 
 
 def test_environments_of_this_library_have_different_fingerprints():
-    found = set()
+    fingerprints = set()
     for env_id in list_envs():
         config, build = find(env_id).load()
-        found.add(rules_fingerprint(build(build_config(config, {}, env_id)).rules))
-    assert len(found) == len(list_envs())
+        fingerprints.add(rules_fingerprint(build(build_config(config, {}, env_id)).rules))
+    assert len(fingerprints) == len(list_envs())

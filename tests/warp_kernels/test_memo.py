@@ -24,13 +24,13 @@ def memo_kernel():
         writes: int,
         entries: wp.array2d(dtype=float),
         owners: wp.array(dtype=int),
-        found: wp.array(dtype=float),
+        result: wp.array(dtype=float),
     ):
         entry = find(obs.ptr, mask.ptr, policy, entries, owners)
-        found[0] = -1.0
+        result[0] = -1.0
         if entry >= 0:
             v = read(entry, entries)
-            found[0] = v[1]
+            result[0] = v[1]
         elif writes == 1:
             v = V()
             v[1] = float(policy) + 0.5
@@ -42,22 +42,22 @@ def memo_kernel():
 def test_entry_is_found_for_equal_policy_observation_and_mask_only():
     kernel = memo_kernel()
     entries, owners = wp.zeros((1, SIZE), dtype=float, device="cpu"), wp.zeros(1, dtype=int, device="cpu")
-    found = wp.zeros(1, dtype=float, device="cpu")
+    result = wp.zeros(1, dtype=float, device="cpu")
 
     def visit(obs, mask, policy, writes=FIND):
         arrays = wp.array(np.float32(obs), device="cpu"), wp.array(np.array(mask, bool), device="cpu")
-        wp.launch(kernel, 1, [*arrays, policy, writes, entries, owners, found], device="cpu")
-        return found.numpy()[0]
+        wp.launch(kernel, 1, [*arrays, policy, writes, entries, owners, result], device="cpu")
+        return result.numpy()[0]
 
     obs, mask = [1.0, 0.0, -2.5], [True, False, True, True, False]
     assert visit(obs, mask, 0) == -1.0  # an empty table
     visit(obs, mask, 3, WRITE)
     assert visit(obs, mask, 3) == 3.5
     assert visit(obs, mask, 2) == -1.0
-    for place in range(3):
-        assert visit([value + (index == place) for index, value in enumerate(obs)], mask, 3) == -1.0
-    for place in range(CHOICES):
-        assert visit(obs, [legal != (index == place) for index, legal in enumerate(mask)], 3) == -1.0
+    for position in range(3):
+        assert visit([value + (index == position) for index, value in enumerate(obs)], mask, 3) == -1.0
+    for position in range(CHOICES):
+        assert visit(obs, [legal != (index == position) for index, legal in enumerate(mask)], 3) == -1.0
     visit(obs, mask, 4, WRITE)  # the only entry is replaced
     assert visit(obs, mask, 3) == -1.0
     assert visit(obs, mask, 4) == 4.5

@@ -85,23 +85,27 @@ def lattice(side, left_out):
 
 @pytest.mark.variations
 @pytest.mark.parametrize(
-    ("side", "left_out", "seen"),
+    ("side", "left_out", "observed"),
     [(3, (6, 8), SMALL[TAG]["num_other_agents_observed"]), (3, (), 5), (6, (), 10)],  # the first has SMALL's kernels
     ids=["7 agents", "9 agents", "36 agents"],
 )
-def test_equal_distances_are_in_the_order_of_rows(side, left_out, seen, as_on_gpu):
-    place = lattice(side, left_out)
-    distance = np.linalg.norm(place[:, None] - place[None], axis=-1)
+def test_equal_distances_are_in_the_order_of_rows(side, left_out, observed, as_on_gpu):
+    positions = lattice(side, left_out)
+    distance = np.linalg.norm(positions[:, None] - positions[None], axis=-1)
     np.fill_diagonal(distance, np.inf)
-    expected = distance.argsort(axis=1, kind="stable")[:, :seen]
-    assert (np.diff(np.sort(distance, axis=1)[:, : seen + 1]) == 0).any(1).all()
-    settings = SMALL[TAG] | {"num_runners": len(place) - 2, "num_other_agents_observed": seen, "tagging_distance": 0.0}
+    expected = distance.argsort(axis=1, kind="stable")[:, :observed]
+    assert (np.diff(np.sort(distance, axis=1)[:, : observed + 1]) == 0).any(1).all()
+    settings = SMALL[TAG] | {
+        "num_runners": len(positions) - 2,
+        "num_other_agents_observed": observed,
+        "tagging_distance": 0.0,
+    }
     settings |= {"grid_length": 0.5 * side + 0.5, "neighbor_search": "brute", "schedule": "phased"}
     for build in (functools.partial(make_core, TAG), as_on_gpu):
         core = build(2, "cpu", **settings)
         core.reset()
         state = core.world_state
-        state["pos"].copy_(torch.from_numpy(place))
+        state["pos"].copy_(torch.from_numpy(positions))
         state["speed"].zero_()  # they stand still
         state["near"].fill_(-1)  # the first search has no neighbors of an earlier one
         for _ in range(3):

@@ -24,15 +24,15 @@ def results(angle):
     return turned.numpy().astype(np.float64), wrapped.numpy().astype(np.float64)
 
 
-@pytest.mark.parametrize("most", [0.78, 3.15, 100.0, 4096.0])
-def test_errors_are_rounding_errors(most):
-    angle = np.random.default_rng(0).uniform(-most, most, 300_000).astype(np.float32)
+@pytest.mark.parametrize("limit", [0.78, 3.15, 100.0, 4096.0])
+def test_errors_are_rounding_errors(limit):
+    angle = np.random.default_rng(0).uniform(-limit, limit, 300_000).astype(np.float32)
     turned, wrapped = results(angle)
     exact = np.stack([np.sin(angle.astype(np.float64)), np.cos(angle.astype(np.float64))], 1)
     assert np.abs(turned - exact).max() < 1e-7
     assert np.abs(turned).max() <= 1.0
-    assert np.abs(wrapped).max() <= np.pi + most * 1e-7  # a large angle is rounded that much itself
-    assert np.abs(np.sin(wrapped) - exact[:, 0]).max() < most * 6e-8 + 2e-7
+    assert np.abs(wrapped).max() <= np.pi + limit * 1e-7  # a large angle is rounded that much itself
+    assert np.abs(np.sin(wrapped) - exact[:, 0]).max() < limit * 6e-8 + 2e-7
 
 
 def test_accuracy_at_special_angles():

@@ -120,6 +120,6 @@ def test_kernels_of_the_largest_block_run_in_smaller_ones(tmp_path):
             wp.set_module_options({"block_dim": default}, module)
         (file,) = (tmp_path / str(size)).rglob("*.ptx")
         text = re.sub(r"_[0-9a-f]{7,}\b", "", file.read_text())  # hashes in names
-        code[size] = text[text.index(".visible .entry") :]  # behind the tables
+        code[size] = text[text.index(".visible .entry") :]  # after the tables
     assert code[32] == code[256]
     assert code[32].count(".visible .entry") > 5

@@ -81,7 +81,7 @@ def test_steps_resets_rollouts_and_restored_states_equal_full_rows(env_id, sched
 
 
 def test_refused_actions_do_not_change_observations():
-    """An illegal action is an error; the world waits, and observations stay those of its state."""
+    """An illegal action is an error; the world waits, and its observations do not change."""
     first, second = cores = twins("Hanabi-v0")
     for core in cores:
         core.step(core.sample_actions())

@@ -94,7 +94,7 @@ def test_equal_seeds_give_equal_trajectories(env_id, small_core):
     first, second, other = play(core, 20, seed=5), play(core, 20, seed=5), play(core, 20, seed=6)
     assert_same(first, second)
     assert differ(first, other)
-    # A world with a seed of its own plays as world 0 of that seed, wherever it is.
+    # A world with its own seed plays as world 0 of that seed, wherever it is.
     per_world = play(core, 20, seed=torch.tensor([5, 6] * 8))
     for expected, start in ((first, 0), (other, 1)):
         assert_same(

@@ -1,4 +1,4 @@
-"""Declared entries of info are those of the step, before autoreset; agents that leave keep those of their end."""
+"""Declared entries of info describe the step, before autoreset; agents that leave keep the values of their end."""
 
 import climbers
 import pytest

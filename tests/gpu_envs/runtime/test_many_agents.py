@@ -199,7 +199,7 @@ def test_cell_search_conforms():
 
 @pytest.mark.slow
 def test_phase_violation_is_reported_by_phase_name():
-    """The grid's arrays hang on the order of siblings by right: a flaw behind them is still found and named."""
+    """The grid's arrays may depend on the order of siblings; a flaw that follows them is still found and named."""
     kind, build = find(ID).load()
 
     def flawed(config):

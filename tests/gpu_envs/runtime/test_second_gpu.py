@@ -19,7 +19,7 @@ ONE = torch.device("cuda", 1)
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Pretend two GPUs; `current` is that of torch, `entered` lists the contexts of torch."""
+    """Pretend two GPUs; `current` is torch's current GPU, `entered` lists the contexts of torch."""
     state = SimpleNamespace(current=0, entered=[], launched_on=deque())
 
     @contextlib.contextmanager

@@ -27,7 +27,7 @@ EVERY_ORDER = pytest.mark.parametrize("order", ORDERS)
 
 
 def first_difference(subject, order, steps, num_envs=8):
-    """Return step and name of the first array that differs from that of the usual order; None if all are equal."""
+    """Return step and name of the first array that differs from the usual order's; None if all are equal."""
     usual = subject.definition
     reordered = replace(usual, rules=reorder(usual.rules, order))
     left, right = (subject.core(num_envs, d, schedule="phased") for d in (usual, reordered))

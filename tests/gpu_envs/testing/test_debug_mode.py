@@ -26,7 +26,7 @@ print("played")
 
 
 def run(script, folder):
-    """Run a script in a process of its own: what debug mode finds ends the process."""
+    """Run a script in its own process: what debug mode finds ends the process."""
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
     return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@ from gpu_envs.runtime import factory
 
 @pytest.fixture
 def unequal(monkeypatch):
-    """Toy-v0 whose last walker may only stay or go left: its mask is narrower than those of other agents."""
+    """Toy-v0 whose last walker may only stay or go left: its mask is narrower than other agents' masks."""
     toy.announce(monkeypatch)
 
     def build(config):

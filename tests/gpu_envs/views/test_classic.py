@@ -1,4 +1,4 @@
-"""Classic control behind gymnasium.make and make_vec, side by side with Gymnasium's own environments."""
+"""Classic control through gymnasium.make and make_vec, side by side with Gymnasium's own environments."""
 
 import warnings
 

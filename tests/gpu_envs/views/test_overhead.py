@@ -1,4 +1,4 @@
-"""What a step of a view costs besides the kernel: PyTorch's operations, each a few microseconds."""
+"""What a step of a view costs in addition to the kernel: PyTorch's operations, each a few microseconds."""
 
 import gymnasium
 import numpy as np

@@ -42,7 +42,7 @@ def test_illegal_action_of_simultaneous_players_raises(game, action):
 
 
 def test_illegal_move_loses_as_in_pettingzoo_classic(monkeypatch):
-    """The mover's reward and the end are those of TerminateIllegalWrapper; here the opponent wins what it loses."""
+    """The mover's reward and the end equal TerminateIllegalWrapper's; here the opponent wins what it loses."""
     pytest.importorskip("pygame")
     from pettingzoo.classic.tictactoe import tictactoe
 

@@ -44,7 +44,7 @@ def test_episode_statistics_equal_gymnasiums(mode):
 
 
 def test_episode_statistics_equal_the_cores():
-    """The return of an agent equals that of its row, as it gets no reward after it left. A used name raises."""
+    """An agent's return equals its row's return, as it gets no reward after it left. A used name raises."""
     env = wrappers.RecordEpisodeStatistics(rows("TagContinuous-v0", mode=SAME_STEP))
     env.reset(seed=0)
     for _ in range(20):

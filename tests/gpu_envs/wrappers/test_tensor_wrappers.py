@@ -156,7 +156,7 @@ def test_frames_equal_gymnasiums_of_a_single_world(mode, padding):
 
 
 def test_frames_of_agents_that_leave():
-    """Their stack is zeros afterwards, and the final one is that of their own end."""
+    """Their stack is zeros afterwards, and the final one is from their own end."""
     env = wrappers.FrameStackObservation(rows("TagContinuous-v0", mode=SAME_STEP), 3)
     env.reset(seed=9)
     stacks, early = {}, 0
@@ -248,7 +248,7 @@ def test_steps_need_no_host_sync(mode):
 
 
 def test_gymnasium_wrappers_of_tensors_work():
-    """The list is that of docs/guides/libraries.md."""
+    """The list is in docs/guides/libraries.md."""
     for wrap in (
         lambda env: gymnasiums.TransformObservation(env, lambda x: x.double()),
         lambda env: gymnasiums.TransformReward(env, lambda x: x / 2),

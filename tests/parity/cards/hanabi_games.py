@@ -41,12 +41,12 @@ def choose(core, rng, skill):
     card = hand.clamp(min=0).long()
     height = fireworks.gather(1, (card // core.config.ranks).flatten(1)).view_as(card)
     fits = (hand >= 0) & (card % core.config.ranks == height)
-    others = core.action_mask.clone()
-    others[..., size : 2 * size] = False  # what is not a play
-    instead = torch.where(fits.any(-1), size + fits.int().argmax(-1), others.int().argmax(-1))
+    alternatives = core.action_mask.clone()
+    alternatives[..., size : 2 * size] = False  # what is not a play
+    instead = torch.where(fits.any(-1), size + fits.int().argmax(-1), alternatives.int().argmax(-1))
     plays = (action >= size) & (action < 2 * size)
     careful = torch.from_numpy(rng.random(core.to_move.shape) < skill)
-    better = careful & core.to_move & (fits.any(-1) | (plays & others.any(-1)))
+    better = careful & core.to_move & (fits.any(-1) | (plays & alternatives.any(-1)))
     return torch.where(better, instead, action)
 
 
@@ -68,7 +68,7 @@ def play_beside_openspiel(games, seed, **settings):
         np.testing.assert_array_equal(core.action_mask[playing, movers], legal)
         _compare(core.obs, states, playing, players)
         action = choose(core, rng, skill)
-        before = [states[world].returns()[0] for world in playing]
+        returns = [states[world].returns()[0] for world in playing]
         _, reward, terminated, truncated, info = core.step(action)
         for world, mover in zip(playing, movers, strict=True):
             states[world].apply_action(int(action[world, mover]))
@@ -76,7 +76,7 @@ def play_beside_openspiel(games, seed, **settings):
                 states[world].apply_action(decks[world][dealt[world]])
                 dealt[world] += 1
         over = np.array([states[world].is_terminal() for world in playing])
-        gain = np.array([states[world].returns() for world in playing]) - np.array(before)[:, None]
+        gain = np.array([states[world].returns() for world in playing]) - np.array(returns)[:, None]
         np.testing.assert_array_equal(terminated[playing], over[:, None].repeat(players, 1))
         np.testing.assert_array_equal(reward[playing], gain)
         assert not truncated.any()
@@ -92,12 +92,12 @@ def count(counts, core, ended, gain):
     """Add cases of a step to counts: scores, lost games, completed and exhausted ones."""
     full, state = core.config.sizes.cards, core.world_state
     lost = state["lives"][ended] == 0
-    whole = state["fireworks"][ended].sum(1) == full
+    completed = state["fireworks"][ended].sum(1) == full
     counts["scored"] += int((gain[:, 0] > 0).sum())
     counts["score lost"] += int((gain[:, 0] < 0).sum())
     counts["lost"] += int(lost.sum())
-    counts["completed"] += int(whole.sum())
-    counts["out of cards"] += int((~lost & ~whole).sum())
+    counts["completed"] += int(completed.sum())
+    counts["out of cards"] += int((~lost & ~completed).sum())
 
 
 def _game(config):
@@ -126,8 +126,8 @@ def _start(game, deck, first):
 def _compare(obs, states, worlds, players):
     """Compare the observations of all players."""
     if worlds:
-        wanted = [[states[world].observation_tensor(player) for player in range(players)] for world in worlds]
-        np.testing.assert_array_equal(obs[worlds], np.array(wanted, np.float32))
+        expected = [[states[world].observation_tensor(player) for player in range(players)] for world in worlds]
+        np.testing.assert_array_equal(obs[worlds], np.array(expected, np.float32))
 
 
 # ---------------------------------------------------------------- recorded games of the Hanabi Learning Environment
@@ -166,9 +166,9 @@ def replay(settings, trace):
         action = torch.from_numpy(trace["action"][:, step]).long()[:, None].expand(-1, players).clone()
         obs, reward, terminated, truncated, info = core.step(action)
         ends = left[playing] == step + 1
-        wanted = np.unpackbits(trace["obs"][playing, step], axis=-1, count=width)
-        seen = np.where(ends[:, None, None], info["final_obs"][playing], obs[playing])
-        np.testing.assert_array_equal(seen, wanted.astype(np.float32))
+        expected = np.unpackbits(trace["obs"][playing, step], axis=-1, count=width)
+        actual = np.where(ends[:, None, None], info["final_obs"][playing], obs[playing])
+        np.testing.assert_array_equal(actual, expected.astype(np.float32))
         gain = np.repeat(trace["reward"][playing, step, None], players, 1).astype(np.float32)
         np.testing.assert_array_equal(reward[playing], gain)
         np.testing.assert_array_equal(terminated[playing], np.repeat(ends[:, None], players, 1))

@@ -69,8 +69,8 @@ def test_recorded_games_equal_the_learning_environment(index):
 def test_decks_have_every_card_and_hands_are_their_top():
     core = make(512)
     deck, hand = core.world_state["deck"], core.world_state["hand"]
-    wanted = [3, 2, 2, 2, 1] * 5
-    assert all(torch.bincount(cards, minlength=25).tolist() == wanted for cards in deck)
+    expected = [3, 2, 2, 2, 1] * 5
+    assert all(torch.bincount(cards, minlength=25).tolist() == expected for cards in deck)
     assert torch.equal(hand.flatten(1), deck[:, :10])
     assert (core.world_state["dealt"] == 10).all()
 
@@ -79,16 +79,16 @@ def test_cards_at_every_place_of_the_deck_are_uniform():
     """Chi-square of the cards at every place, and of pairs of neighbors."""
     core = make(20_000, **SMALL)
     deck, copies = core.world_state["deck"].numpy(), np.array([3, 2, 1, 3, 2, 1])
-    for place in range(12):
-        counts = np.bincount(deck[:, place], minlength=6)
+    for position in range(12):
+        counts = np.bincount(deck[:, position], minlength=6)
         expected = copies / 12 * len(deck)
         assert ((counts - expected) ** 2 / expected).sum() < 5 + 5 * 10**0.5
     pairs = np.bincount(deck[:, 0] * 6 + deck[:, 1], minlength=36)
     expected = (copies[:, None] * (copies - np.eye(6, dtype=int)) / 132).ravel() * len(deck)
     assert not pairs[expected == 0].any()
-    there = expected > 0
-    freedom = there.sum() - 1
-    assert ((pairs - expected)[there] ** 2 / expected[there]).sum() < freedom + 5 * (2 * freedom) ** 0.5
+    possible = expected > 0
+    freedom = possible.sum() - 1
+    assert ((pairs - expected)[possible] ** 2 / expected[possible]).sum() < freedom + 5 * (2 * freedom) ** 0.5
 
 
 def test_random_player_starts_if_asked():
@@ -103,11 +103,11 @@ def test_random_player_starts_if_asked():
 def at(hands, settings=None, **state):
     """Return a core with one world in which the players hold these cards, and other fields have these values."""
     core = make(**(settings or {}))
-    before = core.get_state()
+    arrays = core.get_state()
     for name, value in {"hand": hands, **state}.items():
-        before[f"state.{name}"] = torch.tensor([value], dtype=before[f"state.{name}"].dtype)
-    before["io.action_mask"][:] = True
-    core.set_state(before)
+        arrays[f"state.{name}"] = torch.tensor([value], dtype=arrays[f"state.{name}"].dtype)
+    arrays["io.action_mask"][:] = True
+    core.set_state(arrays)
     return core
 
 
@@ -154,8 +154,8 @@ def test_hint_reveals_matches_and_excludes_the_rest():
     act(core, 2 * 5 + 1)  # color 1 to the next player
     assert core.world_state["revealed"][0].tolist() == [[0] * 5, [2, 0, 2, 0, 0]]
     color = sum(1 << card for card in range(5, 10))
-    rest = (2**25 - 1) & ~color
-    assert core.world_state["plausible"][0, 1].tolist() == [color, rest, color, rest, rest]
+    complement = (2**25 - 1) & ~color
+    assert core.world_state["plausible"][0, 1].tolist() == [color, complement, color, complement, complement]
     assert core.world_state["last_hinted"].item() == 0b101
     assert core.world_state["information"].item() == 7
 
@@ -189,9 +189,9 @@ def test_global_state_shows_all_hands_from_seat_zero():
     state, sizes = core.state()[0], core.config.sizes
     hands = state[: 3 * 2 * 6].view(3, 2, 6).argmax(-1)
     assert torch.equal(hands.int(), core.world_state["hand"][0])
-    others = sizes.other_hands
-    public = slice(others, others + 3 + sizes.board + sizes.deck + sizes.last_action + sizes.knowledge)
-    assert torch.equal(state[2 * 6 + others : -3], core.obs[0, 0, public])
+    offset = sizes.other_hands
+    public = slice(offset, offset + 3 + sizes.board + sizes.deck + sizes.last_action + sizes.knowledge)
+    assert torch.equal(state[2 * 6 + offset : -3], core.obs[0, 0, public])
     assert state[-3:].tolist() == [1.0, 0.0, 0.0]
 
 

@@ -74,11 +74,11 @@ def step(
         assert hasattr(theirs, name), name
         setattr(theirs, name, value)
     theirs.reset(seed=0)
-    seen = []
-    for start, what in zip(motion, action, strict=True):
+    results = []
+    for start, choice in zip(motion, action, strict=True):
         put(theirs, start)
-        seen.append(theirs.step(what)[:3])
-    their_obs, their_reward, their_terminated = (np.array(part) for part in zip(*seen, strict=True))
+        results.append(theirs.step(choice)[:3])
+    their_obs, their_reward, their_terminated = (np.array(part) for part in zip(*results, strict=True))
     return Steps(
         obs[:, 0].numpy(), reward[:, 0].numpy(), terminated[:, 0].numpy(), their_obs, their_reward, their_terminated
     )
@@ -126,7 +126,7 @@ def episode(env_id: str, policy: Any, tolerance: float) -> tuple[int, bool, floa
 
 
 def starts(env_id: str, worlds: int = 20_000) -> np.ndarray:
-    """First observations (E, D) of many worlds, and of their second episodes behind them."""
+    """First observations (E, D) of many worlds, and of their second episodes."""
     core = make_core(env_id, worlds, "cpu", seed=7, max_episode_steps=1)
     first = core.reset()[0][:, 0]
     second = core.step(core.sample_actions())[0][:, 0]

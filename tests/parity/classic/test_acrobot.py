@@ -77,8 +77,8 @@ def test_torque_noise():
     # over so small a range the speed follows the torque along a line, nearly
     originals.uniform(speed, min(low, high) - 1e-5, max(low, high) + 1e-5)
     core.world_state["motion"].copy_(torch.from_numpy(motion))
-    again = core.step(torch.full((count, 1), 2))[0][:, 0, 5].numpy()
-    originals.independent(np.concatenate([speed, again])[:, None])
+    next_speed = core.step(torch.full((count, 1), 2))[0][:, 0, 5].numpy()
+    originals.independent(np.concatenate([speed, next_speed])[:, None])
 
 
 def test_spaces_match():

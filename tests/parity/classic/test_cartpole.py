@@ -45,13 +45,13 @@ def test_transitions_equal_the_reference(name):
     x, theta = settings.get("x_threshold", 2.4), settings.get("theta_threshold_radians", np.pi / 15)
     motion = (rng.uniform(-1, 1, (count, 4)) * [1.02 * x, 3, 1.05 * theta, 3]).astype(np.float32)
     steps = originals.step("CartPole-v1", motion, rng.integers(0, 2, count), settings, attributes)
-    place, angle = steps.their_obs[:, 0], steps.their_obs[:, 2]
-    doubtful = (np.abs(np.abs(place) - x) < 1e-6) | (np.abs(np.abs(angle) - theta) < 1e-7)
+    position, angle = steps.their_obs[:, 0], steps.their_obs[:, 2]
+    doubtful = (np.abs(np.abs(position) - x) < 1e-6) | (np.abs(np.abs(angle) - theta) < 1e-7)
     steps.hold(TOLERANCE, doubtful)
     # every way to fall was there, and none that only seems to
-    for outside in (place < -x, place > x, angle < -theta, angle > theta):
+    for outside in (position < -x, position > x, angle < -theta, angle > theta):
         assert (outside & steps.terminated).sum() > count / 200
-    assert (steps.terminated == ((np.abs(place) > x) | (np.abs(angle) > theta)))[~doubtful].all()
+    assert (steps.terminated == ((np.abs(position) > x) | (np.abs(angle) > theta)))[~doubtful].all()
     assert (~steps.terminated).sum() > count / 2
 
 

@@ -23,24 +23,24 @@ def test_transitions_equal_the_reference(settings):
     rng = np.random.default_rng(0)
     low, high = settings.get("min_position", -1.2), settings.get("max_position", 0.6)
     fastest, goal = settings.get("max_speed", 0.07), settings.get("goal_position", 0.5)
-    place = np.concatenate([rng.uniform(low, high, count // 2), rng.uniform(low, low + 0.1, count // 4)])
-    place = np.concatenate([place, rng.uniform(goal - 0.08, goal, count - len(place))])
-    motion = np.stack([place, rng.uniform(-fastest, fastest, count)], 1).astype(np.float32)
+    position = np.concatenate([rng.uniform(low, high, count // 2), rng.uniform(low, low + 0.1, count // 4)])
+    position = np.concatenate([position, rng.uniform(goal - 0.08, goal, count - len(position))])
+    motion = np.stack([position, rng.uniform(-fastest, fastest, count)], 1).astype(np.float32)
     action = rng.integers(0, 3, count)
     steps = originals.step("MountainCar-v0", motion, action, settings, settings)
-    place, velocity = steps.their_obs.T
+    position, velocity = steps.their_obs.T
     slowest = settings.get("goal_velocity", 0.0)
-    near = (np.abs(place - goal) < 1e-6) & (velocity > 0)
-    near |= (np.abs(velocity - slowest) < 1e-8) & (place >= goal) & (slowest > 0)
+    near = (np.abs(position - goal) < 1e-6) & (velocity > 0)
+    near |= (np.abs(velocity - slowest) < 1e-8) & (position >= goal) & (slowest > 0)
     steps.hold(TOLERANCE, near)
     assert steps.terminated.sum() > count / 50
-    assert ((place >= goal) & (velocity >= 0) & ~steps.terminated).sum() > (count / 200 if slowest else -1)
-    at_the_wall = place == np.float32(low)
+    assert ((position >= goal) & (velocity >= 0) & ~steps.terminated).sum() > (count / 200 if slowest else -1)
+    at_the_wall = position == np.float32(low)
     assert at_the_wall.sum() > count / 50
     assert not steps.obs[at_the_wall, 1].any()  # it stopped
-    assert (place == np.float32(high)).sum() > count / 300
+    assert (position == np.float32(high)).sum() > count / 300
     assert (np.abs(velocity) == np.float32(fastest)).sum() > count / 100
-    assert {(what, moved) for what, moved in zip(action, steps.terminated, strict=True)} >= {(0, True), (1, True)}
+    assert {(choice, moved) for choice, moved in zip(action, steps.terminated, strict=True)} >= {(0, True), (1, True)}
 
 
 def test_spaces_match():
@@ -57,7 +57,7 @@ def test_episodes_equal_the_reference():
 
 
 def test_initial_states_are_distributed_as_in_the_reference():
-    place, velocity = originals.starts("MountainCar-v0").T
-    originals.uniform(place, -0.6, -0.4)
-    originals.independent(place[:, None])
+    position, velocity = originals.starts("MountainCar-v0").T
+    originals.uniform(position, -0.6, -0.4)
+    originals.independent(position[:, None])
     assert not velocity.any()

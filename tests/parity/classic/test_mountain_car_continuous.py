@@ -23,22 +23,22 @@ def test_transitions_equal_the_reference(settings):
     rng = np.random.default_rng(0)
     low, high = settings.get("min_position", -1.2), settings.get("max_position", 0.6)
     fastest, goal = settings.get("max_speed", 0.07), settings.get("goal_position", 0.45)
-    place = np.concatenate([rng.uniform(low, high, count // 2), rng.uniform(low, low + 0.1, count // 4)])
-    place = np.concatenate([place, rng.uniform(goal - 0.08, goal, count - len(place))])
-    motion = np.stack([place, rng.uniform(-fastest, fastest, count)], 1).astype(np.float32)
+    position = np.concatenate([rng.uniform(low, high, count // 2), rng.uniform(low, low + 0.1, count // 4)])
+    position = np.concatenate([position, rng.uniform(goal - 0.08, goal, count - len(position))])
+    motion = np.stack([position, rng.uniform(-fastest, fastest, count)], 1).astype(np.float32)
     action = rng.uniform(-1, 1, (count, 1)).astype(np.float32)
     steps = originals.step("MountainCarContinuous-v0", motion, action, settings, settings)
-    place, velocity = steps.their_obs.T
+    position, velocity = steps.their_obs.T
     slowest = settings.get("goal_velocity", 0.0)
-    near = (np.abs(place - goal) < 1e-6) | ((np.abs(velocity - slowest) < 1e-8) & (place >= goal))
+    near = (np.abs(position - goal) < 1e-6) | ((np.abs(velocity - slowest) < 1e-8) & (position >= goal))
     steps.hold(TOLERANCE, near)
     assert np.abs(steps.obs - steps.their_obs).max() < 1e-6
     assert steps.terminated.sum() > count / 50
     assert (steps.reward[steps.terminated & ~near] > 99).all()
-    at_the_wall = place == np.float32(low)
+    at_the_wall = position == np.float32(low)
     assert at_the_wall.sum() > count / 50
     assert not steps.obs[at_the_wall, 1].any()
-    assert (place == np.float32(high)).sum() > count / 300
+    assert (position == np.float32(high)).sum() > count / 300
     assert (np.abs(velocity) == np.float32(fastest)).sum() > count / 100
 
 
@@ -62,15 +62,15 @@ def test_episodes_equal_the_reference():
     def swing(obs):
         return np.array([0.8 if obs[1] >= 0 else -0.8], np.float32)
 
-    still = np.zeros(1, np.float32)
-    assert originals.episode("MountainCarContinuous-v0", lambda obs: still, TOLERANCE) == (999, False, 0.0)
+    idle = np.zeros(1, np.float32)
+    assert originals.episode("MountainCarContinuous-v0", lambda obs: idle, TOLERANCE) == (999, False, 0.0)
     length, terminated, total = originals.episode("MountainCarContinuous-v0", swing, TOLERANCE)
     assert terminated
     assert total == pytest.approx(100 - 0.064 * length, abs=1e-3)
 
 
 def test_initial_states_are_distributed_as_in_the_reference():
-    place, velocity = originals.starts("MountainCarContinuous-v0").T
-    originals.uniform(place, -0.6, -0.4)
-    originals.independent(place[:, None])
+    position, velocity = originals.starts("MountainCarContinuous-v0").T
+    originals.uniform(position, -0.6, -0.4)
+    originals.independent(position[:, None])
     assert not velocity.any()

@@ -47,7 +47,7 @@ def test_every_agent_equals_a_reference_of_its_own(case):
     theirs, alive = references(attributes, worlds), np.ones((worlds, AGENTS), bool)
     counts = dict.fromkeys(("falls", "waits", "limits"), 0)
     for _ in range(steps):
-        action, before = core.sample_actions(), core.world_state["motion"].numpy().copy()
+        action, previous = core.sample_actions(), core.world_state["motion"].numpy().copy()
         clock = core.elapsed_steps.numpy().copy()
         obs, reward, terminated, truncated, info = core.step(action)
         for world, agent in np.ndindex(worlds, AGENTS):
@@ -56,11 +56,11 @@ def test_every_agent_equals_a_reference_of_its_own(case):
                 assert flags == (False, False)
                 assert reward[world, agent] == 0
                 assert not obs[world, agent].any()
-                assert (core.world_state["motion"][world, agent].numpy() == before[world, agent]).all()
+                assert (core.world_state["motion"][world, agent].numpy() == previous[world, agent]).all()
                 counts["waits"] += 1
                 continue
             env = theirs[world][agent]
-            originals.put(env, before[world, agent])
+            originals.put(env, previous[world, agent])
             their_obs, their_reward, fell, _, _ = env.step(int(action[world, agent]))
             np.testing.assert_allclose(obs[world, agent].numpy(), their_obs, atol=TOLERANCE, rtol=0)
             assert reward[world, agent].item() == their_reward
@@ -78,18 +78,18 @@ def test_every_agent_equals_a_reference_of_its_own(case):
 def test_every_agent_equals_cartpole_bit_for_bit():
     worlds, motion = 64, torch.empty(64, AGENTS, 4).uniform_(-0.2, 0.2, generator=torch.Generator().manual_seed(1))
     many = make_core("MultiCartPole-v0", worlds, "cpu", seed=0, num_agents=AGENTS, autoreset="disabled")
-    one = make_core("CartPole-v1", worlds * AGENTS, "cpu", seed=0, autoreset="disabled")
-    for core in (many, one):
+    cartpole = make_core("CartPole-v1", worlds * AGENTS, "cpu", seed=0, autoreset="disabled")
+    for core in (many, cartpole):
         core.reset()
     many.world_state["motion"].copy_(motion)
-    one.world_state["motion"].copy_(motion.view(-1, 4))
+    cartpole.world_state["motion"].copy_(motion.view(-1, 4))
     falls = 0
     for _ in range(12):
         action, alive = many.sample_actions(), many.alive.clone()
         obs, reward, terminated, _, _ = many.step(action)
         assert alive.any(1).all()
-        one.reset(reset_mask=~one.alive[:, 0])  # its episode is over; the agent waits here
-        single = one.step(action.view(-1, 1))
+        cartpole.reset(reset_mask=~cartpole.alive[:, 0])  # its episode is over; the agent waits here
+        single = cartpole.step(action.view(-1, 1))
         same = alive.view(-1)
         assert torch.equal(obs.view(-1, 4)[same], single[0][same, 0])
         assert torch.equal(reward.view(-1)[same], single[1][same, 0])
@@ -120,9 +120,9 @@ def test_initial_states_are_independent_of_each_other():
 
 def test_options_of_a_reset_change_the_range_of_all_agents():
     env = gpu_envs.parallel_env("MultiCartPole-v0", num_agents=AGENTS)
-    seen, _ = env.reset(seed=0, options={"low": 0.01, "high": 0.02})
-    assert len(seen) == AGENTS
-    for obs in seen.values():
+    observations, _ = env.reset(seed=0, options={"low": 0.01, "high": 0.02})
+    assert len(observations) == AGENTS
+    for obs in observations.values():
         assert (obs >= 0.01).all()
         assert (obs < 0.02).all()
 

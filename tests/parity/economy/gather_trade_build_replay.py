@@ -120,10 +120,10 @@ def snapshot(core):
 
 def results(core, obs, info, reward=None, ends=None):
     """Return observations, masks, rewards and ends in NumPy."""
-    found = {"obs": obs.numpy().copy(), "mask": info["action_mask"].numpy().copy()}
+    arrays = {"obs": obs.numpy().copy(), "mask": info["action_mask"].numpy().copy()}
     if reward is not None:
-        found |= {"reward": reward.numpy().copy(), "done": ends.numpy().copy()}
-    return found
+        arrays |= {"reward": reward.numpy().copy(), "done": ends.numpy().copy()}
+    return arrays
 
 
 def played(settings, num_envs, episodes, seed, components=COMPONENTS):
@@ -137,62 +137,62 @@ def played(settings, num_envs, episodes, seed, components=COMPONENTS):
         yield snapshot(core), None, results(core, obs, info), core
         while core.alive.any():
             action = _of_components(core, _lively(core, rng), components)
-            before = snapshot(core)
+            previous = snapshot(core)
             obs, reward, terminated, truncated, info = core.step(action)
             after = results(core, obs, info, reward, terminated | truncated)
-            yield before, action.numpy(), after, core
+            yield previous, action.numpy(), after, core
 
 
 def _lively(core, rng):
     """Return legal actions: half of them random, others build where that is possible, or collect what is near."""
     action, mask, config = core.sample_actions().clone(), core.action_mask, core.config
     width, state, n = config.layout.width, core.world_state, config.n_agents
-    several = config.multi_action_mode_agents
-    moves, head = 2 + 4 * config.sizes.num_prices + 5 * several, 5 * several  # first move in the mask
+    multi_action = config.multi_action_mode_agents
+    moves, head = 2 + 4 * config.sizes.num_prices + 5 * multi_action, 5 * multi_action  # first move in the mask
     for world in range(core.num_envs):
         for agent in range(n):
-            legal, place = mask[world, agent], int(state["place"][world, agent])
+            legal, cell = mask[world, agent], int(state["place"][world, agent])
             if legal[1] and rng.random() < 0.5:
                 action[world, agent, 0] = 1
             elif rng.random() < 0.5:
                 for move, offset in enumerate((-1, 1, -width, width)):
-                    there = place + offset
-                    if legal[moves + move] and int(state["cell"][world, there]) & 4:
-                        action[world, agent, head] = 1 + move if several else moves + move
+                    neighbor = cell + offset
+                    if legal[moves + move] and int(state["cell"][world, neighbor]) & 4:
+                        action[world, agent, head] = 1 + move if multi_action else moves + move
     return action
 
 
 def _of_components(core, action, components):
-    """Return actions in which those of other components are the no-op; agents have one action each."""
+    """Return actions that are the no-op in other components; agents have one action each."""
     if components == COMPONENTS:
         return action
     assert not core.config.multi_action_mode_agents
     moves = 2 + 4 * core.config.sizes.num_prices  # number of the first one
     numbers = {"Build": range(1, 2), "ContinuousDoubleAuction": range(2, moves), "Gather": range(moves, moves + 4)}
-    kept = torch.zeros_like(action[:, : core.config.n_agents, 0], dtype=torch.bool)
+    allowed = torch.zeros_like(action[:, : core.config.n_agents, 0], dtype=torch.bool)
     for name in components:
         choice = action[:, : core.config.n_agents, 0]
-        kept |= (choice >= numbers[name].start) & (choice < numbers[name].stop)
-    action[:, : core.config.n_agents, 0][~kept] = 0
+        allowed |= (choice >= numbers[name].start) & (choice < numbers[name].stop)
+    action[:, : core.config.n_agents, 0][~allowed] = 0
     return action
 
 
 def layout_statistics(kinds):
     """Return numbers about layouts of kinds of terrain (N, H, W), (N, 10): of stone, then of wood.
 
-    They are the number of sources, that of pairs of neighbors, also diagonal ones, mean row and column, and whether
+    They are the number of sources, the number of pairs of neighbors, also diagonal ones, mean row and column, and whether
     cell 0 has one.
     """
-    found = []
+    statistics = []
     for kind in (1, 2):
-        here = kinds == kind
-        pairs = (here[:, 1:] & here[:, :-1]).sum((1, 2)) + (here[:, :, 1:] & here[:, :, :-1]).sum((1, 2))
-        pairs += (here[:, 1:, 1:] & here[:, :-1, :-1]).sum((1, 2)) + (here[:, 1:, :-1] & here[:, :-1, 1:]).sum((1, 2))
-        count = np.maximum(here.sum((1, 2)), 1)
-        row = (here * np.arange(kinds.shape[1])[:, None]).sum((1, 2)) / count
-        column = (here * np.arange(kinds.shape[2])).sum((1, 2)) / count
-        found += [here.sum((1, 2)), pairs, row, column, here[:, 0, 0]]
-    return np.stack(found, 1).astype(float)
+        mask = kinds == kind
+        pairs = (mask[:, 1:] & mask[:, :-1]).sum((1, 2)) + (mask[:, :, 1:] & mask[:, :, :-1]).sum((1, 2))
+        pairs += (mask[:, 1:, 1:] & mask[:, :-1, :-1]).sum((1, 2)) + (mask[:, 1:, :-1] & mask[:, :-1, 1:]).sum((1, 2))
+        count = np.maximum(mask.sum((1, 2)), 1)
+        row = (mask * np.arange(kinds.shape[1])[:, None]).sum((1, 2)) / count
+        column = (mask * np.arange(kinds.shape[2])).sum((1, 2)) / count
+        statistics += [mask.sum((1, 2)), pairs, row, column, mask[:, 0, 0]]
+    return np.stack(statistics, 1).astype(float)
 
 
 def compare_layouts(settings, theirs, num_envs=600):
@@ -208,13 +208,13 @@ def compare_layouts(settings, theirs, num_envs=600):
     assert (np.abs(np.log(mine.std(0)[wide] / theirs.std(0)[wide])) < 0.35).all(), (mine.std(0), theirs.std(0))
 
 
-def compare(mine, theirs, where):
+def compare(mine, theirs, label):
     """Require equal masks and ends, and equal observations and rewards up to the tolerance."""
     for name in theirs:
         if name in ("mask", "done"):
-            np.testing.assert_array_equal(mine[name], theirs[name], f"{name} {where}")
+            np.testing.assert_array_equal(mine[name], theirs[name], f"{name} {label}")
         else:
-            np.testing.assert_allclose(mine[name], theirs[name], TOLERANCE, TOLERANCE, err_msg=f"{name} {where}")
+            np.testing.assert_allclose(mine[name], theirs[name], TOLERANCE, TOLERANCE, err_msg=f"{name} {label}")
 
 
 def replay(index):

@@ -8,7 +8,7 @@ from gpu_envs.runtime.factory import make_core
 SAEZ = ("rate", "average_rates", "elasticity")
 """Further such fields with the tax model "saez"."""
 FIELDS = ("coin", "labor", "production", "income", "last_income", "last_marginal_rate", "utility")
-"""Fields of the state that a transition changes, besides the integers."""
+"""Fields of the state that a transition changes, in addition to the integers."""
 TOLERANCE, LEAST = 1e-5, 1e-6
 """Relative and absolute error of float32 against float64."""
 
@@ -39,13 +39,13 @@ def core_at(settings, trace):
 
 def samples(trace):
     """Return incomes and rates (E, 1,000) as rings of the last 500 of both, and their number (E,), at most 999."""
-    history, seen = trace["history"], trace["seen"]
-    rings = np.zeros((len(seen), 2, 500))
-    for ring, count in zip(rings, seen, strict=True):
+    history, counts = trace["history"], trace["seen"]
+    rings = np.zeros((len(counts), 2, 500))
+    for ring, count in zip(rings, counts, strict=True):
         last = np.arange(max(count - 500, 0), count)
         ring[:, last % 500] = history[last].T
-    count = torch.from_numpy(np.where(seen < 500, seen, 500 + seen % 500)).int()
-    return torch.from_numpy(rings.reshape(len(seen), 1000)), count
+    count = torch.from_numpy(np.where(counts < 500, counts, 500 + counts % 500)).int()
+    return torch.from_numpy(rings.reshape(len(counts), 1000)), count
 
 
 def replay(settings, trace):

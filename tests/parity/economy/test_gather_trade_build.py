@@ -53,9 +53,9 @@ def world(**state):
     core.reset()
     have = core.world_state
     have["cell"].copy_(torch.from_numpy(core.config.layout.terrain) & 3)
-    for agent, place in enumerate((0, 1, 2, 3)):
-        have["place"][0, agent] = place
-        have["cell"][0, place] += VISITOR * (agent + 1)
+    for agent, cell in enumerate((0, 1, 2, 3)):
+        have["place"][0, agent] = cell
+        have["cell"][0, cell] += VISITOR * (agent + 1)
     have["coin"].zero_()
     have["coin"][0, :4] = torch.tensor([20.0, 20.0, 20.0, 20.0])
     for name in ("last_coin", "payment"):
@@ -112,7 +112,7 @@ def test_house_needs_both_resources_and_free_land_and_keeps_others_out():
     core = world(goods=[1, 1, 0, 0, 1, 1, 0, 0])
     step(core, BUILD, BUILD, 0, 0)  # agent 0 is on a source
     cell = core.world_state["cell"][0]
-    assert [int(cell[place]) & (VISITOR - 1) for place in (0, 1)] == [1, 2 * OWNER]
+    assert [int(cell[index]) & (VISITOR - 1) for index in (0, 1)] == [1, 2 * OWNER]
     assert core.world_state["houses"][0].tolist() == [0, 1, 0, 0, 0]
     assert core.world_state["coin"][0, 1] == 40.0
     assert core.world_state["labor"][0].tolist() == [0.0, 10.0, 0.0, 0.0]
@@ -160,9 +160,9 @@ def test_masks_forbid_what_has_no_effect():
     assert not mask[1, ASK_STONE : ASK_STONE + 4].any()
     assert mask[1, [WEST, EAST, NORTH, SOUTH]].tolist() == [False, False, False, False]
     assert mask[4, :22].tolist() == [True, *[False] * 21]
-    before = core.world_state["goods"].clone()
+    goods = core.world_state["goods"].clone()
     step(core, 0, ASK_STONE, NORTH, BUILD)
-    assert (core.world_state["goods"] == before).all()
+    assert (core.world_state["goods"] == goods).all()
 
 
 def test_results_of_an_episode_stay_until_the_next_step():

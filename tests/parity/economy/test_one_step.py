@@ -88,8 +88,8 @@ def test_limit_of_taxes_masks_higher_rates_in_every_bracket():
 
 def test_limit_of_taxes_lowers_fixed_rates():
     core = make(tax_model="us-federal-single-filer-2018-scaled", tax_limit=0.2)
-    seen = core.obs[0, 0, :7]
-    torch.testing.assert_close(seen, torch.tensor([0.1, 0.12, 0.2, 0.2, 0.2, 0.2, 0.2]))
+    rates = core.obs[0, 0, :7]
+    torch.testing.assert_close(rates, torch.tensor([0.1, 0.12, 0.2, 0.2, 0.2, 0.2, 0.2]))
 
 
 def saez_core(**settings):

@@ -26,15 +26,15 @@ def board_of(state):
 def lines(board, length):
     """Return the directions (dx, dy) of the lines on a board (rows, columns)."""
     rows, columns = board.shape
-    found = set()
+    directions = set()
     for dx, dy in ((1, 0), (0, 1), (1, 1), (1, -1)):
         for y in range(rows):
             for x in range(columns):
                 cells = [(y + k * dy, x + k * dx) for k in range(length)]
                 inside = all(0 <= b < rows and 0 <= a < columns for b, a in cells)
                 if inside and all(board[b, a] for b, a in cells):
-                    found.add((dx, dy))
-    return found
+                    directions.add((dx, dy))
+    return directions
 
 
 def play(rows, columns, length, games):
@@ -85,10 +85,10 @@ def test_playouts_equal_the_reference(board, games):
     assert moves > 5 * games
     returns = np.array([state.returns()[0] for state in states])
     assert min((returns == 1).sum(), (returns == -1).sum()) > games / 8
-    seen = {(1, 0): 0, (0, 1): 0, (1, 1): 0, (1, -1): 0}
+    counts = {(1, 0): 0, (0, 1): 0, (1, 1): 0, (1, -1): 0}
     for state, result in zip(states, returns, strict=True):
         if result:
             winner = board_of(state)[0 if result > 0 else 1].reshape(rows, columns)
             for direction in lines(winner, length):
-                seen[direction] += 1
-    assert min(seen.values()) > games / 50, seen
+                counts[direction] += 1
+    assert min(counts.values()) > games / 50, counts

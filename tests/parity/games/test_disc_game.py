@@ -34,10 +34,10 @@ def test_payoffs_of_random_points():
         assert (reward.sum(1) == 0).all()
         assert terminated.all() == (step == 3)
         assert not truncated.any()
-        seen = core.final_obs if step == 3 else obs
+        actual = core.final_obs if step == 3 else obs
         mine = np.stack([points[:, [0, 1]].reshape(-1, 4), points[:, [1, 0]].reshape(-1, 4)], 1)
-        np.testing.assert_allclose(seen[..., :4].numpy(), mine, atol=TOLERANCE, rtol=0)
-        np.testing.assert_allclose(seen[..., 4].numpy(), ((step - 1) % 3 + 1) / 3, atol=TOLERANCE, rtol=0)
+        np.testing.assert_allclose(actual[..., :4].numpy(), mine, atol=TOLERANCE, rtol=0)
+        np.testing.assert_allclose(actual[..., 4].numpy(), ((step - 1) % 3 + 1) / 3, atol=TOLERANCE, rtol=0)
     assert outside > 1000
 
 

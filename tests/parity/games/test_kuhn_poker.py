@@ -34,8 +34,8 @@ def test_random_games_of_ten():
     playing = list(range(60))
     while playing:
         for world in playing:
-            seen = [states[world].information_state_tensor(player) for player in range(10)]
-            np.testing.assert_array_equal(core.obs[world], np.array(seen, np.float32))
+            expected = [states[world].information_state_tensor(player) for player in range(10)]
+            np.testing.assert_array_equal(core.obs[world], np.array(expected, np.float32))
             mover = states[world].current_player()
             assert core.to_move[world].nonzero().flatten().tolist() == [mover]
             assert core.action_mask[world, mover].tolist() == [bool(ok) for ok in states[world].legal_actions_mask()]

@@ -33,8 +33,8 @@ def test_play_equals_the_reference(shape):
                 np.testing.assert_array_equal(reward[world], table[tuple(choices)])
                 for row in range(players):
                     order = [(row + further) % players for further in range(players)]
-                    seen = [np.eye(counts[player])[choices[player]] for player in order]
-                    np.testing.assert_allclose(obs[world, row], np.concatenate([*seen, [t / STEPS]]), rtol=1e-6)
+                    one_hot = [np.eye(counts[player])[choices[player]] for player in order]
+                    np.testing.assert_allclose(obs[world, row], np.concatenate([*one_hot, [t / STEPS]]), rtol=1e-6)
             assert (terminated == (t == STEPS)).all()
             assert not truncated.any()
         core.reset()

@@ -78,8 +78,8 @@ def test_prisoners_are_drawn_uniformly_at_the_start_and_in_every_step():
     for _ in range(2):
         core.step(torch.zeros((40_000, 3), dtype=torch.long))
         rooms.append(core.world_state["room"].clone())
-    for one, other in ((0, 1), (1, 2), (0, 2)):
-        shares = torch.bincount((3 * rooms[one] + rooms[other]).long(), minlength=9) / 40_000
+    for first, other in ((0, 1), (1, 2), (0, 2)):
+        shares = torch.bincount((3 * rooms[first] + rooms[other]).long(), minlength=9) / 40_000
         assert (shares - 1 / 9).abs().max() < 0.006
 
 

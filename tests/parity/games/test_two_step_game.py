@@ -10,11 +10,11 @@ TABLES = ([[7, 7], [7, 7]], [[0, 1], [1, 8]])  # A, B
 PLAYS = list(itertools.product(range(2), repeat=4))  # both choices of the first step, then of the second
 
 
-def seen(place):
+def observation(index):
     """Return the observations of both players: stage (None: after the end) and own row."""
     stands = torch.zeros(3)
-    if place is not None:
-        stands[place] = 1.0
+    if index is not None:
+        stands[index] = 1.0
     return torch.cat([stands.expand(2, 3), torch.eye(2)], 1)
 
 
@@ -22,19 +22,19 @@ def test_all_histories_of_the_game():
     core = make_core("TwoStepGame-v0", len(PLAYS), "cpu", autoreset="disabled")
     plays = torch.tensor(PLAYS)
     obs, _ = core.reset()
-    assert torch.equal(obs, seen(0).expand_as(obs))
+    assert torch.equal(obs, observation(0).expand_as(obs))
     obs, reward, terminated, truncated, _ = core.step(plays[:, :2])
     assert not (reward.any())
     assert not (terminated.any())
     assert not truncated.any()
     for world, (table, *_) in enumerate(PLAYS):
-        assert torch.equal(obs[world], seen(1 + table))
+        assert torch.equal(obs[world], observation(1 + table))
     obs, reward, terminated, truncated, info = core.step(plays[:, 2:])
     assert reward.tolist() == [[float(TABLES[table][row][column])] * 2 for table, _, row, column in PLAYS]
     assert terminated.all()
     assert not truncated.any()
     assert torch.equal(info["episode_return"], reward)
-    assert torch.equal(info["final_obs"], seen(None).expand_as(obs))
+    assert torch.equal(info["final_obs"], observation(None).expand_as(obs))
 
 
 def test_optimum_is_8_in_table_b():
@@ -56,7 +56,7 @@ def test_second_episode_starts_fresh():
     core.reset()
     for table, payoff in ((1, 8.0), (0, 7.0), (1, 8.0)):
         obs, *_ = core.step(torch.tensor([[table, 0]]))
-        assert torch.equal(obs[0], seen(1 + table))
+        assert torch.equal(obs[0], observation(1 + table))
         obs, reward, *_ = core.step(torch.tensor([[1, 1]]))
         assert reward.tolist() == [[payoff] * 2]
-        assert torch.equal(obs[0], seen(0))
+        assert torch.equal(obs[0], observation(0))

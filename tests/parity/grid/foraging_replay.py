@@ -32,28 +32,28 @@ def replay(settings, trace, tolerance=1e-5, **more):
     action = torch.from_numpy(trace["action"]).long()
     obs, reward, terminated, truncated, info = core.step(action)
     np.testing.assert_array_equal(core.world_state["player"].numpy(), trace["after_player"])
-    there = trace["after_food"][..., 2].sum(1)
+    food_levels = trace["after_food"][..., 2].sum(1)
     np.testing.assert_array_equal(remaining(core.world_state["food"].numpy()), remaining(trace["after_food"]))
     np.testing.assert_array_equal(obs.numpy(), trace["obs"])
     np.testing.assert_allclose(reward.numpy(), trace["reward"], atol=tolerance, rtol=tolerance)
     done = trace["done"][:, None]
     np.testing.assert_array_equal((terminated | truncated).numpy(), np.broadcast_to(done, reward.shape))
-    limit = (there > 0)[:, None] & done  # the time limit, with food left
+    limit = (food_levels > 0)[:, None] & done  # the time limit, with food left
     if core.config.time_limit == "termination":
         assert not truncated.any()
     else:
         np.testing.assert_array_equal(truncated.numpy(), np.broadcast_to(limit, reward.shape))
     if core.action_mask is not None:
         np.testing.assert_array_equal(info["action_mask"].numpy()[~trace["done"]], trace["mask"][~trace["done"]])
-    before, after = trace["player"][..., :2], trace["after_player"][..., :2]
+    previous, after = trace["player"][..., :2], trace["after_player"][..., :2]
     together = (after[:, :, None] == after[:, None]).all(-1).sum((1, 2)) > after.shape[1]
     return {
         "steps": len(done),
         "loads": int((trace["reward"] > 0).sum()),
         "joint loads": int(((trace["reward"] > 0).sum(1) > 1).sum()),
         "penalties": int((trace["reward"] < 0).sum()),
-        "moves": int((before != after).any(-1).sum()),
+        "moves": int((previous != after).any(-1).sum()),
         "shared cells": int(together.sum()),
-        "cleared": int((there == 0).sum()),
+        "cleared": int((food_levels == 0).sum()),
         "limits": int(limit.sum()),
     }

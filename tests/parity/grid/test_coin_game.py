@@ -52,8 +52,8 @@ def test_rewards_follow_the_payoff_matrix_and_sharing(shared):
     matrix = ((1.0, 2.0, -4.0), (8.0, 16.0, -32.0))
     core = at(players, ((0, 0), (1, 1)), 4, payoff_matrix=matrix, shared_rewards=shared)
     rewards = core.step(torch.full((4, 2), STAY))[1].tolist()
-    own = [[1, 0], [2, -32], [-4, 8], [0, 16]]
-    assert rewards == ([[sum(pair)] * 2 for pair in own] if shared else own)
+    pairs = [[1, 0], [2, -32], [-4, 8], [0, 16]]
+    assert rewards == ([[sum(pair)] * 2 for pair in pairs] if shared else pairs)
 
 
 def test_torus_has_no_border():
@@ -96,10 +96,10 @@ def test_counts_and_length_of_an_episode():
         assert not truncated.any()
         assert info["inner_episode_done"].all() == (step % 4 == 3)
     assert core.world_state["convention_steps"].sum(1).tolist() == [12] * 64
-    own, other = info["own_coins"], info["other_coins"]
-    assert own.shape == other.shape == (64, 2, 3)
-    assert min(own.sum(), other.sum()) > 100
-    assert torch.equal(core.episode_results, torch.stack([own.sum(-1), other.sum(-1)], -1).float())
+    own_coins, other_coins = info["own_coins"], info["other_coins"]
+    assert own_coins.shape == other_coins.shape == (64, 2, 3)
+    assert min(own_coins.sum(), other_coins.sum()) > 100
+    assert torch.equal(core.episode_results, torch.stack([own_coins.sum(-1), other_coins.sum(-1)], -1).float())
     core.reset()
     core.step(torch.full((64, 2), STAY))
     assert core.world_state["own_total"].max() <= 1, "a reset clears the totals"

@@ -140,15 +140,15 @@ def test_starts_keep_foods_apart_and_players_off_each_other():
     """So no cell is beside two foods, and the order in which the original takes loading players does not matter."""
     core = make(5000, players=4, max_num_food=4, field_size=(8, 6), sight=8)
     food, player = core.world_state["food"].long(), core.world_state["player"].long()
-    there = food[..., 2] > 0
-    inside = ((food[..., 0] >= 1) & (food[..., 0] <= 6) & (food[..., 1] >= 1) & (food[..., 1] <= 4)) | ~there
+    present = food[..., 2] > 0
+    inside = ((food[..., 0] >= 1) & (food[..., 0] <= 6) & (food[..., 1] >= 1) & (food[..., 1] <= 4)) | ~present
     assert inside.all()
     gaps = (food[:, :, None, :2] - food[:, None, :, :2]).abs().sum(-1) + 99 * torch.eye(4, dtype=torch.long)
-    assert gaps[there[:, :, None] & there[:, None]].min() == 3
+    assert gaps[present[:, :, None] & present[:, None]].min() == 3
     index = food[..., 0] * 6 + food[..., 1]
-    assert (index[:, 1:] > index[:, :-1])[there[:, 1:]].all()  # in the order of observations
-    taken = torch.cat([index.masked_fill(~there, -1), player[..., 0] * 6 + player[..., 1]], 1).sort(1).values
-    assert ((taken[:, 1:] > taken[:, :-1]) | (taken[:, 1:] < 0)).all()
+    assert (index[:, 1:] > index[:, :-1])[present[:, 1:]].all()  # in the order of observations
+    occupied = torch.cat([index.masked_fill(~present, -1), player[..., 0] * 6 + player[..., 1]], 1).sort(1).values
+    assert ((occupied[:, 1:] > occupied[:, :-1]) | (occupied[:, 1:] < 0)).all()
     assert torch.equal(core.world_state["spawned"].long(), food[..., 2].sum(1))
 
 

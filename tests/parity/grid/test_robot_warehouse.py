@@ -21,7 +21,7 @@ TRACE = Path(__file__).with_name("robot_warehouse.npz")
 NONE, FORWARD, LEFT, RIGHT, LOAD = range(5)
 UP, DOWN, TO_LEFT, TO_RIGHT = range(4)  # directions
 OPEN = "xxx...\n......\n......\n......\n.....g\n......"
-ROBOTS = 5  # of all worlds set by hand: every number compiles kernels of its own
+ROBOTS = 5  # of all worlds set by hand: every number compiles its own kernels
 PARKED = [(5, column, UP, 0) for column in range(ROBOTS)]
 
 
@@ -51,8 +51,8 @@ def at(robots, shelves=(), **settings):
 
 def actions_of(*actions, bits=0):
     """Return the actions of a world whose further robots stay."""
-    given = [*actions, *[[NONE] + [0] * bits if bits else NONE] * (ROBOTS - len(actions))]
-    return torch.tensor([given])
+    rows = [*actions, *[[NONE] + [0] * bits if bits else NONE] * (ROBOTS - len(actions))]
+    return torch.tensor([rows])
 
 
 def step(core, *actions):
@@ -98,11 +98,11 @@ def test_recorded_transitions_equal_the_original(index):
 
 def test_four_turns_to_one_side_are_a_whole_turn():
     core = at([(2, 2, UP, 0)])
-    seen = []
+    directions = []
     for action in (LEFT, LEFT, LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT):
         step(core, action)
-        seen.append(core.world_state["direction"][0, 0].item())
-    assert seen == [TO_LEFT, DOWN, TO_RIGHT, UP, TO_RIGHT, DOWN, TO_LEFT, UP]
+        directions.append(core.world_state["direction"][0, 0].item())
+    assert directions == [TO_LEFT, DOWN, TO_RIGHT, UP, TO_RIGHT, DOWN, TO_LEFT, UP]
     assert cells(core, 1) == [(2, 2)]
 
 
@@ -212,8 +212,8 @@ def test_every_other_shelf_is_requested_equally_often():
 def test_messages_are_seen_with_the_robot_from_the_next_step_on():
     core = at([(2, 2, UP, 0), (2, 3, DOWN, 0)], msg_bits=2, normalised_coordinates=True)
     obs = core.step(actions_of([NONE, 1, 0], [NONE, 1, 1], bits=2))[0][0]
-    own, right = 8 + 4 * 9, 8 + 5 * 9  # cells in sight
-    assert obs[0, own : own + 7].tolist() == [1, 1, 0, 0, 0, 1, 0]
+    center, right = 8 + 4 * 9, 8 + 5 * 9  # cells in sight
+    assert obs[0, center : center + 7].tolist() == [1, 1, 0, 0, 0, 1, 0]
     assert obs[0, right : right + 7].tolist() == [1, 0, 1, 0, 0, 1, 1]
     core.reset()
     assert core.world_state["message"].tolist() == [[0] * ROBOTS]
@@ -302,7 +302,7 @@ def test_images_are_turned_so_that_the_direction_is_up():
 
 def test_nested_space_unflattens_observations():
     core = at([(2, 3, DOWN, 1)], [(2, 3, 2)], msg_bits=2, normalised_coordinates=True)
-    seen = gymnasium.spaces.unflatten(nested_space(core.config), core.reset()[0][0, 0].numpy())
-    assert set(seen) == {"self", "sensors"}
-    assert len(seen["sensors"]) == 9
-    assert seen["sensors"][4]["has_agent"].tolist() == [1]
+    nested = gymnasium.spaces.unflatten(nested_space(core.config), core.reset()[0][0, 0].numpy())
+    assert set(nested) == {"self", "sensors"}
+    assert len(nested["sensors"]) == 9
+    assert nested["sensors"][4]["has_agent"].tolist() == [1]

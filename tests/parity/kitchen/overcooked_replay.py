@@ -27,8 +27,8 @@ def replay(settings, trace, tolerance=1e-5, **more):
     np.testing.assert_array_equal(obs.numpy(), trace["obs"])
     np.testing.assert_allclose(info["sparse_r_by_agent"], trace["sparse"], atol=tolerance, rtol=tolerance)
     np.testing.assert_allclose(info["shaped_r_by_agent"], trace["shaped"], atol=tolerance, rtol=tolerance)
-    wanted = trace["sparse"].sum(1, keepdims=True) + 0.5 * trace["shaped"]
-    np.testing.assert_allclose(reward.numpy(), wanted, atol=tolerance, rtol=tolerance)
+    expected = trace["sparse"].sum(1, keepdims=True) + 0.5 * trace["shaped"]
+    np.testing.assert_allclose(reward.numpy(), expected, atol=tolerance, rtol=tolerance)
     done = np.broadcast_to(trace["done"][:, None], reward.shape)
     ends, other = (truncated, terminated) if core.config.time_limit == "truncation" else (terminated, truncated)
     np.testing.assert_array_equal(ends.numpy(), done)
@@ -43,7 +43,7 @@ def counts_of(kitchen, trace):
     counter, after_counter = item[:, pots:], after[:, pots:]
     dish = (trace["held"] != 1) & (trace["after_held"] == 1) & (counter == after_counter).all(1)[:, None]
     moves = trace["action"] < 4
-    still = moves & (trace["place"] == trace["after_place"]) & (trace["facing"] == trace["action"])
+    ineffective = moves & (trace["place"] == trace["after_place"]) & (trace["facing"] == trace["action"])
     served = (trace["held"] & 7 == 4) & (trace["after_held"] == 0) & (counter == after_counter).all(1)[:, None]
     added = (before_pot >> 11 == 0) & (after_pot > before_pot) & (after_pot & 2047 != before_pot)
     return {
@@ -58,7 +58,7 @@ def counts_of(kitchen, trace):
         "put on counters": int(((counter == 0) & (after_counter != 0)).sum()),
         "taken from counters": int(((counter != 0) & (after_counter == 0)).sum()),
         "moves": int((trace["place"] != trace["after_place"]).sum()),
-        "moves without effect": int(still.sum()),
+        "moves without effect": int(ineffective.sum()),
         "both interact": int((trace["action"] == 5).all(1).sum()),
         "ends": int(trace["done"].sum()),
         "urgent": int((trace["obs"][:, 0, 25] == 1).sum()),

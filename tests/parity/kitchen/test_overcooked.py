@@ -38,10 +38,10 @@ def at(first, second, items=(), **settings):
     """Return a core of SMALL with one world: column, orientation and item of the players, items by surface."""
     core = make(**settings)
     state = core.world_state
-    for index, (column, facing, held) in enumerate((first, second)):
+    for index, (column, facing, hand) in enumerate((first, second)):
         state["place"][0, index] = 3 * column + 1
         state["facing"][0, index] = facing
-        state["held"][0, index] = held
+        state["held"][0, index] = hand
     for surface, item in items:
         state["item"][0, surface] = item
     return core
@@ -143,11 +143,11 @@ def test_full_pot_takes_no_more():
 
 def test_reward_of_a_served_soup_is_common_and_named_by_its_player():
     orders = {"start_all_orders": [["onion", "tomato"], ["onion"]], "start_bonus_orders": [["tomato", "onion"]]}
-    for item, worth in ((soup(1, 1), 40.0), (soup(1), 20.0), (soup(2), 0.0)):
+    for item, points in ((soup(1, 1), 40.0), (soup(1), 20.0), (soup(2), 0.0)):
         core = at((1, NORTH, 0), (3, SOUTH, item), order_bonus=2.0, **orders)
         _, reward, *_, info = step(core, STAY, INTERACT)
-        assert reward.tolist() == [[worth, worth]]
-        assert info["sparse_r_by_agent"].tolist() == [[0.0, worth]]
+        assert reward.tolist() == [[points, points]]
+        assert info["sparse_r_by_agent"].tolist() == [[0.0, points]]
         assert info["soups"].tolist() == [[0, 1]]
         assert step(core, STAY, INTERACT)[-1]["soups"].tolist() == [[0, 1]]
         assert core.world_state["held"][0, 1] == 0
@@ -195,13 +195,13 @@ def test_observations_written_in_part_equal_whole_ones(first):
     shape, axis = ((26, 15), 1) if first else ((15, 26), 2)
     changes = 0
     for _ in range(100):
-        before = core.obs.clone()
+        previous = core.obs.clone()
         core.step(core.sample_actions())
-        whole = core.state()[:, :-1]
-        assert torch.equal(core.obs[:, 0], whole)
-        other = whole.view(-1, *shape).index_select(axis, torch.tensor(order)).flatten(1)
+        full = core.state()[:, :-1]
+        assert torch.equal(core.obs[:, 0], full)
+        other = full.view(-1, *shape).index_select(axis, torch.tensor(order)).flatten(1)
         assert torch.equal(core.obs[:, 1], other)
-        changes += int((before != core.obs).sum())
+        changes += int((previous != core.obs).sum())
     assert changes > 100_000 // 6
 
 
@@ -238,8 +238,8 @@ def test_last_layer_is_1_while_fewer_than_40_steps_are_left(horizon):
 
 def test_random_starts_are_uniform_over_pairs_of_floor_cells():
     core = make(6000, random_start_pos=True)
-    place = core.world_state["place"]
-    pairs = (place[:, 0] * 20 + place[:, 1]).bincount(minlength=400)
+    positions = core.world_state["place"]
+    pairs = (positions[:, 0] * 20 + positions[:, 1]).bincount(minlength=400)
     assert (pairs > 0).sum() == 6
     assert (pairs[pairs > 0] / 6000 - 1 / 6).abs().max() < 0.02
     assert (core.world_state["facing"] == NORTH).all()
@@ -247,11 +247,11 @@ def test_random_starts_are_uniform_over_pairs_of_floor_cells():
 
 def test_random_items_are_in_a_share_of_pots_and_hands():
     core = make(10_000, rnd_obj_prob_thresh=0.3)
-    item, held = core.world_state["item"], core.world_state["held"]
+    item, hands = core.world_state["item"], core.world_state["held"]
     assert ((item[:, :2] != 0).float().mean(0) - 0.3).abs().max() < 0.02
     assert not item[:, 2:].any()
     assert ((item[:, :2] >> 11 == 1).float().mean(0) - 0.09).abs().max() < 0.01
-    shares = [((held & 7) == kind).float().mean().item() for kind in (DISH, ONION, TOMATO, SOUP)]
+    shares = [((hands & 7) == kind).float().mean().item() for kind in (DISH, ONION, TOMATO, SOUP)]
     assert shares == pytest.approx([0.06, 0.18, 0.0, 0.06], abs=0.01)
     onions, tomatoes = (item >> 3) & 15, (item >> 7) & 15
     assert {tuple(pair) for pair in torch.stack([onions, tomatoes], -1).flatten(0, 1).unique(dim=0).tolist()} == {

@@ -10,9 +10,9 @@ def nothing(*_):
     """Do nothing, as a hook."""
 
 
-def closer(core, step, every=5):
+def closer(core, step, interval=5):
     """Rearrange the worlds every few steps, as a prepare hook, so that contacts and fast agents are common."""
-    if step % every == 0:
+    if step % interval == 0:
         rng = np.random.default_rng(step)
         count, pos, vel = core.num_envs, core.world_state["pos"], core.world_state["vel"]
         spread = rng.choice([0.08, 0.15, 0.4, 1.0, 1.6], size=(count, 1, 1))
@@ -37,14 +37,14 @@ def play(core, steps, prepare):
     story = []
     for step in range(steps):
         prepare(core, step)
-        before = {name: values.numpy().copy() for name, values in core.world_state.items()}
+        previous = {name: values.numpy().copy() for name, values in core.world_state.items()}
         action = core.sample_actions()
         obs, reward, terminated, truncated, info = core.step(action)
         after = {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "action": action}
         after |= {name: info[name] for name in ("valid", "benchmark_data") if name in info}
-        kept = {name: values.numpy() for name, values in after.items()}
-        kept |= {f"state.{name}": values.numpy().copy() for name, values in core.world_state.items()}
-        story.append((before, kept))
+        data = {name: values.numpy() for name, values in after.items()}
+        data |= {f"state.{name}": values.numpy().copy() for name, values in core.world_state.items()}
+        story.append((previous, data))
     return story
 
 
@@ -60,8 +60,8 @@ def compare(
         prepare: ``prepare(core, step)`` may change the core's worlds before a step.
         begin: ``begin(theirs, env)``, before mpe2 starts the episode of a world.
         set_world: ``set_world(world, state, env)`` copies what is more than places and velocities into mpe2's world.
-        set_draws: ``set_draws(world, before, after, env)`` makes mpe2 draw what the core drew in a step; ``after`` has
-            its state under "state.NAME".
+        set_draws: ``set_draws(world, previous, after, env)`` makes mpe2 draw what the core drew in a step; ``after``
+            has its state under "state.NAME".
         count_cases: ``count_cases(world, tally, rewards)`` counts cases that matter, in mpe2's world after a step.
 
     Returns:
@@ -74,17 +74,17 @@ def compare(
         begin(theirs, env)
         theirs.reset(seed=env)
         world = theirs.unwrapped.world
-        for before, after in story:
+        for previous, after in story:
             assert set(theirs.agents) == {agents[row] for row in np.flatnonzero(after["valid"][env])}
             if not theirs.agents:
                 break
             for row, entity in enumerate(world.entities):
-                entity.state.p_pos = before["pos"][env, row].astype(np.float64)
+                entity.state.p_pos = previous["pos"][env, row].astype(np.float64)
                 entity.state.p_vel = (
-                    before["vel"][env, row].astype(np.float64) if row < len(agents) else np.zeros(world.dim_p)
+                    previous["vel"][env, row].astype(np.float64) if row < len(agents) else np.zeros(world.dim_p)
                 )
-            set_world(world, before, env)
-            set_draws(world, before, after, env)
+            set_world(world, previous, env)
+            set_draws(world, previous, after, env)
             obs, reward, terminated, truncated, info = theirs.step(
                 {agent: after["action"][env, row] for row, agent in enumerate(agents)}
             )

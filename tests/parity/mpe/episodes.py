@@ -9,8 +9,8 @@ from gpu_envs.definition.registry import find
 from gpu_envs.utils.settings import build_config
 
 
-def scatter(core, still=()):
-    """Rearrange every second world at one of several densities, with velocities; rows in ``still`` stay at rest."""
+def scatter(core, resting=()):
+    """Rearrange every second world at one of several densities, with velocities; rows in ``resting`` stay at rest."""
 
     def disturb(step):
         if step % 5:
@@ -22,7 +22,7 @@ def scatter(core, still=()):
         speed = rng.choice([0.3, 1.8], size=(count, 1, 1))
         pos.copy_(torch.from_numpy(rng.uniform(-1, 1, pos.shape) * spread))
         vel.copy_(torch.from_numpy(rng.uniform(-1, 1, vel.shape) * speed))
-        vel[:, list(still)] = 0
+        vel[:, list(resting)] = 0
 
     return disturb
 
@@ -50,18 +50,18 @@ def compare(core, theirs, set_world, count_cases, disturb=lambda step: None, act
     story = []
     for step in range(steps):
         disturb(step)
-        before = {name: values.numpy().copy() for name, values in core.world_state.items()}
+        previous = {name: values.numpy().copy() for name, values in core.world_state.items()}
         action = core.sample_actions() if act is None else act()
-        story.append((before, action.numpy(), core.step(action)))
+        story.append((previous, action.numpy(), core.step(action)))
 
     tally, errors = Counter(), []
 
-    def hold(mine, row, them):
+    def hold(mine, row, expected):
         """Compare the observation of one agent, padding included."""
-        assert them.dtype == np.float32
-        assert core.observation_spaces[agents[row]].shape == them.shape
-        errors.append(np.abs(mine[: len(them)].numpy() - them).max())
-        assert not mine[len(them) :].any()
+        assert expected.dtype == np.float32
+        assert core.observation_spaces[agents[row]].shape == expected.shape
+        errors.append(np.abs(mine[: len(expected)].numpy() - expected).max())
+        assert not mine[len(expected) :].any()
 
     for env in range(core.num_envs):
         theirs.reset(seed=env)
@@ -69,8 +69,8 @@ def compare(core, theirs, set_world, count_cases, disturb=lambda step: None, act
         set_world(world, {name: values[env] for name, values in fresh.items()})
         for row, agent in enumerate(agents):
             hold(first[env, row], row, theirs.unwrapped.observe(agent))
-        for before, action, (obs, reward, terminated, truncated, info) in story:
-            set_world(world, {name: values[env] for name, values in before.items()})
+        for previous, action, (obs, reward, terminated, truncated, info) in story:
+            set_world(world, {name: values[env] for name, values in previous.items()})
             chosen = {}
             for row, agent in enumerate(agents):
                 chosen[agent] = action[env, row][tuple(slice(size) for size in core.action_spaces[agent].shape)]

@@ -4,7 +4,7 @@ import pytest
 
 few_or_all = pytest.mark.parametrize(
     ("worlds", "continuous"),
-    [(30, False), *(pytest.param(200, each, marks=pytest.mark.slow) for each in (False, True))],
+    [(30, False), *(pytest.param(200, value, marks=pytest.mark.slow) for value in (False, True))],
     ids=["few", "discrete", "continuous"],
 )
 """Episodes of 25 steps with either kind of actions."""
@@ -12,4 +12,4 @@ few_or_all = pytest.mark.parametrize(
 
 def first_of(settings, few, many):
     """Return settings and numbers of worlds: the first settings with few worlds, and slow ones, all with many."""
-    return [(settings[0], few), *(pytest.param(each, many, marks=pytest.mark.slow) for each in settings)]
+    return [(settings[0], few), *(pytest.param(case, many, marks=pytest.mark.slow) for case in settings)]

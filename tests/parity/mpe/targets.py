@@ -53,8 +53,8 @@ def run(env_id, module, num_envs, set_world=beside.nothing, prepare=beside.close
         tally["one arrived"] += (away < 0.05).any()
         tally["all arrived"] += (away < 0.05).all()
         pos = np.array([agent.state.p_pos for agent in world.agents])
-        apart = np.linalg.norm(pos[:, None] - pos, axis=-1)
-        tally["touches"] += (apart < 2 * world.agents[0].size).sum() > len(pos)
+        distance = np.linalg.norm(pos[:, None] - pos, axis=-1)
+        tally["touches"] += (distance < 2 * world.agents[0].size).sum() > len(pos)
 
     steps = settings.get("max_cycles", 25)
     return beside.compare(core, theirs, steps, prepare=prepare, set_world=copy, count_cases=count_cases)
@@ -74,7 +74,7 @@ def assert_assignments_are_the_best(env_id, num_agents, num_envs):
 
 
 def assert_whole_episodes_agree(worst, tally, worlds):
-    """Assert that episodes of default length equal those of mpe2, and that each case occurs in many worlds."""
+    """Assert that episodes of default length equal mpe2's, and that each case occurs in many worlds."""
     assert worst < TOLERANCE
     assert tally["steps"] == worlds * 25
     assert tally["truncated"] == worlds
@@ -82,7 +82,7 @@ def assert_whole_episodes_agree(worst, tally, worlds):
 
 
 def assert_both_ends_agree(worst, tally, worlds):
-    """Assert that episodes which end with success or by time equal those of mpe2, and that both occur."""
+    """Assert that episodes which end with success or by time equal mpe2's, and that both occur."""
     assert worst < TOLERANCE
     assert tally["terminated"] + tally["truncated"] == worlds
     assert min(tally["terminated"], tally["truncated"]) > worlds // 12, tally

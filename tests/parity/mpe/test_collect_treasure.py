@@ -37,17 +37,17 @@ class Draws:
 def set_world(world, state, env):
     """Copy what collectors carry, and types and places of treasures."""
     for row, collector in enumerate(world.agents[: world.num_collectors]):
-        held = int(state["holding"][env, row])
-        collector.holding = held - 1 if held else None
+        holding = int(state["holding"][env, row])
+        collector.holding = holding - 1 if holding else None
     for row, treasure in enumerate(world.landmarks):
         kind = int(state["kind"][env, row])
         treasure.alive = kind > 0
         treasure.type = max(kind - 1, 0)
 
 
-def set_draws(world, before, after, env):
+def set_draws(world, previous, after, env):
     """Make mpe2 draw the treasures of this step."""
-    gone = before["kind"][env] == 0
+    gone = previous["kind"][env] == 0
     places = after["state.pos"][env, len(world.agents) :]
     world._np_random = Draws(places[gone], after["state.kind"][env][gone])
 
@@ -59,8 +59,8 @@ def gather(core, step):
     places = state["pos"][:, core.num_agents :]
     places[state["kind"] == 0] = AWAY
     if step % 5 == 0:
-        held = rng.integers(1, core.config.num_deposits + 1, state["holding"].shape) * (rng.random() < 0.5)
-        state["holding"].copy_(torch.from_numpy(held))
+        holding = rng.integers(1, core.config.num_deposits + 1, state["holding"].shape) * (rng.random() < 0.5)
+        state["holding"].copy_(torch.from_numpy(holding))
 
 
 def count_cases(world, tally, rewards):
@@ -94,7 +94,7 @@ def run(monkeypatch, num_envs, **settings):
 
 @pytest.mark.parametrize(
     ("worlds", "continuous"),
-    [(12, False), *(pytest.param(80, each, marks=pytest.mark.slow) for each in (False, True))],
+    [(12, False), *(pytest.param(80, value, marks=pytest.mark.slow) for value in (False, True))],
     ids=["few", "discrete", "continuous"],
 )
 def test_episodes_equal_the_reference(monkeypatch, worlds, continuous):
@@ -168,10 +168,10 @@ def test_treasures_start_and_respawn_at_random_places():
     kind.zero_()
     core.set_params(respawn_prob=0.7)
     core.step(core.sample_actions())
-    there = kind > 0
-    assert abs(there.float().mean() - 0.7) < 0.03
-    beside.assert_uniform(pos[:, 8:][there], 0.95)
-    assert_types_uniform(kind[there], 2, tolerance=0.03)
+    present = kind > 0
+    assert abs(present.float().mean() - 0.7) < 0.03
+    beside.assert_uniform(pos[:, 8:][present], 0.95)
+    assert_types_uniform(kind[present], 2, tolerance=0.03)
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ def make(num_envs=1, seed=0, **settings):
 def set_world(world, state):
     """Goal, key and words into mpe2's world."""
     goal, key = world.landmarks[int(state["goal"])], world.landmarks[int(state["key"])]
-    for agent, said in zip(world.agents, state["said"], strict=True):
+    for agent, message in zip(world.agents, state["said"], strict=True):
         agent.goal_a = goal
-        agent.state.c = said.astype(np.float64)
+        agent.state.c = message.astype(np.float64)
     world.agents[BOB].color = goal.color
     world.agents[ALICE].key = key.color
 
@@ -34,10 +34,10 @@ def count_cases(world, rewards, tally):
     goal = world.agents[ALICE].goal_a
     tally[f"goal {goal.name}, key {np.argmax(world.agents[ALICE].key)}"] += 1
     for name, agent in zip(("eve", "bob", "alice"), world.agents, strict=True):
-        said = agent.state.c
-        tally[f"{name} silent"] += not said.any()
-        tally[f"{name} right"] += bool((said == goal.color).all())
-        tally[f"{name} wrong"] += bool(said.any() and (said != goal.color).any())
+        message = agent.state.c
+        tally[f"{name} silent"] += not message.any()
+        tally[f"{name} right"] += bool((message == goal.color).all())
+        tally[f"{name} wrong"] += bool(message.any() and (message != goal.color).any())
     for letter in range(4):
         tally[f"alice says {letter}"] += np.argmax(world.agents[ALICE].state.c) == letter
     tally["paid"] += rewards["alice_0"] > 0

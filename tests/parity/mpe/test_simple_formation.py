@@ -52,8 +52,8 @@ def test_equal_costs_have_the_reward_of_the_reference():
     core.reset()
     corners = [[0.6, 0.6], [-0.6, 0.6], [-0.6, -0.6], [0.6, -0.6], [0.0, 0.0]]
     core.world_state["pos"][0] = torch.tensor(corners)
-    for entity, place in zip(theirs.unwrapped.world.entities, corners, strict=True):
-        entity.state.p_pos = np.array(place)
+    for entity, corner in zip(theirs.unwrapped.world.entities, corners, strict=True):
+        entity.state.p_pos = np.array(corner)
     reward = core.step(torch.zeros((1, 4), dtype=torch.long))[1]
     assert reward[0, 0].item() == pytest.approx(theirs.step(dict.fromkeys(theirs.agents, 0))[1]["agent_0"], abs=1e-6)
     assert reward[0, 0].item() == pytest.approx(-(0.6 * math.sqrt(2) - 0.5), abs=1e-6)

@@ -61,8 +61,8 @@ def test_equal_costs_have_the_reward_of_the_reference():
     core.reset()
     places = np.array([[0.7, 0.0], [0.9, 0.0], [1.1, 0.0], [1.3, 0.0], [-0.625, 0.0], [0.625, 0.0]])
     core.world_state["pos"][0] = torch.from_numpy(places)
-    for entity, place in zip(theirs.unwrapped.world.entities, places, strict=True):
-        entity.state.p_pos = place.copy()
+    for entity, position in zip(theirs.unwrapped.world.entities, places, strict=True):
+        entity.state.p_pos = position.copy()
     set_targets(theirs.unwrapped.scenario, places)
     reward = core.step(torch.zeros((1, 4), dtype=torch.long))[1]
     assert reward[0, 0].item() == pytest.approx(theirs.step(dict.fromkeys(theirs.agents, 0))[1]["agent_0"], abs=1e-6)
@@ -91,15 +91,15 @@ def test_directions_are_distributed_as_in_the_reference():
     """Chi-square of twelve directions of the line: directions that leave the arena turn by 5 degrees at a time."""
     core = make_core(ENV, 40_000, "cpu", seed=5)
     core.reset()
-    whole = (core.world_state["pos"][:, 5] - core.world_state["pos"][:, 4]).numpy()
+    lines = (core.world_state["pos"][:, 5] - core.world_state["pos"][:, 4]).numpy()
     theirs, scenario = simple_line_v1.parallel_env(), simple_line_v1.parallel_env().unwrapped.scenario
-    world, rng, found = theirs.unwrapped.world, np.random.default_rng(0), []
+    world, rng, reference = theirs.unwrapped.world, np.random.default_rng(0), []
     for _ in range(4000):
         scenario.reset_world(world, rng)
-        found.append(world.landmarks[1].state.p_pos - world.landmarks[0].state.p_pos)
+        reference.append(world.landmarks[1].state.p_pos - world.landmarks[0].state.p_pos)
     shares, counts = (
         np.bincount(((np.arctan2(line[:, 1], line[:, 0]) + np.pi) / (2 * np.pi) * 12).astype(int) % 12, minlength=12)
-        for line in (whole, np.array(found))
+        for line in (lines, np.array(reference))
     )
     expected = shares / shares.sum() * counts.sum()
     assert ((counts - expected) ** 2 / expected).sum() < 11 + 5 * np.sqrt(22)

@@ -53,17 +53,17 @@ def test_settings_equal_the_reference(max_cycles):
 
 
 def test_colors_are_those_that_mpe2_draws():
-    """The colors set by ``set_world`` equal those of mpe2's reset."""
+    """The colors set by ``set_world`` equal the colors of mpe2's reset."""
     theirs = simple_push_v3.parallel_env()
-    seen = set()
+    goals = set()
     for seed in range(10):
         theirs.reset(seed=seed)
         world = theirs.unwrapped.world
         goal, color = world.agents[1].goal_a.index, world.agents[1].color.copy()
         set_world(world, {"goal": np.array([goal])}, 0)
         np.testing.assert_array_equal(world.agents[1].color, color)
-        seen.add(goal)
-    assert seen == {0, 1}
+        goals.add(goal)
+    assert goals == {0, 1}
 
 
 @pytest.mark.parametrize("continuous", [False, True])

@@ -45,7 +45,7 @@ def test_episodes_equal_the_reference(worlds, continuous):
     error, tally = compare(core, theirs, set_world, count_cases, scatter(core))
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (25 * worlds, worlds, 0)
-    assert all(tally["goals", (one, two)] > worlds for one in range(3) for two in range(3))
+    assert all(tally["goals", (first, second)] > worlds for first in range(3) for second in range(3))
     assert all(tally["said", letter] > 2.5 * worlds for letter in range(10))
     assert tally["near"] > worlds
     assert tally["fast"] > 0.5 * worlds

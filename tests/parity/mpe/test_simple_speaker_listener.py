@@ -44,7 +44,7 @@ def count_cases(world, rewards, tally):
 @sizes.few_or_all
 def test_episodes_equal_the_reference(worlds, continuous):
     core, theirs = make(worlds, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, set_world, count_cases, scatter(core, still=[0]))
+    error, tally = compare(core, theirs, set_world, count_cases, scatter(core, resting=[0]))
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (25 * worlds, worlds, 50 * worlds)
     assert all(tally["goal", goal, "said", letter] > worlds for goal in range(3) for letter in range(3))

@@ -16,10 +16,10 @@ def count_cases(world, tally, rewards):
     """Count agents in touch, landmarks covered and their neighbors out of order."""
     pos = np.array([entity.state.p_pos for entity in world.entities])
     count = len(world.agents)
-    apart = np.linalg.norm(pos[:, None] - pos, axis=-1)
-    tally["touches"] += (apart[:count, :count] < 0.3).sum() > count
-    tally["covered"] += (apart[count:, :count].min(1) < 0.1).any()
-    tally["all covered"] += (apart[count:, :count].min(1) < 0.1).all()
+    distance = np.linalg.norm(pos[:, None] - pos, axis=-1)
+    tally["touches"] += (distance[:count, :count] < 0.3).sum() > count
+    tally["covered"] += (distance[count:, :count].min(1) < 0.1).any()
+    tally["all covered"] += (distance[count:, :count].min(1) < 0.1).all()
 
 
 def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **settings):
@@ -77,9 +77,9 @@ def test_curriculum_equals_the_reference(monkeypatch):
     def begin(theirs, env):
         theirs.unwrapped.set_curriculum_stage(int(stages[env]))
 
-    for given in ([0] * 8, [1] * 8, [0, 1, -3, 7] * 2):
-        stages = torch.tensor(given)
-        core.set_params(curriculum_stage=stages if len(set(given)) > 1 else given[0])
+    for values in ([0] * 8, [1] * 8, [0, 1, -3, 7] * 2):
+        stages = torch.tensor(values)
+        core.set_params(curriculum_stage=stages if len(set(values)) > 1 else values[0])
         worst, tally = beside.compare(core, theirs, prepare=beside.closer, begin=begin, count_cases=count_cases)
         assert worst < TOLERANCE
         assert tally["touches"] > 20

@@ -53,19 +53,19 @@ def count_cases(world, rewards, tally):
     tally["in a forest"] += covered.sum()
     tally["in two forests"] += (inside.sum(1) > 1).sum()
     for good in range(hunters, count):
-        mine, one = covered[1:hunters], (inside[1:hunters] & inside[good]).any(1)
+        mine, shared = covered[1:hunters], (inside[1:hunters] & inside[good]).any(1)
         tally["seen in the open"] += 0 if covered[good] else (~mine).sum()
         tally["out of sight from a forest"] += 0 if covered[good] else mine.sum()
         tally["hidden in a forest"] += (~mine).sum() if covered[good] else 0
-        tally["seen in one forest"] += one.sum()
-        tally["hidden in another forest"] += (mine & ~one).sum() if covered[good] else 0
+        tally["seen in one forest"] += shared.sum()
+        tally["hidden in another forest"] += (mine & ~shared).sum() if covered[good] else 0
         tally["leader sees all the same"] += bool(covered[good] or covered[0]) and not (inside[0] & inside[good]).any()
     tally["said", int(np.argmax(world.agents[0].state.c))] += 1
 
 
 @pytest.mark.parametrize(
     ("continuous", "worlds"),
-    [(False, 12), *(pytest.param(each, 200, marks=pytest.mark.slow) for each in (False, True))],
+    [(False, 12), *(pytest.param(value, 200, marks=pytest.mark.slow) for value in (False, True))],
     ids=["few", "discrete", "continuous"],
 )
 def test_episodes_equal_the_reference(continuous, worlds):

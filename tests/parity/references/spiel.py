@@ -75,16 +75,16 @@ def compare(core, states, tree):
         assert not core.reward[world].any()
         assert not (core.terminated[world] | core.truncated[world]).any() or core.elapsed_steps[world] == 0
         for player in range(players):
-            information, seen = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
-            assert tree.views.setdefault(information, seen) == seen, "one information state, two observations"
-            assert tree.states.setdefault(seen, information) == information, "one observation, two information states"
+            information, view = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
+            assert tree.views.setdefault(information, view) == view, "one information state, two observations"
+            assert tree.states.setdefault(view, information) == information, "one observation, two information states"
             tree.deciding += 1
 
 
 def walk(core, states, tree):
     """Compare here and below, all betting, all worlds in step; the worlds are at the end where they were."""
     compare(core, states, tree)
-    here, (first, _) = core.get_state(), states[0]
+    snapshot, (first, _) = core.get_state(), states[0]
     if first.is_terminal():
         assert all(state.is_terminal() for state, _ in states)
         return
@@ -97,11 +97,11 @@ def walk(core, states, tree):
             while child.is_chance_node():
                 child.apply_action(cards.pop(0))
             children.append((child, cards))
-        given = torch.zeros(core.num_envs, core.num_agents, dtype=torch.int64)
-        given[:, mover] = action
-        core.step(given)
+        actions = torch.zeros(core.num_envs, core.num_agents, dtype=torch.int64)
+        actions[:, mover] = action
+        core.step(actions)
         walk(core, children, tree)
-        core.set_state(here)
+        core.set_state(snapshot)
 
 
 def walk_all(env_id, game_string, deals, **settings):
@@ -169,5 +169,5 @@ def _compare_boards(obs, boards, movers):
     boards = np.array(boards, np.float32)
     for viewer in range(2):
         moves = np.array(movers)[:, None] == viewer
-        wanted = np.concatenate([boards[:, viewer], boards[:, 1 - viewer], moves], 1)
-        np.testing.assert_array_equal(obs[:, viewer], wanted)
+        expected = np.concatenate([boards[:, viewer], boards[:, 1 - viewer], moves], 1)
+        np.testing.assert_array_equal(obs[:, viewer], expected)

@@ -45,33 +45,33 @@ def _settle(core, states, chance):
             state.apply_action(int(chance(fields, world, state)))
 
 
-def _compare(core, states, tensor, found, views):
+def _compare(core, states, tensor, compared, views):
     """Compare worlds with their states: ends, players to act, legal actions, returns, observations."""
     obs, mask, players = core.obs.numpy(), core.action_mask, core.num_agents
     to_move = core.alive.numpy() if core.to_move is None else core.to_move.numpy()
     reward, terminated = core.reward.numpy(), core.terminated.numpy()
     worlds = [world for world, _ in states]
-    wanted = np.array([[tensor(state, player) for player in range(players)] for _, state in states], np.float32)
-    np.testing.assert_array_equal(obs[worlds], wanted)
+    expected = np.array([[tensor(state, player) for player in range(players)] for _, state in states], np.float32)
+    np.testing.assert_array_equal(obs[worlds], expected)
     for world, state in states:
         if state.is_terminal():
             assert terminated[world].all()
             assert not to_move[world].any()
             assert reward[world].tolist() == np.float32(state.returns()).tolist()
-            found.states.append(state)
-            found.results[tuple(state.returns())] += 1
+            compared.states.append(state)
+            compared.results[tuple(state.returns())] += 1
             continue
-        found.decisions += 1
+        compared.decisions += 1
         assert not reward[world].any()
         movers = range(players) if state.is_simultaneous_node() else [state.current_player()]
         assert np.flatnonzero(to_move[world]).tolist() == list(movers)
         for player in movers:
             legal = state.legal_actions(player)
-            shown = range(core.num_choices[player, 0]) if mask is None else np.flatnonzero(mask[world, player])
-            assert list(shown) == legal
+            choices = range(core.num_choices[player, 0]) if mask is None else np.flatnonzero(mask[world, player])
+            assert list(choices) == legal
             if views:
                 information = player, state.information_state_string(player)
-                found.views.setdefault(information, set()).add(obs[world, player].tobytes())
+                compared.views.setdefault(information, set()).add(obs[world, player].tobytes())
 
 
 def _advance(state, actions):
@@ -85,12 +85,12 @@ def random_games(env_id, game_string, games, chance=None, seed=0, **settings):
     """Compare every state of simultaneous random games."""
     core = make_core(env_id, games, "cpu", seed=seed, autoreset="disabled", **settings)
     core.reset()
-    game, found = pyspiel.load_game(game_string), Compared()
+    game, compared = pyspiel.load_game(game_string), Compared()
     tensor = _tensors(game)
     playing = list(enumerate(game.new_initial_state() for _ in range(games)))
     while playing:
         _settle(core, playing, chance)
-        _compare(core, playing, tensor, found, views=False)
+        _compare(core, playing, tensor, compared, views=False)
         playing = [(world, state) for world, state in playing if not state.is_terminal()]
         action = (
             core.sample_actions().numpy()[..., 0] if core.action_buffer.ndim == 3 else core.sample_actions().numpy()
@@ -98,7 +98,7 @@ def random_games(env_id, game_string, games, chance=None, seed=0, **settings):
         for world, state in playing:
             _advance(state, action[world])
         core.step(torch.from_numpy(action))
-    return found
+    return compared
 
 
 def all_histories(env_id, game_string, start="", chance=None, draws=40_000, **settings):
@@ -112,19 +112,19 @@ def all_histories(env_id, game_string, start="", chance=None, draws=40_000, **se
         draws: Resets among which every start occurs.
         **settings: Settings of the environment.
     """
-    game, found = pyspiel.load_game(game_string), Compared()
+    game, compared = pyspiel.load_game(game_string), Compared()
     tensor = _tensors(game)
     core = make_core(env_id, draws if start else 1, "cpu", seed=1, autoreset="disabled", **settings)
     core.reset()
     rows = np.zeros(1, np.int64)
     if start:
         field_ = core.world_state[start].numpy()
-        _, rows, found.starts = np.unique(field_, axis=0, return_index=True, return_counts=True)
+        _, rows, compared.starts = np.unique(field_, axis=0, return_index=True, return_counts=True)
     core = copied(core, env_id, rows, settings)
     states = [(world, game.new_initial_state()) for world in range(len(rows))]
     while states:
         _settle(core, states, chance)
-        _compare(core, states, tensor, found, views=True)
+        _compare(core, states, tensor, compared, views=True)
         rows, actions, children = [], [], []
         for world, state in states:
             if state.is_terminal():
@@ -143,7 +143,7 @@ def all_histories(env_id, game_string, start="", chance=None, draws=40_000, **se
             core = copied(core, env_id, np.array(rows), settings)
             core.step(torch.tensor(actions))
         states = children
-    return found
+    return compared
 
 
 def copied(core, env_id, rows, settings):

@@ -159,20 +159,20 @@ def observe(state: State, config) -> np.ndarray:
     for i in range(n):
         if not state["alive"][i]:
             continue
-        others = [j for j in range(n) if j != i]
+        neighbors = [j for j in range(n) if j != i]
         if not config.use_full_observation:
             dist = distances(state, i)
-            candidates = [j for j in others if state["alive"][j]]
-            others = sorted(candidates, key=lambda j: (dist[j], j))[: config.num_other_agents_observed]
+            candidates = [j for j in neighbors if state["alive"][j]]
+            neighbors = sorted(candidates, key=lambda j: (dist[j], j))[: config.num_other_agents_observed]
         blocks = np.zeros((FEATURES, slots), F)
-        m = len(others)
-        blocks[0, :m] = (state["x"][others] - state["x"][i]) / diagonal
-        blocks[1, :m] = (state["y"][others] - state["y"][i]) / diagonal
-        blocks[2, :m] = (state["speed"][others] - state["speed"][i]) / top_speed
-        blocks[3, :m] = (state["acceleration"][others] - state["acceleration"][i]) / top_speed
-        blocks[4, :m] = (state["direction"][others] - state["direction"][i]) / TWO_PI
-        blocks[5, :m] = state["is_tagger"][others]
-        blocks[6, :m] = state["alive"][others]
+        m = len(neighbors)
+        blocks[0, :m] = (state["x"][neighbors] - state["x"][i]) / diagonal
+        blocks[1, :m] = (state["y"][neighbors] - state["y"][i]) / diagonal
+        blocks[2, :m] = (state["speed"][neighbors] - state["speed"][i]) / top_speed
+        blocks[3, :m] = (state["acceleration"][neighbors] - state["acceleration"][i]) / top_speed
+        blocks[4, :m] = (state["direction"][neighbors] - state["direction"][i]) / TWO_PI
+        blocks[5, :m] = state["is_tagger"][neighbors]
+        blocks[6, :m] = state["alive"][neighbors]
         obs[i, :-1] = blocks.reshape(-1)
         obs[i, -1] = F(state["t"]) / F(config.episode_length)
     return obs

@@ -79,8 +79,8 @@ def observe(state: State, config) -> np.ndarray:
             one_hot = [int(j == i) for j in range(n)]
             obs[i] = [*x, *y, *types, *one_hot, time]
         else:
-            seen = _nearest_tagger(state, config) if i == runner else runner
-            obs[i] = [x[i], y[i], x[seen], y[seen], types[i], time]
+            target = _nearest_tagger(state, config) if i == runner else runner
+            obs[i] = [x[i], y[i], x[target], y[target], types[i], time]
     return obs
 
 

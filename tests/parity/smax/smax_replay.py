@@ -44,11 +44,11 @@ def snapshot(core):
 def results(core, outcome):
     """Return the results of a step in NumPy, with the state after it."""
     obs, reward, terminated, truncated, info = outcome
-    found = {"obs": obs, "reward": reward, "done": terminated | truncated, "valid": info["valid"]}
-    found["world_state"] = core.state()
+    arrays = {"obs": obs, "reward": reward, "done": terminated | truncated, "valid": info["valid"]}
+    arrays["world_state"] = core.state()
     if core.action_mask is not None:
-        found["mask"] = core.action_mask
-    return {name: values.numpy().copy() for name, values in found.items()} | snapshot(core)
+        arrays["mask"] = core.action_mask
+    return {name: values.numpy().copy() for name, values in arrays.items()} | snapshot(core)
 
 
 def play(core, rng, rows):
@@ -77,9 +77,9 @@ def played(settings, num_envs, steps, seed):
         ended = ~core.alive.any(1)
         if ended.any():
             core.reset(reset_mask=ended)
-        before = snapshot(core)
+        previous = snapshot(core)
         action = play(core, rng, len(core.config.units.allies))
-        yield before, action, results(core, core.step(torch.from_numpy(action)))
+        yield previous, action, results(core, core.step(torch.from_numpy(action)))
 
 
 def write(stories, path):
@@ -96,16 +96,16 @@ def write(stories, path):
     np.savez_compressed(path, **arrays)
 
 
-def compare(mine, theirs, where):
+def compare(mine, theirs, label):
     """Compare integers exactly and floats with a tolerance; masks only where the episode continues."""
     plays = ~theirs["done"].any(1)
     for name, values in theirs.items():
         if name == "mask":
-            np.testing.assert_array_equal(mine[name][plays], values[plays], err_msg=f"{name} {where}")
+            np.testing.assert_array_equal(mine[name][plays], values[plays], err_msg=f"{name} {label}")
         elif values.dtype.kind == "f":
-            np.testing.assert_allclose(mine[name], values, TOLERANCE, TOLERANCE, err_msg=f"{name} {where}")
+            np.testing.assert_allclose(mine[name], values, TOLERANCE, TOLERANCE, err_msg=f"{name} {label}")
         else:
-            np.testing.assert_array_equal(mine[name], values.astype(mine[name].dtype), err_msg=f"{name} {where}")
+            np.testing.assert_array_equal(mine[name], values.astype(mine[name].dtype), err_msg=f"{name} {label}")
 
 
 def replay(index):

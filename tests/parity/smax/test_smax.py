@@ -40,8 +40,8 @@ def test_units_move_by_their_velocity():
     core = duel(FAR)
     play(core, NORTH, EAST, WEST, SOUTH)
     way = 3.15 * 8 / 16
-    wanted = [(4.0, 4.0 + way), (4.0 + way, 8.0), (28.0 - way, 4.0), (28.0, 8.0 - way)]
-    torch.testing.assert_close(core.world_state["pos"][0], torch.tensor(wanted))
+    expected = [(4.0, 4.0 + way), (4.0 + way, 8.0), (28.0 - way, 4.0), (28.0, 8.0 - way)]
+    torch.testing.assert_close(core.world_state["pos"][0], torch.tensor(expected))
 
 
 def test_attacks_wait_for_their_weapons_and_enemies_count_allies_from_the_last():
@@ -65,14 +65,14 @@ def test_dead_units_stay_as_agents_that_can_only_stop_and_share_the_reward():
     assert reward[0, 0] == reward[0, 1] > 0.0
 
 
-@pytest.mark.parametrize(("self_play_reward", "wanted"), [(False, (1.0 + 9.0 / 90.0, 0.0)), (True, (1.0, -1.0))])
-def test_last_death_ends_the_battle(self_play_reward, wanted):
+@pytest.mark.parametrize(("self_play_reward", "expected"), [(False, (1.0 + 9.0 / 90.0, 0.0)), (True, (1.0, -1.0))])
+def test_last_death_ends_the_battle(self_play_reward, expected):
     core = duel(((4.0, 4.0), (4.0, 8.0), (8.0, 4.0), (28.0, 8.0)), use_self_play_reward=self_play_reward)
     core.world_state["health"][0, 2:] = torch.tensor([9.0, 0.0])
     _, reward, terminated, truncated, info = play(core, FIRST, STOP, STOP, STOP)
     assert terminated.all()
     assert not truncated.any()
-    torch.testing.assert_close(reward[0], torch.tensor([wanted[0]] * 2 + [wanted[1]] * 2))
+    torch.testing.assert_close(reward[0], torch.tensor([expected[0]] * 2 + [expected[1]] * 2))
     assert info["won_battle"][0].tolist() == [1, 1, 0, 0]
 
 

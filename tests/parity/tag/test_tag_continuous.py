@@ -125,48 +125,48 @@ def copy_world(core, world):
     [*QUICK.items(), *(pytest.param(name, worlds, marks=pytest.mark.slow) for name, (_, worlds, _) in CASES.items())],
 )
 def test_transitions_equal_the_reference(case, worlds):
-    settings, whole, steps = CASES[case]
-    share = worlds / whole
+    settings, total, steps = CASES[case]
+    share = worlds / total
     standing = settings.get("max_speed") == 0.0
     core = make_core("TagContinuous-v0", worlds, "cpu", seed=0, autoreset="disabled", **settings)
     core.reset()
     config, taggers = core.config, core.config.num_taggers
-    seen = dict.fromkeys(("tags", "several", "at T", "gone", "walls", "excused", "compared"), 0)
+    counts = dict.fromkeys(("tags", "several", "at T", "gone", "walls", "excused", "compared"), 0)
     for _ in range(steps):
         action = core.sample_actions()
-        before = [copy_world(core, world) for world in range(worlds)]
+        states = [copy_world(core, world) for world in range(worlds)]
         obs, reward, terminated, truncated, info = core.step(action)
-        for world, state in enumerate(before):
+        for world, state in enumerate(states):
             want = reference.step(state, action[world].numpy(), config)
             mine = (obs[world].numpy(), reward[world].numpy(), terminated[world].numpy(), truncated[world].numpy())
             worst = max(np.abs(mine[0] - want.obs).max(), np.abs(mine[1] - want.reward).max())
             agree = worst < TOLERANCE and (mine[2] == want.terminated).all() and (mine[3] == want.truncated).all()
-            seen["compared"] += 1
+            counts["compared"] += 1
             moved, hit = reference.move(state, action[world].numpy(), config)
             if not agree:
                 near = reference.near_threshold(moved, config, 4e-6 if config.grid_length >= 16 else 1e-6)
                 near_wall = reference.near_wall(state, action[world].numpy(), config)
                 assert not standing, "exact ties leave no excuse"
                 assert sum(near) + near_wall > 0, f"world {world}: off by {worst:.2e}, no decision is close"
-                seen["excused"] += 1
+                counts["excused"] += 1
             caught = core.world_state["caught_by"][world, taggers:].numpy()
             caught = caught[caught >= 0]
-            seen["tags"] += len(caught)
-            seen["several"] += bool(len(caught) > len(set(caught)))
-            seen["at T"] += bool(len(caught) and want.state["t"] == config.episode_length)
-            seen["gone"] += bool(want.state["t"] < config.episode_length and want.terminated[:taggers].any())
-            seen["walls"] += bool(hit[state["alive"]].any())
+            counts["tags"] += len(caught)
+            counts["several"] += bool(len(caught) > len(set(caught)))
+            counts["at T"] += bool(len(caught) and want.state["t"] == config.episode_length)
+            counts["gone"] += bool(want.state["t"] < config.episode_length and want.terminated[:taggers].any())
+            counts["walls"] += bool(hit[state["alive"]].any())
         core.reset(reset_mask=~info["alive"].any(1))
-    assert seen["compared"] >= 1000 * share
-    assert seen["excused"] < 0.001 * seen["compared"] + 1e-9, seen
-    assert seen["tags"] > 50 * share, seen
-    assert seen["at T"] > 5 * share or "equal taggers" in case, seen
+    assert counts["compared"] >= 1000 * share
+    assert counts["excused"] < 0.001 * counts["compared"] + 1e-9, counts
+    assert counts["tags"] > 50 * share, counts
+    assert counts["at T"] > 5 * share or "equal taggers" in case, counts
     if case == "one tagger, many tags" or "equal taggers" in case:
-        assert seen["several"] > 20 * share, seen
+        assert counts["several"] > 20 * share, counts
     if case == "all gone":
-        assert seen["gone"] > 10 * share, seen
+        assert counts["gone"] > 10 * share, counts
     if not standing:
-        assert seen["walls"] > 50 * share, seen
+        assert counts["walls"] > 50 * share, counts
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -218,7 +218,7 @@ def test_initial_states_are_distributed_as_in_the_reference():
     fixed.reset(seed=1)
     assert not torch.equal(layout, fixed.world_state["pos"])
 
-    given = make_core(
+    placed = make_core(
         "TagContinuous-v0",
         2,
         "cpu",
@@ -227,9 +227,9 @@ def test_initial_states_are_distributed_as_in_the_reference():
         starting_directions=(0.0, 1.0, 2.0),
         **small,
     )
-    given.reset()
-    assert given.world_state["pos"][1].tolist() == [[1, 4], [2, 5], [3, 6]]
-    assert given.world_state["direction"][0].tolist() == [0, 1, 2]
+    placed.reset()
+    assert placed.world_state["pos"][1].tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert placed.world_state["direction"][0].tolist() == [0, 1, 2]
 
 
 @pytest.mark.slow

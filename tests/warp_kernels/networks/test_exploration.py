@@ -57,7 +57,7 @@ def drawn(kind, sizes, outputs, exploration, mask=None, greedy=False):
     rows[:, outputs.shape[1] : outputs.shape[1] + len(exploration)] = torch.tensor(exploration)
     mask = torch.ones(len(outputs), sum(sizes), dtype=torch.bool) if mask is None else mask
     choice, control = torch.zeros(len(outputs), len(sizes), dtype=torch.int64), torch.zeros(len(outputs), sizes[0])
-    arrays = [wp.from_torch(each) for each in (rows, mask.contiguous())]
+    arrays = [wp.from_torch(tensor) for tensor in (rows, mask.contiguous())]
     inputs = [*arrays, int(greedy), wp.from_torch(choice), wp.from_torch(control)]
     wp.launch(draw, len(outputs), inputs=inputs, device="cpu")
     return choice if kind in ("values", "categorical") else control
@@ -94,39 +94,39 @@ def chi_square(counts, probabilities):
 def test_random_actions_are_uniform_among_legal_ones(seed, epsilon):
     generator = torch.Generator().manual_seed(seed)
     outputs, mask = torch.randn(1, 5, generator=generator), legal_mask(1, 5, generator)
-    found = drawn("values", (5,), outputs.expand(SAMPLES, -1), [epsilon], mask.expand(SAMPLES, -1))
+    actions = drawn("values", (5,), outputs.expand(SAMPLES, -1), [epsilon], mask.expand(SAMPLES, -1))
     probabilities = epsilon * mask[0].double().numpy() / int(mask.sum())
     probabilities[int(GreedyHead(5, False).mode(outputs, mask))] += 1.0 - epsilon
-    assert chi_square(np.bincount(found[:, 0], minlength=5), probabilities) > 1e-4
+    assert chi_square(np.bincount(actions[:, 0], minlength=5), probabilities) > 1e-4
 
 
 def test_exploring_categoricals_mix_their_probabilities_with_uniform_ones():
     """Components are random together: all or none."""
     sizes, generator = (3, 2), torch.Generator().manual_seed(0)
     outputs = torch.randn(1, 5, generator=generator)
-    found = drawn("categorical", sizes, outputs.expand(SAMPLES, -1), [EPSILON])
+    actions = drawn("categorical", sizes, outputs.expand(SAMPLES, -1), [EPSILON])
     table = CategoricalHead(sizes, True).log_probs(outputs, None)[0].exp().double().numpy()
     joint = (1.0 - EPSILON) * np.outer(table[0], table[1, :2]) + EPSILON / 6.0
-    counts = np.bincount(found[:, 0] * 2 + found[:, 1], minlength=6)
+    counts = np.bincount(actions[:, 0] * 2 + actions[:, 1], minlength=6)
     assert chi_square(counts, joint.flatten() / joint.sum()) > 1e-4
 
 
 @pytest.mark.parametrize(("kind", "noise"), [("tanh_gaussian", []), ("tanh", [0.2])])
 def test_random_actions_are_uniform_in_the_box(kind, noise):
     outputs = torch.full((SAMPLES, 4 if kind == "tanh_gaussian" else 2), 0.4)
-    found = drawn(kind, (2,), outputs, [1.0, *noise]).double().numpy()
+    actions = drawn(kind, (2,), outputs, [1.0, *noise]).double().numpy()
     for k in range(2):
-        assert stats.kstest(found[:, k], "uniform", (-1.0, 2.0)).pvalue > 1e-4
-    assert abs(np.corrcoef(found.T)[0, 1]) < 0.03
-    own = drawn(kind, (2,), outputs, [EPSILON, *noise], greedy=True)
-    torch.testing.assert_close(own, torch.full_like(own, 0.4).tanh())
+        assert stats.kstest(actions[:, k], "uniform", (-1.0, 2.0)).pvalue > 1e-4
+    assert abs(np.corrcoef(actions.T)[0, 1]) < 0.03
+    greedy_actions = drawn(kind, (2,), outputs, [EPSILON, *noise], greedy=True)
+    torch.testing.assert_close(greedy_actions, torch.full_like(greedy_actions, 0.4).tanh())
 
 
 def test_noise_is_normal_and_clipped_to_the_box():
     outputs = torch.tensor([[0.1, 1.2]]).expand(SAMPLES, -1)
-    found = drawn("tanh", (2,), outputs, [0.0, 0.2]).double().numpy()
+    actions = drawn("tanh", (2,), outputs, [0.0, 0.2]).double().numpy()
     center = np.tanh([0.1, 1.2])
-    assert stats.kstest((found[:, 0] - center[0]) / 0.2, "norm").pvalue > 1e-4
-    clipped = (found[:, 1] == 1.0).mean()
+    assert stats.kstest((actions[:, 0] - center[0]) / 0.2, "norm").pvalue > 1e-4
+    clipped = (actions[:, 1] == 1.0).mean()
     assert clipped == pytest.approx(stats.norm.sf((1.0 - center[1]) / 0.2), abs=0.012)
-    assert np.abs(found).max() <= 1.0
+    assert np.abs(actions).max() <= 1.0

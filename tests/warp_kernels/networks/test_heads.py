@@ -71,11 +71,11 @@ def kernel_of(network):
 def full_outputs(minibatch):
     """Return the outputs of the first policy as kernels have them, (N, head_width)."""
     mlp, layers = minibatch.mlp, minibatch.layers(0)
-    found = torch.zeros(len(minibatch.x), mlp.head_width)
-    found[:, : mlp.outputs] = minibatch.outputs(layers, minibatch.x).detach().float()
+    full = torch.zeros(len(minibatch.x), mlp.head_width)
+    full[:, : mlp.outputs] = minibatch.outputs(layers, minibatch.x).detach().float()
     if mlp.extra:
-        found[:, mlp.outputs : mlp.outputs + mlp.extra] = layers[-1].detach().float()
-    return found
+        full[:, mlp.outputs : mlp.outputs + mlp.extra] = layers[-1].detach().float()
+    return full
 
 
 def drawn(minibatch, outputs, mask, greedy):
@@ -83,7 +83,7 @@ def drawn(minibatch, outputs, mask, greedy):
     network = minibatch.network
     choice = torch.zeros(SAMPLES, len(network.sizes), dtype=torch.int64)
     control = torch.zeros(SAMPLES, network.sizes[0])
-    arrays = [wp.from_torch(each.expand(SAMPLES, -1).contiguous()) for each in (outputs, mask)]
+    arrays = [wp.from_torch(tensor.expand(SAMPLES, -1).contiguous()) for tensor in (outputs, mask)]
     inputs = [*arrays, int(greedy), wp.from_torch(choice), wp.from_torch(control)]
     wp.launch(kernel_of(network)[1], SAMPLES, inputs=inputs, device="cpu")
     return choice if network.kind == "categorical" else control
@@ -105,9 +105,9 @@ def test_log_probabilities_and_entropies_equal_those_of_the_trainers(name, seed,
         head.log_std.data = outputs[0, minibatch.mlp.outputs :][: minibatch.mlp.extra]
     action = minibatch.choice if minibatch.control is None else minibatch.control
     mask = minibatch.mask if network.masked else None
-    found = head.evaluate(outputs[:, : minibatch.mlp.outputs], action, mask)
-    for own, other in zip((log_prob, entropy), found, strict=True):
-        torch.testing.assert_close(own, other.detach(), rtol=1e-5, atol=1e-5)
+    expected = head.evaluate(outputs[:, : minibatch.mlp.outputs], action, mask)
+    for actual, other in zip((log_prob, entropy), expected, strict=True):
+        torch.testing.assert_close(actual, other.detach(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["categorical", "masked"])
@@ -126,10 +126,10 @@ def test_samples_of_categoricals_have_their_probabilities(name, seed):
         likely = expected > 5
         if likely.sum() > 1:
             observed = np.append(counts[likely], counts[~likely].sum())
-            wanted = np.append(expected[likely], expected[~likely].sum())
-            keep = wanted > 0
+            binned = np.append(expected[likely], expected[~likely].sum())
+            keep = binned > 0
             assert (
-                stats.chisquare(observed[keep], wanted[keep] * observed[keep].sum() / wanted[keep].sum()).pvalue > 1e-4
+                stats.chisquare(observed[keep], binned[keep] * observed[keep].sum() / binned[keep].sum()).pvalue > 1e-4
             )
     greedy = drawn(minibatch, outputs, mask, True)
     assert torch.equal(greedy[0], table.argmax(-1))
@@ -137,7 +137,7 @@ def test_samples_of_categoricals_have_their_probabilities(name, seed):
 
 
 def test_categoricals_of_one_action_are_independent():
-    """Each of several categoricals has random numbers of its own."""
+    """Each of several categoricals has its own random numbers."""
     minibatch = Minibatch(NETWORKS["masked"], 4, 1)
     mask = torch.ones(1, minibatch.mlp.outputs, dtype=torch.bool)
     choices = drawn(minibatch, torch.zeros(1, minibatch.mlp.head_width), mask, False).numpy()

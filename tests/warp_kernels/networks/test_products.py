@@ -20,6 +20,6 @@ def test_products_stay_within_their_vectors(length, monkeypatch, capfd):
 
     of, into = (wp.array([[float(i) for i in range(length)]], dtype=V, device="cpu") for _ in range(2))
     wp.launch(multiply, 1, inputs=[2.0, of, into], device="cpu")
-    said = capfd.readouterr()
-    assert "warning" not in said.err + said.out
+    output = capfd.readouterr()
+    assert "warning" not in output.err + output.out
     assert into.numpy()[0].tolist() == [3.0 * i for i in range(length)]

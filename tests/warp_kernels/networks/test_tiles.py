@@ -20,11 +20,11 @@ SEVERAL = {name: NETWORKS[name] for name in ("masked", "categorical", "gaussian"
 @contextmanager
 def block_threads():
     """Run blocks of several threads on the CPU, too."""
-    before, wp.config.enable_cpu_blocks = wp.config.enable_cpu_blocks, True
+    previous, wp.config.enable_cpu_blocks = wp.config.enable_cpu_blocks, True
     try:
         yield
     finally:
-        wp.config.enable_cpu_blocks = before
+        wp.config.enable_cpu_blocks = previous
 
 
 def assert_forms_agree(minibatch, tile_rows, block_dim=BLOCK_DIM):
@@ -38,38 +38,38 @@ def outputs(minibatch, tile_rows, normalize, listed, block_dim=BLOCK_DIM):
     mlp, policies = minibatch.mlp, len(minibatch.weights)
     counts = torch.tensor([minibatch.num_rows - k for k in range(policies)], dtype=torch.int32)
     index = minibatch.index if listed else torch.zeros(policies, 0, dtype=torch.int64)
-    seen, out = torch.full_like(minibatch.x, 7.0), torch.full((policies, len(minibatch.x), mlp.head_width), 7.0)
+    normalized, out = torch.full_like(minibatch.x, 7.0), torch.full((policies, len(minibatch.x), mlp.head_width), 7.0)
     kernel = build_tile_forward(mlp, tile_rows, normalize, block_dim)
     tiles = -(-minibatch.num_rows // tile_rows)
     for policy in range(policies):
         inputs = [policy * tiles, (policy + 1) * tiles, 1, minibatch.offset, wp.from_torch(minibatch.weights), tiles]
-        inputs += [wp.from_torch(each) for each in (counts, index, minibatch.x, seen, out[policy])]
+        inputs += [wp.from_torch(tensor) for tensor in (counts, index, minibatch.x, normalized, out[policy])]
         wp.launch_tiled(kernel, dim=[1], inputs=inputs, block_dim=block_dim, device="cpu")
     places = [minibatch.index[k, : counts[k]] if listed else torch.arange(int(counts[k])) for k in range(policies)]
-    return seen, out, places
+    return normalized, out, places
 
 
 def assert_outputs(minibatch, tile_rows, normalize, listed, block_dim=BLOCK_DIM):
     mlp = minibatch.mlp
-    seen, out, places = outputs(minibatch, tile_rows, normalize, listed, block_dim)
+    normalized, out, places = outputs(minibatch, tile_rows, normalize, listed, block_dim)
     for policy, rows in enumerate(places):
         x = minibatch.x[rows]
         if normalize:
             mean, rstd = minibatch.mean[policy], torch.rsqrt(minibatch.var[policy] + 1e-8)
             x = ((x - mean) * rstd).clamp(-10.0, 10.0)
             if len(places) == 1:
-                torch.testing.assert_close(seen[rows], x, rtol=1e-6, atol=1e-6)
+                torch.testing.assert_close(normalized[rows], x, rtol=1e-6, atol=1e-6)
         layers = minibatch.layers(policy)
         expected = minibatch.outputs(layers, x).float().detach()
         torch.testing.assert_close(out[policy, rows, : mlp.outputs], expected, rtol=1e-5, atol=1e-5)
         if mlp.extra:
             extra = layers[-1].float().detach().expand(len(rows), -1)
             assert torch.equal(out[policy, rows, mlp.outputs : mlp.outputs + mlp.extra], extra)
-        others = torch.ones(len(minibatch.x), dtype=torch.bool)
-        others[rows] = False
-        assert (out[policy, others] == 7.0).all()
+        unlisted = torch.ones(len(minibatch.x), dtype=torch.bool)
+        unlisted[rows] = False
+        assert (out[policy, unlisted] == 7.0).all()
     if not normalize:
-        assert (seen == 7.0).all()
+        assert (normalized == 7.0).all()
 
 
 @pytest.mark.variations
@@ -112,9 +112,9 @@ def test_outputs_are_equal_for_blocks_of_several_threads(name):
 def test_normalized_inputs_are_clipped():
     minibatch = Minibatch(NETWORKS["gaussian"], 1, 40)
     minibatch.x *= 100.0
-    seen = outputs(minibatch, 32, True, False)[0][:40]
-    assert seen.abs().max() == 10.0
-    assert (seen.abs() < 10.0).any()
+    normalized = outputs(minibatch, 32, True, False)[0][:40]
+    assert normalized.abs().max() == 10.0
+    assert (normalized.abs() < 10.0).any()
 
 
 @pytest.mark.slow
@@ -137,12 +137,12 @@ def test_any_network_has_the_gradients_and_outputs_of_pytorch(block_dim, network
     [((32, 32), (64, 64, 32)), ((64, 64), (64, 64, 32)), ((128, 128), (32, 64, 32)), ((128, 128, 128), (32, 32, 32))],
 )
 def test_tile_rows_of_architectures(hidden, expected):
-    assert tuple(fits(Mlp(18, hidden, 5), each) for each in (80, 90, 120)) == expected
+    assert tuple(fits(Mlp(18, hidden, 5), architecture) for architecture in (80, 90, 120)) == expected
 
 
 def test_largest_network_fits_every_architecture_with_enough_memory():
     largest = Mlp(MAX_INPUTS, (MAX_WIDTH,) * 3, 64)
-    assert [each for each in SHARED_MEMORY if fits(largest, each) is None] == [75]
+    assert [architecture for architecture in SHARED_MEMORY if fits(largest, architecture) is None] == [75]
     assert shared_bytes(largest, 32) <= 99 << 10
 
 

@@ -32,33 +32,33 @@ LARGE = [
 @pytest.mark.variations
 @pytest.mark.parametrize("settings", SMALL, ids=name_of)
 def test_all_histories_of_a_small_board_equal_the_reference(settings):
-    found = spiel_games.all_histories("DarkHex-v0", name_of(settings), **settings)
-    histories = found.decisions + len(found.states)
-    assert (histories, len(found.states)) == spiel.size_of(name_of(settings))
-    assert all(len(seen) == 1 for seen in found.views.values())  # an information state has one observation
-    seen = {(player, each) for (player, _), views in found.views.items() for each in views}
+    compared = spiel_games.all_histories("DarkHex-v0", name_of(settings), **settings)
+    histories = compared.decisions + len(compared.states)
+    assert (histories, len(compared.states)) == spiel.size_of(name_of(settings))
+    assert all(len(obs) == 1 for obs in compared.views.values())  # an information state has one observation
+    obs = {(player, view) for (player, _), views in compared.views.items() for view in views}
     if settings["obstype"] == "reveal-numturns":
-        assert len(seen) == len(found.views)
+        assert len(obs) == len(compared.views)
     else:  # OpenSpiel's string holds the number of tries in any case, its tensor does not
-        assert len(seen) < len(found.views)
+        assert len(obs) < len(compared.views)
 
 
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
         (LARGE[0], GAMES // 40),
-        *(pytest.param(each, GAMES if each == {} else GAMES // 4, marks=pytest.mark.slow) for each in LARGE),
+        *(pytest.param(case, GAMES if case == {} else GAMES // 4, marks=pytest.mark.slow) for case in LARGE),
     ],
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
     games = games // 10 if settings.get("board_size", 3) > 4 else games
-    found = spiel_games.random_games("DarkHex-v0", name_of(settings), games, **settings)
-    assert len(found.states) == games
-    assert found.decisions > 6 * games
+    compared = spiel_games.random_games("DarkHex-v0", name_of(settings), games, **settings)
+    assert len(compared.states) == games
+    assert compared.decisions > 6 * games
     # the sides of white are farther apart on 2 x 5 cells
-    assert min(found.results.values()) > games / (20 if settings.get("num_cols") != 5 else 200)
-    assert set(found.results) == {(1.0, -1.0), (-1.0, 1.0)}  # there is no draw
+    assert min(compared.results.values()) > games / (20 if settings.get("num_cols") != 5 else 200)
+    assert set(compared.results) == {(1.0, -1.0), (-1.0, 1.0)}  # there is no draw
 
 
 def test_only_the_winner_sees_the_winning_stone():

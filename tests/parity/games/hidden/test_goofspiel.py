@@ -30,29 +30,31 @@ SMALL = (
 )
 
 
-def some(settings, quick):
+def cases(settings, quick):
     """Return cases, of which only the first ones are quick: each setting compiles kernels."""
     return [
-        pytest.param(each, marks=[pytest.mark.slow] * (place >= quick), id=name_of(each))
-        for place, each in enumerate(settings)
+        pytest.param(case, marks=[pytest.mark.slow] * (index >= quick), id=name_of(case))
+        for index, case in enumerate(settings)
     ]
 
 
-@pytest.mark.parametrize("settings", some(SMALL, 2))
+@pytest.mark.parametrize("settings", cases(SMALL, 2))
 def test_all_histories_equal_the_reference(settings):
     random = settings["points_order"] == "random"
     start = "order" if random else ""
-    found = spiel_games.all_histories("Goofspiel-v0", name_of(settings), start, deal, **settings)
+    compared = spiel_games.all_histories("Goofspiel-v0", name_of(settings), start, deal, **settings)
     cards, turns = settings["num_cards"], settings.get("num_turns", settings["num_cards"])
     deals = math.perm(cards, turns) if random else 1
     joint = math.prod((cards - turn) ** settings.get("players", 2) for turn in range(turns))
-    assert len(found.states) == deals * joint
-    assert len(found.starts) == deals * random
-    assert not random or spiel.uniform(found.starts)
-    assert all(len(seen) == 1 for seen in found.views.values())  # an information state has one observation
+    assert len(compared.states) == deals * joint
+    assert len(compared.starts) == deals * random
+    assert not random or spiel.uniform(compared.starts)
+    assert all(len(obs) == 1 for obs in compared.views.values())  # an information state has one observation
     if settings.get("imp_info"):
-        assert len({(player, each) for (player, _), seen in found.views.items() for each in seen}) == len(found.views)
-    assert len(found.results) >= 3
+        assert len({(player, view) for (player, _), obs in compared.views.items() for view in obs}) == len(
+            compared.views
+        )
+    assert len(compared.results) >= 3
 
 
 ORDERS, RETURNS = ("random", "descending", "ascending"), ("win_loss", "point_difference", "total_points")
@@ -68,27 +70,27 @@ LARGE = [
 
 @pytest.mark.parametrize(
     ("settings", "games"),
-    [(LARGE[0], 250), *(pytest.param(each, 10_000 // len(LARGE) + 1, marks=pytest.mark.slow) for each in LARGE)],
+    [(LARGE[0], 250), *(pytest.param(case, 10_000 // len(LARGE) + 1, marks=pytest.mark.slow) for case in LARGE)],
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
-    found = spiel_games.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
-    assert len(found.states) == games
-    assert found.decisions >= 3 * games
-    assert len(found.results) >= 3
+    compared = spiel_games.random_games("Goofspiel-v0", name_of(settings), games, deal, **settings)
+    assert len(compared.states) == games
+    assert compared.decisions >= 3 * games
+    assert len(compared.results) >= 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [dict(zip(("points_order", "returns_type"), both, strict=True)) for both in product(ORDERS, RETURNS)],
+    [dict(zip(("points_order", "returns_type"), pair, strict=True)) for pair in product(ORDERS, RETURNS)],
     ids=name_of,
 )
 @pytest.mark.parametrize("hidden", [{}, {"imp_info": True}, {"imp_info": True, "egocentric": True}], ids=str)
 def test_random_games_of_all_kinds_equal_the_reference(settings, hidden):
     settings = {**settings, **hidden, "num_cards": 8}
-    found = spiel_games.random_games("Goofspiel-v0", name_of(settings), 1_200, deal, seed=1, **settings)
-    assert len(found.states) == 1_200
+    compared = spiel_games.random_games("Goofspiel-v0", name_of(settings), 1_200, deal, seed=1, **settings)
+    assert len(compared.states) == 1_200
 
 
 def test_one_turn_less_than_cards_ends_the_game():

@@ -23,22 +23,22 @@ def histories(**settings):
 @pytest.mark.variations
 @pytest.mark.parametrize("rule", ["reset-face", "reset-quantity"])
 def test_all_histories_with_three_faces_equal_the_reference(rule):
-    found, name = histories(dice_sides=3, bidding_rule=rule)
-    assert (found.decisions + len(found.states), len(found.states)) == spiel.size_of(name) == (9 * 127, 9 * 63)
-    assert spiel.uniform(found.starts)
-    assert all(len(seen) == 1 for seen in found.views.values())  # an information state has one observation
-    assert len(set().union(*found.views.values())) == len(found.views)  # and the reverse
-    assert min(found.results.values()) > 100
+    compared, name = histories(dice_sides=3, bidding_rule=rule)
+    assert (compared.decisions + len(compared.states), len(compared.states)) == spiel.size_of(name) == (9 * 127, 9 * 63)
+    assert spiel.uniform(compared.starts)
+    assert all(len(obs) == 1 for obs in compared.views.values())  # an information state has one observation
+    assert len(set().union(*compared.views.values())) == len(compared.views)  # and the reverse
+    assert min(compared.results.values()) > 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["reset-face", "reset-quantity"])
 def test_all_histories_of_the_default_dice_equal_the_reference(rule):
-    found, _ = histories(bidding_rule=rule)
-    assert (found.decisions + len(found.states), len(found.states)) == (36 * 8191, 36 * 4095)
-    assert spiel.uniform(found.starts)
-    assert len(found.views) == 6 * 4096
-    assert len(set().union(*found.views.values())) == len(found.views)
+    compared, _ = histories(bidding_rule=rule)
+    assert (compared.decisions + len(compared.states), len(compared.states)) == (36 * 8191, 36 * 4095)
+    assert spiel.uniform(compared.starts)
+    assert len(compared.views) == 6 * 4096
+    assert len(set().union(*compared.views.values())) == len(compared.views)
 
 
 SETTINGS = (
@@ -52,16 +52,16 @@ SETTINGS = (
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
-        *((each, 400) for each in SETTINGS[:2]),
-        *(pytest.param(each, 10_000 // len(SETTINGS), marks=pytest.mark.slow) for each in SETTINGS),
+        *((case, 400) for case in SETTINGS[:2]),
+        *(pytest.param(case, 10_000 // len(SETTINGS), marks=pytest.mark.slow) for case in SETTINGS),
     ],
 )
 def test_random_games_equal_the_reference(settings, games):
     listed = ",".join(f"{name}={value}" for name, value in settings.items())
-    found = spiel_games.random_games("LiarsDice-v0", f"liars_dice({listed})", games, roll, **settings)
-    assert len(found.states) == games
-    assert found.decisions > 3 * games
-    assert min(found.results.values()) > games / 5
+    compared = spiel_games.random_games("LiarsDice-v0", f"liars_dice({listed})", games, roll, **settings)
+    assert len(compared.states) == games
+    assert compared.decisions > 3 * games
+    assert min(compared.results.values()) > games / 5
 
 
 def test_dice_of_several_are_uniform_before_they_are_sorted():

@@ -41,32 +41,32 @@ LARGE = [
     ("settings", "games"),
     [
         (LARGE[0], GAMES // 40),
-        *(pytest.param(each, GAMES if each["horizon"] <= 40 else 500, marks=pytest.mark.slow) for each in LARGE),
+        *(pytest.param(case, GAMES if case["horizon"] <= 40 else 500, marks=pytest.mark.slow) for case in LARGE),
         pytest.param({}, 200, marks=pytest.mark.slow),
     ],
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
-    found = played(games, **settings)
-    assert len(found.states) == games
+    compared = played(games, **settings)
+    assert len(compared.states) == games
     if settings.get("horizon", 1000) > 2:
         drawn = settings.get("horizon", 1000) <= 40  # a draw is rare in long games
-        assert set(found.results) - {(0.0, 0.0)} == {(1.0, -1.0), (-1.0, 1.0)}
-        assert ((0.0, 0.0) in found.results) or not drawn
+        assert set(compared.results) - {(0.0, 0.0)} == {(1.0, -1.0), (-1.0, 1.0)}
+        assert ((0.0, 0.0) in compared.results) or not drawn
         # OpenSpiel's own random players score rarely on the long grid: a in 1 % of the games
-        assert min(found.results[1.0, -1.0], found.results[-1.0, 1.0]) > games / 200
+        assert min(compared.results[1.0, -1.0], compared.results[-1.0, 1.0]) > games / 200
 
 
 def test_both_orders_are_equally_frequent_in_every_step():
     core = make_core("MarkovSoccer-v0", 10_000, "cpu", seed=0, autoreset="disabled")
     core.reset()
-    before = torch.zeros(10_000)
+    previous = torch.zeros(10_000)
     for _ in range(3):
         core.step(torch.full((10_000, 2), 4))
         first = core.world_state["first"].float()
         assert abs(float(first.mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
-        assert abs(float((first == before).float().mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
-        before = first
+        assert abs(float((first == previous).float().mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
+        previous = first
     assert abs(float((core.world_state["ball"] == 7).float().mean()) - 0.5) < 5 * 0.5 / 10_000**0.5
 
 
@@ -80,7 +80,7 @@ MOVES = {"up": 0, "down": 1, "left": 2, "right": 3, "stand": 4}
 def after(grid, moves, first, holder=-1):
     """Return the state, rewards and end after moves that are resolved in this order.
 
-    Places on the grid, three rows of three cells, are set by hand: every other grid compiles kernels of its own.
+    Places on the grid, three rows of three cells, are set by hand: every other grid compiles its own kernels.
     """
     cells = grid.replace("\n", "")
     for seed in itertools.count():

@@ -27,24 +27,24 @@ LARGE = [
 
 
 def test_all_histories_of_a_small_game_equal_the_reference():
-    found = spiel_games.all_histories("OshiZumo-v0", name_of(SMALL), **SMALL)
-    assert len(found.states) > 100
-    assert len(found.results) == 3
+    compared = spiel_games.all_histories("OshiZumo-v0", name_of(SMALL), **SMALL)
+    assert len(compared.states) > 100
+    assert len(compared.results) == 3
 
 
 @pytest.mark.parametrize(
     ("settings", "games"),
     [
         (LARGE[0], GAMES // 20),
-        *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in LARGE),
+        *(pytest.param(case, GAMES, marks=pytest.mark.slow) for case in LARGE),
     ],
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
-    found = spiel_games.random_games("OshiZumo-v0", name_of(settings), games, **settings)
-    assert len(found.states) == games
-    assert found.decisions >= games
-    assert len(found.results) >= 2 - (settings.get("min_bid") == 17)
+    compared = spiel_games.random_games("OshiZumo-v0", name_of(settings), games, **settings)
+    assert len(compared.states) == games
+    assert compared.decisions >= games
+    assert len(compared.results) >= 2 - (settings.get("min_bid") == 17)
 
 
 def test_player_below_the_lowest_bid_bids_all_coins():

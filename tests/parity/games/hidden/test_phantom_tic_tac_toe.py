@@ -14,27 +14,27 @@ from parity.references import spiel_games
 
 GAMES = 10_000
 SETTINGS = [
-    dict(zip(("gameversion", "obstype"), each, strict=True))
-    for each in product(("classical", "abrupt"), ("reveal-nothing", "reveal-numturns"))
+    dict(zip(("gameversion", "obstype"), case, strict=True))
+    for case in product(("classical", "abrupt"), ("reveal-nothing", "reveal-numturns"))
 ]
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
 @pytest.mark.parametrize(
     ("settings", "games"),
-    [(SETTINGS[0], GAMES // 20), *(pytest.param(each, GAMES, marks=pytest.mark.slow) for each in SETTINGS)],
+    [(SETTINGS[0], GAMES // 20), *(pytest.param(case, GAMES, marks=pytest.mark.slow) for case in SETTINGS)],
     ids=str,
 )
 def test_random_games_equal_the_reference(settings, games):
     listed = ",".join(f"{name}={value}" for name, value in settings.items())
-    found = spiel_games.random_games("PhantomTicTacToe-v0", f"phantom_ttt({listed})", games, **settings)
-    assert len(found.states) == games
-    assert found.decisions > 9 * games  # tries of occupied cells included
-    assert min(found.results.values()) > games / 100
-    assert len(found.results) == 3
+    compared = spiel_games.random_games("PhantomTicTacToe-v0", f"phantom_ttt({listed})", games, **settings)
+    assert len(compared.states) == games
+    assert compared.decisions > 9 * games  # tries of occupied cells included
+    assert min(compared.results.values()) > games / 100
+    assert len(compared.results) == 3
     won = {
         (line, result)
-        for state in found.states
+        for state in compared.states
         if (result := state.returns()[0])
         for line in LINES
         if all(board_of(state)[cell] == (1 if result > 0 else -1) for cell in line)
@@ -87,19 +87,19 @@ def test_cell_that_is_known_is_illegal():
 
 
 @cache
-def leaves(board, known, mover):
+def leaves(board, knowledge, mover):
     """Number of ends of games from a position, by cells that each player knows to be the other's; classical rules."""
     count = 0
     for cell in range(9):
-        if board[cell] == mover or cell in known[mover]:
+        if board[cell] == mover or cell in knowledge[mover]:
             continue
         if board[cell] >= 0:  # the other's: the mover learns that and tries again
-            known_after = tuple(cells | {cell} if player == mover else cells for player, cells in enumerate(known))
+            known_after = tuple(cells | {cell} if player == mover else cells for player, cells in enumerate(knowledge))
             count += leaves(board, known_after, mover)
             continue
         after = (*board[:cell], mover, *board[cell + 1 :])
-        ends = -1 not in after or any(all(after[place] == mover for place in line) for line in LINES)
-        count += 1 if ends else leaves(after, known, 1 - mover)
+        ends = -1 not in after or any(all(after[index] == mover for index in line) for line in LINES)
+        count += 1 if ends else leaves(after, knowledge, 1 - mover)
     return count
 
 
