@@ -102,7 +102,7 @@ def build(case: Case) -> Callable[[], Any]:
     core = make_core(case.env_id, case.num_envs, **case.settings)
     actions = random_actions(core)
     step: Callable[[Any], Any]
-    given: list[Any] = actions
+    batches: list[Any] = actions
     if case.interface == "bound":
         step = BOUNDS[case.env_id](case.num_envs, case.threads).step
     elif case.interface == "core":
@@ -115,13 +115,13 @@ def build(case: Case) -> Callable[[], Any]:
         core.reset()
         return partial(core.random_rollout, case.steps)
     else:
-        step, given = interfaces.INTERFACES[case.interface](case.env_id, case.num_envs, case.settings, core, actions)
+        step, batches = interfaces.INTERFACES[case.interface](case.env_id, case.num_envs, case.settings, core, actions)
     count = 0
 
     def play() -> Any:
         nonlocal count
         count += 1
-        return step(given[count % ACTION_BATCHES])
+        return step(batches[count % ACTION_BATCHES])
 
     return play
 

@@ -77,28 +77,36 @@ class ContenderSlot:
 
     def describe(self) -> dict[str, Any]:
         """Return environment, worlds, agents, schedule, device, interface and threads, if known."""
-        what = self.contender.workload
+        workload = self.contender.workload
         row: dict[str, Any] = {"worlds": self.worlds, "agents": self.agents}
-        if isinstance(what, cases.Case):
-            chosen = what.schedule or choose_schedule(self.agents, torch.device(what.device))
+        if isinstance(workload, cases.Case):
+            chosen = workload.schedule or choose_schedule(self.agents, torch.device(workload.device))
             return row | {
-                "env_id": what.env_id,
-                "schedule": "" if what.interface == "bound" else chosen,
-                "device": what.device,
-                "interface": what.interface + ("" if what.reuse_buffers else ", clones"),
-                "threads": what.threads,
+                "env_id": workload.env_id,
+                "schedule": "" if workload.interface == "bound" else chosen,
+                "device": workload.device,
+                "interface": workload.interface + ("" if workload.reuse_buffers else ", clones"),
+                "threads": workload.threads,
             }
-        if isinstance(what, PeerTask):
+        if isinstance(workload, PeerTask):
             interface = " ".join(
-                [what.module or what.peer, *(f"{name}={value}" for name, value in what.options.items())]
+                [workload.module or workload.peer, *(f"{name}={value}" for name, value in workload.options.items())]
             )
-            return row | {"env_id": what.game, "device": what.device, "interface": interface, "threads": what.threads}
+            return row | {
+                "env_id": workload.game,
+                "device": workload.device,
+                "interface": interface,
+                "threads": workload.threads,
+            }
         interface, threads = "games", THREADS
-        if isinstance(what, PPOSubject):
-            interface, threads = "training" + ("" if what.engine == "auto" else f", {what.engine}"), what.threads
-        elif isinstance(what, RolloutSubject):
-            interface, threads = f"rollout, {what.interface}", what.threads
-        return row | {"env_id": what.env_id, "device": "cpu", "interface": interface, "threads": threads}
+        if isinstance(workload, PPOSubject):
+            interface, threads = (
+                "training" + ("" if workload.engine == "auto" else f", {workload.engine}"),
+                workload.threads,
+            )
+        elif isinstance(workload, RolloutSubject):
+            interface, threads = f"rollout, {workload.interface}", workload.threads
+        return row | {"env_id": workload.env_id, "device": "cpu", "interface": interface, "threads": threads}
 
 
 @contextlib.contextmanager
@@ -131,36 +139,44 @@ def open_contenders(contenders: Sequence[Contender]) -> Iterator[tuple[list[Cont
         yield seats, absent
 
 
-def _missing(what: Workload) -> str | None:
+def _missing(workload: Workload) -> str | None:
     """Return why a contender of gpu-envs is not available, or None."""
-    if not isinstance(what, cases.Case):
+    if not isinstance(workload, cases.Case):
         return None
-    if what.interface == "bound":
+    if workload.interface == "bound":
         return "gcc is not installed" if compiler() is None else None
-    module = interfaces.missing(what.interface)
+    module = interfaces.missing(workload.interface)
     return f"{module} is not installed" if module else None
 
 
 def _open(contender: Contender, peer: Peer | None, stack: contextlib.ExitStack) -> ContenderSlot:
-    what = contender.workload
-    if isinstance(what, PeerTask):
+    workload = contender.workload
+    if isinstance(workload, PeerTask):
         assert peer is not None
         peer.ready()
-        return ContenderSlot(contender, peer, what.worlds, peer.agents, lambda: float(what.worlds))
-    if isinstance(what, Batch):
-        batch = random_games.GameBatch(what.env_id, what.worlds, what.fused)
-        return ContenderSlot(contender, batch.play, what.worlds, batch.core.num_agents, batch.games_per_call)
-    if isinstance(what, PPOSubject):
+        return ContenderSlot(contender, peer, workload.worlds, peer.agents, lambda: float(workload.worlds))
+    if isinstance(workload, Batch):
+        batch = random_games.GameBatch(workload.env_id, workload.worlds, workload.fused)
+        return ContenderSlot(contender, batch.play, workload.worlds, batch.core.num_agents, batch.games_per_call)
+    if isinstance(workload, PPOSubject):
         from benchmarks.training.ppo import PPOTraining
 
-        training: Any = PPOTraining(what.env_id, what.worlds, what.threads, what.ppo, what.engine, what.env)
+        training: Any = PPOTraining(
+            workload.env_id, workload.worlds, workload.threads, workload.ppo, workload.engine, workload.env
+        )
         stack.callback(training.close)
         return ContenderSlot(contender, training, training.num_envs, training.agents, lambda: float(training.num_envs))
-    if isinstance(what, RolloutSubject):
+    if isinstance(workload, RolloutSubject):
         from benchmarks.training.rollouts import LENGTH, make_rollout
 
-        play, core = make_rollout(what.env_id, what.worlds, what.interface, what.threads, what.torch_threads)
-        return ContenderSlot(contender, play, what.worlds, core.num_agents, lambda: float(what.worlds * LENGTH))
+        play, core = make_rollout(
+            workload.env_id, workload.worlds, workload.interface, workload.threads, workload.torch_threads
+        )
+        return ContenderSlot(contender, play, workload.worlds, core.num_agents, lambda: float(workload.worlds * LENGTH))
     return ContenderSlot(
-        contender, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs * what.steps)
+        contender,
+        cases.build(workload),
+        workload.num_envs,
+        workload.agents,
+        lambda: float(workload.num_envs * workload.steps),
     )

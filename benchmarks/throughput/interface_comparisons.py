@@ -74,9 +74,9 @@ def _copies(case: Case) -> Round:
     return Round(title, (Contender(CORE_STEP, "gpu_envs", case), Contender("core.step, clones", "interface", clones)))
 
 
-def _one_world(title: str, case: Case, interface: Contender, *others: Contender) -> Round:
+def _one_world(title: str, case: Case, interface: Contender, *contenders: Contender) -> Round:
     """Return a round of an interface, equivalent interfaces of other libraries, and the core."""
-    return Round(title, (interface, *others, *core_contenders(case)))
+    return Round(title, (interface, *contenders, *core_contenders(case)))
 
 
 _SPREAD, _POLE, _TAG = Case("SimpleSpread-v0", 1), Case("CartPole-v1", 1), many_agents(105)

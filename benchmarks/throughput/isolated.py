@@ -21,10 +21,10 @@ def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def compile_times(env_id: str, what: str = "start") -> tuple[dict[str, Any], dict[str, Any]]:
+def compile_times(env_id: str, measurement: str = "start") -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the times of a measurement of an environment with an empty and with a filled kernel cache."""
     with tempfile.TemporaryDirectory() as cache:
-        return run(what, env_id, cache=cache), run(what, env_id, cache=cache)
+        return run(measurement, env_id, cache=cache), run(measurement, env_id, cache=cache)
 
 
 def import_times() -> dict[str, Any]:
@@ -93,10 +93,10 @@ def _memory(env_id: str, num_envs: int, steps: int, interface: str, reuse: bool)
     step = build(Case(env_id, num_envs, interface, reuse))
     for _ in range(steps // 10):
         step()
-    before = _resident()
+    start = _resident()
     for _ in range(steps - steps // 10):
         step()
-    return {"before_mib": before, "after_mib": _resident()}
+    return {"before_mib": start, "after_mib": _resident()}
 
 
 def _constant_agent_total(agents: int) -> dict[str, float]:
@@ -121,28 +121,28 @@ def _resident() -> float:
 def main(argv: list[str]) -> None:
     """Run the measurement given by the arguments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput.isolated", description=__doc__)
-    what = parser.add_subparsers(dest="what", required=True)
-    what.add_parser("start").add_argument("env_id")
-    what.add_parser("start-training").add_argument("env_id")
-    what.add_parser("import")
-    memory = what.add_parser("memory")
+    measurements = parser.add_subparsers(dest="what", required=True)
+    measurements.add_parser("start").add_argument("env_id")
+    measurements.add_parser("start-training").add_argument("env_id")
+    measurements.add_parser("import")
+    memory = measurements.add_parser("memory")
     memory.add_argument("env_id")
     memory.add_argument("num_envs", type=int)
     memory.add_argument("steps", type=int)
     memory.add_argument("interface", choices=("core", "dict"))
     memory.add_argument("results", choices=("reused", "cloned"))
-    what.add_parser("many-agents").add_argument("agents", type=int)
-    given = parser.parse_args(argv)
-    if given.what == "start":
-        result = _start(given.env_id)
-    elif given.what == "start-training":
-        result = _start_training(given.env_id)
-    elif given.what == "import":
+    measurements.add_parser("many-agents").add_argument("agents", type=int)
+    args = parser.parse_args(argv)
+    if args.what == "start":
+        result = _start(args.env_id)
+    elif args.what == "start-training":
+        result = _start_training(args.env_id)
+    elif args.what == "import":
         result = _import()
-    elif given.what == "many-agents":
-        result = _constant_agent_total(given.agents)
+    elif args.what == "many-agents":
+        result = _constant_agent_total(args.agents)
     else:
-        result = _memory(given.env_id, given.num_envs, given.steps, given.interface, given.results == "reused")
+        result = _memory(args.env_id, args.num_envs, args.steps, args.interface, args.results == "reused")
     print(json.dumps(result))
 
 

@@ -114,20 +114,20 @@ def _tried(core: Core, reported: set[str]) -> dict[str, tuple[float, float]]:
     changed = {name: torch.zeros_like(tensor[0], dtype=torch.bool) for name, tensor in fields.items()}
     first = small.get_state()
     for _ in range(STEPS):
-        before, action = small.get_state(), small.sample_actions().clone()
+        previous, action = small.get_state(), small.sample_actions().clone()
         small.step(action)
         after = small.get_state()
         playing = small.elapsed_steps > 0  # the others have restarted
-        moved = {name: _of(after, name) != _of(before, name) for name in fields}
+        moved = {name: _of(after, name) != _of(previous, name) for name in fields}
         for name in fields:
             changed[name] |= moved[name][playing].any(0)
-            foreign = _of(before, name).roll(1, 0)
-            if torch.equal(foreign, _of(before, name)):
+            foreign = _of(previous, name).roll(1, 0)
+            if torch.equal(foreign, _of(previous, name)):
                 foreign = _of(first, name)
-            if needed[name] or torch.equal(foreign, _of(before, name)):
+            if needed[name] or torch.equal(foreign, _of(previous, name)):
                 continue
             alike[name] = False
-            small.set_state(before | {f"state.{name}": foreign})
+            small.set_state(previous | {f"state.{name}": foreign})
             small.step(action)
             for other, tensor in small.get_state().items():
                 differs = tensor != after[other]
@@ -136,11 +136,11 @@ def _tried(core: Core, reported: set[str]) -> dict[str, tuple[float, float]]:
                 needed[name] = needed[name] or bool(differs.any())
         small.set_state(after)
     used = {}
-    for name, seen in changed.items():
-        share = int(seen.sum()) / seen.numel()
+    for name, mask in changed.items():
+        share = int(mask.sum()) / mask.numel()
         share = 1.0 if share > NEARLY_ALL else share
-        kept = needed[name] or alike[name]
-        used[name] = (float(kept), share if kept or name in reported else 0.0)
+        is_read = needed[name] or alike[name]
+        used[name] = (float(is_read), share if is_read or name in reported else 0.0)
     return used
 
 

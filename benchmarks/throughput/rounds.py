@@ -47,10 +47,12 @@ def play(comparison: ComparisonGroup, round_: Round, effort: Effort) -> Played:
     """Run a round with all available contenders in alternation."""
     with open_contenders(round_.contenders) as (seats, absent), busy_processes(round_.busy_cores) as busy:
         subjects = {seat.contender.name: seat.subject for seat in seats}
-        wanted = min(effort.repeats, comparison.repeats or effort.repeats)
-        rounds = alternate(subjects, wanted, effort.seconds, effort.seconds, effort.patience, busy)
-        kept = [(seat, rounds.seconds[seat.contender.name]) for seat in seats if seat.contender.name not in rounds.lost]
-        results = [Result(seat, seconds, seat.units(), _note(seat, round_)) for seat, seconds in kept]
+        repeats = min(effort.repeats, comparison.repeats or effort.repeats)
+        rounds = alternate(subjects, repeats, effort.seconds, effort.seconds, effort.patience, busy)
+        completed = [
+            (seat, rounds.seconds[seat.contender.name]) for seat in seats if seat.contender.name not in rounds.lost
+        ]
+        results = [Result(seat, seconds, seat.units(), _note(seat, round_)) for seat, seconds in completed]
     return Played(round_, results, rounds, absent | rounds.lost)
 
 
@@ -81,7 +83,7 @@ def goals_of_round(round_: Round) -> dict[str, Figure]:
     first = round_.contenders[0].name
     over = {name: ("ratio", f"{first} over {name}, {round_.title}", target) for name, target in round_.goals.items()}
     alone = {unit: (unit, f"{first} by itself, {round_.title}", target) for unit, target in round_.alone.items()}
-    return {key: Figure(what, unit, None, target=target) for key, (unit, what, target) in (over | alone).items()}
+    return {key: Figure(title, unit, None, target=target) for key, (unit, title, target) in (over | alone).items()}
 
 
 def figures(comparison: ComparisonGroup, played: Played) -> Iterator[Figure]:
@@ -95,11 +97,11 @@ def figures(comparison: ComparisonGroup, played: Played) -> Iterator[Figure]:
     for name in (name for name in round_.goals if name in played.absent):
         yield replace(goals[name], note=played.absent[name])
     for row in rows:
-        what = f"{row['name']}, {round_.title}"
+        title = f"{row['name']}, {round_.title}"
         curve = (
             {"curve": row["name"], "at": row[comparison.along], "along": comparison.along} if comparison.along else {}
         )
-        yield Figure(what, comparison.unit, row["rate"], row["low"], row["high"], note=row["note"], row=row, **curve)
+        yield Figure(title, comparison.unit, row["rate"], row["low"], row["high"], note=row["note"], row=row, **curve)
     for name, why in played.absent.items():
         row = {"round": round_.title, "name": name, "kind": "absent"}
         yield Figure(f"{name}, {round_.title}", comparison.unit, None, note=why, row=row)
@@ -153,8 +155,8 @@ def _memory_bound(case: Case, core_row: dict[str, Any]) -> dict[str, Any]:
     rate = {name: value / needed for name, value in _spread(copied, ("rate", "low", "high"), 1.0).items()}
     share = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), core_row["rate"] / rate["rate"])
     note = f"{needed:.0f} bytes a step, {copied.median / 1e9:.1f} GB/s copied; beyond 1: worlds stay in the caches"
-    kept = {name: core_row[name] for name in ("round", "worlds", "agents", "env_id", "device", "unit")}
-    return {**kept, "name": MEMORY, "kind": "memory", **rate, **share, "note": note}
+    row = {name: core_row[name] for name in ("round", "worlds", "agents", "env_id", "device", "unit")}
+    return {**row, "name": MEMORY, "kind": "memory", **rate, **share, "note": note}
 
 
 @cache

@@ -83,7 +83,7 @@ def alternate(
         seconds: Length of a turn [s].
         warm_up: Length of the untimed first turn [s], which also measures the number of steps per turn.
         patience: Maximum number of samples on a busy machine, as a multiple of those wanted.
-        pids: Processes that belong to the measurement, besides those of the subjects.
+        pids: Processes that belong to the measurement, apart from the subjects.
 
     Returns:
         The quiet samples, or the least disturbed ones if there are too few. A subject that fails is dropped, and the
@@ -92,13 +92,13 @@ def alternate(
     order, lost = list(subjects), dict[str, str]()
 
     def turns(of: Callable[[str], T]) -> dict[str, T]:
-        given = {}
+        results = {}
         for name in [name for name in order if name not in lost]:
             try:
-                given[name] = of(name)
+                results[name] = of(name)
             except PeerError as error:
                 lost[name] = str(error)
-        return given
+        return results
 
     counts = turns(lambda name: max(1, round(seconds / _warm(subjects[name], warm_up))))
 
@@ -109,36 +109,36 @@ def alternate(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        own = [subject.pid for subject in subjects.values() if isinstance(subject, TimedSubject) and subject.pid]
-        kept = undisturbed(play, rounds, patience, [*own, *pids])
+        processes = [subject.pid for subject in subjects.values() if isinstance(subject, TimedSubject) and subject.pid]
+        samples = undisturbed(play, rounds, patience, [*processes, *pids])
     finally:
         if collecting:
             gc.enable()
-    seconds_of = {name: [times[name] for _, times in kept] for name in subjects if name not in lost}
-    return AlternatingSamples(seconds_of, [others for others, _ in kept], lost)
+    seconds_of = {name: [times[name] for _, times in samples] for name in subjects if name not in lost}
+    return AlternatingSamples(seconds_of, [usage for usage, _ in samples], lost)
 
 
 def undisturbed(
-    measure: Callable[[], T], wanted: int, patience: float = PATIENCE, pids: Iterable[int] = ()
+    measure: Callable[[], T], count: int, patience: float = PATIENCE, pids: Iterable[int] = ()
 ) -> list[tuple[float, T]]:
     """Measure until enough quiet samples exist or patience is exhausted, and return the least disturbed.
 
     Args:
         measure: Function that returns one result.
-        wanted: Number of results to keep.
-        patience: Maximum number of results, as a multiple of `wanted`.
+        count: Number of results to keep.
+        patience: Maximum number of results, as a multiple of `count`.
         pids: Processes that belong to the measurement.
 
     Returns:
         The share of the machine used by other processes and the result, for each.
     """
-    seen: list[tuple[float, T]] = []
+    samples: list[tuple[float, T]] = []
     measured = tuple(pids)
-    while sum(others <= QUIET for others, _ in seen) < wanted and len(seen) < patience * wanted:
-        before = _Usage.now(measured)
+    while sum(usage <= QUIET for usage, _ in samples) < count and len(samples) < patience * count:
+        start = _Usage.now(measured)
         result = measure()
-        seen.append((_Usage.now(measured).others_since(before), result))
-    return sorted(seen, key=lambda one: one[0])[:wanted]
+        samples.append((_Usage.now(measured).others_since(start), result))
+    return sorted(samples, key=lambda sample: sample[0])[:count]
 
 
 def _warm(subject: Subject, seconds: float) -> float:
@@ -167,7 +167,7 @@ class _Usage:
 
     wall: float
     machine: float
-    own: float
+    measured: float
 
     @classmethod
     def now(cls, pids: Iterable[int] = ()) -> "_Usage":
@@ -178,13 +178,13 @@ class _Usage:
         return cls(
             wall=time.perf_counter(),
             machine=(user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"),
-            own=mine.user + mine.system + mine.children_user + mine.children_system + sum(map(_used_by, pids)),
+            measured=mine.user + mine.system + mine.children_user + mine.children_system + sum(map(_used_by, pids)),
         )
 
-    def others_since(self, before: "_Usage") -> float:
+    def others_since(self, start: "_Usage") -> float:
         """Return the share of all cores that other processes used."""
-        used = (self.machine - before.machine) - (self.own - before.own)
-        return max(0.0, used) / (self.wall - before.wall) / (os.cpu_count() or 1)
+        used = (self.machine - start.machine) - (self.measured - start.measured)
+        return max(0.0, used) / (self.wall - start.wall) / (os.cpu_count() or 1)
 
 
 def _used_by(pid: int) -> float:

@@ -24,9 +24,11 @@ def jax_ippo(name: str, worlds: int, threads: int = THREADS) -> Contender:
     return peer(name, "jaxmarl", SPREAD, worlds, module="benchmarks.peers.inside.jaxmarl_training", threads=threads)
 
 
-def _ppo(engine: str, what: str, env_id: str, worlds: int | None, ppo: dict[str, Any] | None, **more: Any) -> Contender:
+def _ppo(
+    engine: str, variant: str, env_id: str, worlds: int | None, ppo: dict[str, Any] | None, **more: Any
+) -> Contender:
     named = {"kernel": "PPO in kernels", "torch": "PPO in PyTorch", "auto": "PPO"}[engine]
-    return Contender(f"{named}, {what}", "gpu_envs", PPOSubject(env_id, worlds, ppo, engine=engine, **more))
+    return Contender(f"{named}, {variant}", "gpu_envs", PPOSubject(env_id, worlds, ppo, engine=engine, **more))
 
 
 _PEERS = (
@@ -64,8 +66,8 @@ _PEERS = (
 
 
 def _many_agents(engine: str, threads: int) -> Contender:
-    what = "1 thread" if threads == 1 else f"{threads} threads"
-    return _ppo(engine, what, "TagContinuous-v0", MANY_WORLDS, MANY, threads=threads, env={})
+    variant = "1 thread" if threads == 1 else f"{threads} threads"
+    return _ppo(engine, variant, "TagContinuous-v0", MANY_WORLDS, MANY, threads=threads, env={})
 
 
 _MANY = (
@@ -86,16 +88,16 @@ _MANY = (
 def _rollouts(env_id: str, worlds: int) -> Round:
     """Return rollouts of equal networks: in kernels, and with PyTorch between the steps."""
     kernels = Contender("core.rollout", "gpu_envs", RolloutSubject(env_id, worlds, "kernels"))
-    others = [
+    variants = [
         (f"{name}, PyTorch with {count} thread{'s' if count > 1 else ''}", interface, count)
         for name, interface in (("networks between steps", "torch"), ("rollouts of a training", "collector"))
         for count in sorted({1, THREADS})
     ]
     between = [
         Contender(name, "gpu_envs", RolloutSubject(env_id, worlds, interface, torch_threads=count))
-        for name, interface, count in others
+        for name, interface, count in variants
     ]
-    goals = {name: ">= 4" for name, *_ in others}
+    goals = {name: ">= 4" for name, *_ in variants}
     return Round(f"{env_id}, {worlds:,} worlds", (kernels, *between), goals)
 
 

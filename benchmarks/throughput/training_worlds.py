@@ -23,27 +23,27 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5, help="turns of every contender (default: 5)")
     parser.add_argument("--num-threads", type=int, default=THREADS, help="threads of every contender (default: all)")
     parser.add_argument("--num-envs", type=int, nargs="+", default=WORLDS, help="numbers of worlds")
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(f"{'worlds':>8}{'kernel':>12}{'torch':>12}{'JAX':>12}   env-steps/s")
-    for worlds in given.num_envs:
+    for worlds in args.num_envs:
         with contextlib.ExitStack() as stack:
             task = PeerTask(
                 "jaxmarl",
                 SPREAD,
                 worlds,
                 module="benchmarks.peers.inside.jaxmarl_training",
-                threads=given.num_threads,
+                threads=args.num_threads,
             )
             subjects: dict[str, TimedSubject] = {}
             for engine in ("kernel", "torch"):
-                training = PPOTraining("SimpleSpread-v0", worlds, given.num_threads, JAXMARL, engine)
+                training = PPOTraining("SimpleSpread-v0", worlds, args.num_threads, JAXMARL, engine)
                 stack.callback(training.close)
                 subjects[engine] = training
             subjects["JAX"] = peer = Peer(task)
             stack.callback(peer.close)
             peer.ready()
-            samples = alternate(subjects, given.repeats, seconds=0.5)
-        rates = (Spread.of([worlds / each for each in samples.seconds[name]]).median for name in subjects)
+            samples = alternate(subjects, args.repeats, seconds=0.5)
+        rates = (Spread.of([worlds / seconds for seconds in samples.seconds[name]]).median for name in subjects)
         print(f"{worlds:8}{''.join(f'{rate:12,.0f}' for rate in rates)}", flush=True)
     return 0
 

@@ -86,7 +86,7 @@ def measure(env_id: str, algorithm: str, width: int, num_envs: int, repeats: int
             order = trainings if number % 2 else trainings[::-1]
             seconds = {id(training): training.iterate() for training in order}
             pairs.append([seconds[id(training)] for training in trainings])
-    rollout = [1e3 * statistics.median(pair[place][0] for pair in pairs) for place in range(2)]
+    rollout = [1e3 * statistics.median(pair[index][0] for pair in pairs) for index in range(2)]
     ratios = [statistics.median(pair[0][part] / pair[1][part] for pair in pairs) for part in range(2)]
     return MeasuredActing((rollout[0], rollout[1]), *ratios)
 
@@ -95,14 +95,14 @@ def main(argv: Sequence[str]) -> int:
     """Measure all cases and print them; return 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=51, help="pairs of iterations per case (default: 51)")
-    given = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     print("| training | torch, kernel [ms per rollout] | rollout | iteration |\n| --- | --- | --- | --- |")
     for env_id, algorithm, width, num_envs in CASES:
-        found = measure(env_id, algorithm, width, num_envs, given.repeats)
-        times = ", ".join(f"{each:.2f}" for each in found.rollout)
+        result = measure(env_id, algorithm, width, num_envs, args.repeats)
+        times = ", ".join(f"{milliseconds:.2f}" for milliseconds in result.rollout)
         print(
-            f"| {algorithm} on {env_id}, {num_envs:,} worlds, {width} {width} | {times} | {found.rollout_ratio:.2f} "
-            f"| {found.iteration_ratio:.2f} |",
+            f"| {algorithm} on {env_id}, {num_envs:,} worlds, {width} {width} | {times} | {result.rollout_ratio:.2f} "
+            f"| {result.iteration_ratio:.2f} |",
             flush=True,
         )
     return 0

@@ -65,8 +65,8 @@ def measure() -> dict[str, Any]:
                 patience=0,
             )
             pairs = [[steps_per_second(config, processes) for processes in (False, True)] for _ in range(PAIRS)]
-            threads, processes = (statistics.median(each) for each in zip(*pairs, strict=True))
-            ratio = statistics.median(one / other for one, other in pairs)
+            threads, processes = (statistics.median(seconds) for seconds in zip(*pairs, strict=True))
+            ratio = statistics.median(threaded / other for threaded, other in pairs)
             rows.append({"env_id": env_id, "threads": threads, "processes": processes, "ratio": ratio})
     finally:
         ray.shutdown()

@@ -151,7 +151,7 @@ def describe(name: str, result: Mapping[str, Any]) -> str:
         return f"Returns of PPO of Stable-Baselines3, {ways}; by `python {result['command']}`."
     if name.startswith("jaxmarl_smax"):
         rates, task = ", ".join(f"{rate:.3f}" for rate in result["win_rates"]), result["task"]
-        returns = ", ".join(f"{each * result['agents']:.2f}" for each in result["returns"])
+        returns = ", ".join(f"{mean * result['agents']:.2f}" for mean in result["returns"])
         count = len(result["win_rates"])
         about = f"{task['algorithm'].upper()} on {task['map']}, {count} seed{'s' * (count != 1)}"
         return (

@@ -67,7 +67,7 @@ def seconds_per_update(learner: PPO, count: int) -> float:
 
 def measure(inputs: int, hidden_sizes: Sequence[int], rows: int, repeats: int) -> MeasuredUpdate:
     """Return the ratio of the engines' times, the median of adjacent pairs of turns."""
-    kept = torch.get_num_threads()
+    threads = torch.get_num_threads()
     with few_cores(1):
         learners = {engine: make_learner(engine, inputs, hidden_sizes, rows) for engine in ("torch", "kernel")}
         for learner in learners.values():  # the first update compiles
@@ -81,7 +81,7 @@ def measure(inputs: int, hidden_sizes: Sequence[int], rows: int, repeats: int) -
             order.reverse()
             seconds = {engine: seconds_per_update(learners[engine], counts[engine]) for engine in order}
             ratios.append(seconds["torch"] / seconds["kernel"])
-    torch.set_num_threads(kept)
+    torch.set_num_threads(threads)
     return MeasuredUpdate(inputs, len(hidden_sizes), hidden_sizes[0], rows, float(f"{statistics.median(ratios):.3g}"))
 
 
@@ -92,13 +92,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, default=TABLE, help="file to write (default: the table of the package)")
     for name, values in (("inputs", INPUTS), ("layers", LAYERS), ("widths", WIDTHS), ("rows", ROWS)):
         parser.add_argument(f"--{name}", type=int, nargs="+", default=values, help=f"(default: {values})")
-    given = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     entries = []
-    for inputs, layers, width in itertools.product(given.inputs, given.layers, given.widths):
-        for rows in given.rows:
-            entries.append(measure(inputs, (width,) * layers, rows, given.repeats))
+    for inputs, layers, width in itertools.product(args.inputs, args.layers, args.widths):
+        for rows in args.rows:
+            entries.append(measure(inputs, (width,) * layers, rows, args.repeats))
             print(entries[-1], flush=True)
-    write(given.output, entries, shlex.join(["python", "-m", "benchmarks.training.engines", *argv]))
+    write(args.output, entries, shlex.join(["python", "-m", "benchmarks.training.engines", *argv]))
     return 0
 
 

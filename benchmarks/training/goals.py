@@ -52,7 +52,7 @@ class Matches:
         if params:
             self.core.set_params(**dict(params))
         self.sides = members_by_policy(self.config, self.core)
-        members = {member for each in self.sides.values() for member in each}
+        members = {member for side in self.sides.values() for member in side}
         self._single = [agent for agent in self.core.possible_agents if agent in members - set(self.core.groups)]
         self._policies: dict[Path, dict[str, Policy]] = {}
         self._results: dict[tuple[tuple[tuple[str, str], ...], bool], dict[str, list[float]]] = {}
@@ -79,15 +79,15 @@ class Matches:
             for name in self.sides:  # the order of policies sets their seeds
                 source = sources[name]
                 kind, _, argument = source.partition(" ")
-                found = SOURCES[kind](self, name, argument)
-                players |= {member: policy for member, policy in found.items() if policy is not None}
-            own = MEASURES[self.core.id](self.core) if self.core.id in MEASURES else None
+                policies = SOURCES[kind](self, name, argument)
+                players |= {member: policy for member, policy in policies.items() if policy is not None}
+            measure = MEASURES[self.core.id](self.core) if self.core.id in MEASURES else None
             results = self.core.definition.results
-            outcome = evaluate_policies(self.core, players, self.seed, greedy, last_info=results, after_step=own)
+            outcome = evaluate_policies(self.core, players, self.seed, greedy, last_info=results, after_step=measure)
             self._results[key] = measures(outcome, self._single)
-            if own is not None:
-                means = {name: estimate(samples) for name, samples in own.results().items()}
-                self._results[key] |= {name: [each.mean, each.half] for name, each in means.items()}
+            if measure is not None:
+                means = {name: estimate(samples) for name, samples in measure.results().items()}
+                self._results[key] |= {name: [mean.mean, mean.half] for name, mean in means.items()}
         return self._results[key]
 
 
@@ -118,8 +118,8 @@ def _fixed(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyPro
 
 def _checkpoint(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
     """Return the policy of the checkpoint that is nearest to a fraction of the training."""
-    wanted = float(argument) * matches.saved.steps
-    _, near = min(checkpoints_of(matches.run), key=lambda pair: abs(pair[0] - wanted))
+    target = float(argument) * matches.saved.steps
+    _, near = min(checkpoints_of(matches.run), key=lambda pair: abs(pair[0] - target))
     return dict.fromkeys(matches.sides[name], matches.policies(near)[name])
 
 
@@ -159,11 +159,11 @@ def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str,
         "GROUP" for the return of a group, "AGENT" for that of one of these agents, "survivors GROUP" [agents],
         "length" [steps], and "RESULT GROUP" for results that the environment declares, such as "won_battle ally".
     """
-    survivors = {f"survivors {group}": each for group, each in outcome.survivors.items()}
-    results = {f"{name} {group}": each for name, by in outcome.last_info.items() for group, each in by.items()}
+    survivors = {f"survivors {group}": value for group, value in outcome.survivors.items()}
+    results = {f"{name} {group}": value for name, by in outcome.last_info.items() for group, value in by.items()}
     single = {agent: outcome.agent_returns[agent] for agent in agents}
-    found = {**outcome.returns, **single, **survivors, **results, "length": outcome.length}
-    return {name: [each.mean, each.half] for name, each in found.items()}
+    estimates = {**outcome.returns, **single, **survivors, **results, "length": outcome.length}
+    return {name: [value.mean, value.half] for name, value in estimates.items()}
 
 
 def sources_of(goal: Goal, sides: Iterable[str], judged: str = TRAINED) -> dict[str, str]:
@@ -195,12 +195,12 @@ def evaluate_goals(
     """
     matches = Matches(run, episodes, seed, params)
     reached: list[list[float] | None] = []
-    others = {RANDOM: matches.play(dict.fromkeys(matches.sides, RANDOM), False)}
+    references = {RANDOM: matches.play(dict.fromkeys(matches.sides, RANDOM), False)}
     for goal in goals:
         if goal.of == "seconds":
             reached.append(None)
             continue
         reached.append(matches.play(sources_of(goal, matches.sides), goal.greedy)[goal.measure])
         if (bound := goal.reference) is not None:
-            others[bound] = matches.play(sources_of(goal, matches.sides, str(goal.bound)), goal.greedy)
-    return {"reached": reached, "others": others}
+            references[bound] = matches.play(sources_of(goal, matches.sides, str(goal.bound)), goal.greedy)
+    return {"reached": reached, "others": references}

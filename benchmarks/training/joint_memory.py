@@ -23,7 +23,7 @@ from trainers.runner.learner_group import LearnerGroup
 SETTINGS = {"batch_size": 256, "updates": 2, "replay_size": 2_000, "learning_starts": 0, "rollout_length": 4}
 
 
-def taken(device: str) -> int:
+def peak_memory(device: str) -> int:
     """Return the peak memory [bytes]."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
@@ -38,13 +38,15 @@ def main(algorithm: str = "maddpg", device: str = "cpu") -> None:
     core = make_train_core(config, config.num_envs, config.seed)
     group = LearnerGroup(config, core)
     collector = Collector(config, core, group)
-    learners: list[Any] = [each.learner for each in group.assignments.values()]
-    replays: set[ReplayBuffer] = {each.experience.replay for each in learners}
+    learners: list[Any] = [assignment.learner for assignment in group.assignments.values()]
+    replays: set[ReplayBuffer] = {learner.experience.replay for learner in learners}
     ring = sum(buffer.nbytes for replay in replays for buffer in replay.buffers.values())
     collector.collect()
-    before = taken(device)
+    start = peak_memory(device)
     group.update(1, lambda: "")
-    print(f"{algorithm} on {device}: replays {ring / 1e6:,.0f} MB, learning {(taken(device) - before) / 1e6:,.0f} MB")
+    print(
+        f"{algorithm} on {device}: replays {ring / 1e6:,.0f} MB, learning {(peak_memory(device) - start) / 1e6:,.0f} MB"
+    )
 
 
 if __name__ == "__main__":

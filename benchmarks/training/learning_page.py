@@ -68,9 +68,9 @@ def algorithm_of(task: TrainingTask) -> str:
 
 def title(task: TrainingTask) -> str:
     """Return the heading of a task, such as "QMIX on TwoStepGame-v0"."""
-    whole = "league of " if task.command == "league train" else ""
+    prefix = "league of " if task.command == "league train" else ""
     words = shlex.split(task.options)
-    text = f"{whole}{algorithm_of(task).upper()} on {words[0]}"
+    text = f"{prefix}{algorithm_of(task).upper()} on {words[0]}"
     if "--num-actors" in words:
         count = words[words.index("--num-actors") + 1]
         text += f" with {count} actor{'s' * (count != '1')}"
@@ -100,23 +100,25 @@ def table_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> list[str
 
 def write(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> None:
     """Write the page and the curves."""
-    shown = [task for task in tasks if task.name in results]
-    _draw({task: results[task.name] for task in shown}, PICTURE)
+    recorded = [task for task in tasks if task.name in results]
+    _draw({task: results[task.name] for task in recorded}, PICTURE)
     folder = PICTURE.parent / "algorithms"
     folder.mkdir(exist_ok=True)
-    for family in dict.fromkeys(map(family_of, shown)):
-        own = {task: results[task.name] for task in shown if family_of(task) == family}
-        _draw(own, folder / f"{family}_curves.png", columns=3)
+    for family in dict.fromkeys(map(family_of, recorded)):
+        curves = {task: results[task.name] for task in recorded if family_of(task) == family}
+        _draw(curves, folder / f"{family}_curves.png", columns=3)
     PAGE.write_text(text_of(results, tasks), encoding="utf-8")
 
 
 def text_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> str:
     """Return the text of the page, without the curves."""
-    shown = [task for task in tasks if task.name in results]
-    bounds = dict.fromkeys(name for task in shown for goal in task.goals if (name := baselines.baseline_of(goal.bound)))
+    recorded = [task for task in tasks if task.name in results]
+    bounds = dict.fromkeys(
+        name for task in recorded for goal in task.goals if (name := baselines.baseline_of(goal.bound))
+    )
     return TEMPLATE.format(
-        results="\n".join(table_of(results, shown)),
-        trainings="\n".join(_training(task, results[task.name]) for task in shown),
+        results="\n".join(table_of(results, recorded)),
+        trainings="\n".join(_training(task, results[task.name]) for task in recorded),
         baselines="\n".join(
             f"- {name}: {baselines.describe(name, results[baselines.file_of(name)])}" for name in bounds
         ),
@@ -126,7 +128,7 @@ def text_of(results: dict[str, Any], tasks: Sequence[TrainingTask]) -> str:
 
 def _digits(reached: Iterable[dict[str, Any]]) -> int:
     """Return the number of decimals of results: 3 if none is above 1 in size, else 1."""
-    numbers = [abs(number) for each in reached for name in ("values", "ends") for number in each[name]]
+    numbers = [abs(number) for entry in reached for name in ("values", "ends") for number in entry[name]]
     return 3 if max(numbers) <= 1 else 1
 
 
@@ -171,13 +173,13 @@ def _training(task: TrainingTask, result: dict[str, Any]) -> str:
 
 def _evaluated(task: TrainingTask, result: dict[str, Any]) -> dict[str, float]:
     """Return per agent of the final policies by group, the mean over seeds, where a goal measures it."""
-    env_id, found = shlex.split(task.options)[0], {}
+    env_id, values = shlex.split(task.options)[0], {}
     config_type, build = registry.find(env_id).load()
     groups = build(build_config(config_type, {}, env_id)).groups
     for goal, reached in zip(task.goals, result["goals"], strict=True):
         if goal.measure in groups and not goal.playing:
-            found[goal.measure] = goal.unit * statistics.mean(reached["values"]) / len(groups[goal.measure])
-    return found
+            values[goal.measure] = goal.unit * statistics.mean(reached["values"]) / len(groups[goal.measure])
+    return values
 
 
 def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int = 4) -> None:
@@ -188,8 +190,8 @@ def _draw(results: dict[TrainingTask, dict[str, Any]], path: Path, columns: int 
     wide = min(columns, max(1, len(results)))
     high = max(1, math.ceil(len(results) / wide))
     figure = Figure(figsize=(3.6 * wide, 2.6 * high), layout="constrained")
-    for place, (task, result) in enumerate(results.items(), start=1):
-        axes = figure.add_subplot(high, wide, place)
+    for index, (task, result) in enumerate(results.items(), start=1):
+        axes = figure.add_subplot(high, wide, index)
         groups = list(result["runs"][0]["curve"])
         colors = role_colors(shlex.split(task.options)[0], groups)
         for run in result["runs"]:

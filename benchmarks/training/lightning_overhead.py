@@ -39,7 +39,7 @@ class TurnTimes:
     @property
     def ratios(self) -> list[float]:
         """Lightning's time over the trainer's, by turn."""
-        return [lightning / own for lightning, own in zip(self.lightning, self.trainer, strict=True)]
+        return [lightning / trainer for lightning, trainer in zip(self.lightning, self.trainer, strict=True)]
 
 
 def measure(turns: int) -> TurnTimes:
@@ -91,12 +91,12 @@ def main() -> int:
     """Print both speeds and the median ratio; return 1 if it is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=100)
-    found = measure(parser.parse_args().turns)
-    own, wrapped = statistics.median(found.trainer), statistics.median(found.lightning)
-    ratio = statistics.median(found.ratios)
-    print(f"{found.settings}, {len(found.ratios)} turns each:")
+    times = measure(parser.parse_args().turns)
+    plain, wrapped = statistics.median(times.trainer), statistics.median(times.lightning)
+    ratio = statistics.median(times.ratios)
+    print(f"{times.settings}, {len(times.ratios)} turns each:")
     print(
-        f"Trainer {found.steps / own:,.0f} steps/s, Lightning {found.steps / wrapped:,.0f} steps/s, "
+        f"Trainer {times.steps / plain:,.0f} steps/s, Lightning {times.steps / wrapped:,.0f} steps/s, "
         f"ratio of times {ratio:.3f}"
     )
     return 0 if ratio <= LIMIT else 1

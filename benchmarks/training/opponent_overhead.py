@@ -54,11 +54,11 @@ def main() -> int:
         plain = [0.0, 0.0]
         for name, times in spent.items():
             rollout, update = (statistics.median(column) for column in zip(*times[WARM:], strict=True))
-            whole = statistics.median(sum(both) for both in times[WARM:])
-            plain = plain if name != "plain" else [rollout, whole]
+            total = statistics.median(sum(pair) for pair in times[WARM:])
+            plain = plain if name != "plain" else [rollout, total]
             print(
                 f"{env_id:22}{name:13}{rollout * 1e3:9.1f} ms{rollout / plain[0]:10.2f}{update * 1e3:9.1f} ms"
-                f"{config.rollout_steps / whole:12,.0f}{plain[1] / whole:10.2f}",
+                f"{config.rollout_steps / total:12,.0f}{plain[1] / total:10.2f}",
                 flush=True,
             )
     return 0
@@ -67,7 +67,7 @@ def main() -> int:
 def _collectors(game: Game, config: TrainConfig) -> dict[str, Collector]:
     core = game.core(config.num_envs)
     plain = Collector(config, core, LearnerGroup(config, core))
-    role, frozen = game.roles[0], {each: _frozen(game, config, each) for each in game.roles}
+    role, frozen = game.roles[0], {name: _frozen(game, config, name) for name in game.roles}
     mixture = [torch.ones(FROZEN) / FROZEN for _ in game.seats]
     return {
         "plain": plain,
@@ -84,13 +84,13 @@ def _trained(
 
 def _frozen(game: Game, config: TrainConfig, role: str) -> list[PolicyProtocol]:
     """Return untrained policies with different weights."""
-    made = []
+    policies = []
     for index in range(FROZEN):
         settings = dataclasses.replace(config, policies={}, env={}, seed=derive_seed(7, index), num_envs=1)
-        made.append(
+        policies.append(
             BestResponseTraining(game, MatchupDistribution.self_play(game), {}, settings).learner(role).policy()
         )
-    return made
+    return policies
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ class PPOTraining:
         self._folder = tempfile.TemporaryDirectory()
         with few_cores(threads):
             self._trainer = Trainer(self.config, run_dir=Path(self._folder.name) / "run", factory=self._core)
-        learners = [each.learner for each in self._trainer.assignments.values()]
-        self.uses_kernels = any(isinstance(getattr(each, "engine", None), KernelEngine) for each in learners)
+        learners = [assignment.learner for assignment in self._trainer.assignments.values()]
+        self.uses_kernels = any(isinstance(getattr(learner, "engine", None), KernelEngine) for learner in learners)
         """Whether kernels act and learn."""
         self.num_envs, self.agents = config.num_envs, self._trainer.core.num_agents
 
@@ -84,7 +84,7 @@ class PPOTraining:
         """Train for a number of steps, rounded up to whole rollouts, and return the seconds per step."""
         length = self.config.learner.rollout_length
         rollouts = -(-count // length)
-        kept = torch.get_num_threads()
+        threads = torch.get_num_threads()
         # OpenMP threads that spin after an operation of PyTorch would take the cores of the kernels
         torch.set_num_threads(1 if self.uses_kernels else self.config.num_threads)
         try:
@@ -93,7 +93,7 @@ class PPOTraining:
                 self._trainer.iterate()
             return (time.perf_counter() - begin) / (rollouts * length)
         finally:
-            torch.set_num_threads(kept)
+            torch.set_num_threads(threads)
 
     def _core(self, config: TrainConfig, num_envs: int, seed: int, **settings: Any) -> Core:
         """Create environments that use the threads of the training."""

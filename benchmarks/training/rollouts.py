@@ -49,26 +49,26 @@ def make_rollout(
     play, core = INTERFACES[interface](env_id, num_envs, threads)
 
     def rollout() -> None:
-        kept = torch.get_num_threads()
+        previous = torch.get_num_threads()
         torch.set_num_threads(torch_threads)
         try:
             play()
         finally:
-            torch.set_num_threads(kept)
+            torch.set_num_threads(previous)
 
     return rollout, core
 
 
 def networks(core: Core) -> dict[str, Layers]:
     """Return an untrained network for every group of agents, equal in all interfaces."""
-    generator, found = torch.Generator().manual_seed(SEED), {}
+    generator, layers = torch.Generator().manual_seed(SEED), {}
     for group, rows in core.groups.items():
         space: Any = core.action_spaces[core.possible_agents[rows[0]]]
         sizes = (core.obs_width, *HIDDEN, int(space.n))
-        found[group] = [
+        layers[group] = [
             (torch.randn(m, n, generator=generator) / n**0.5, torch.zeros(m)) for n, m in itertools.pairwise(sizes)
         ]
-    return found
+    return layers
 
 
 def _kernels(env_id: str, num_envs: int, threads: int) -> tuple[Callable[[], object], Core]:
@@ -91,14 +91,14 @@ def _between_steps(env_id: str, num_envs: int, threads: int) -> tuple[Callable[[
     obs = torch.zeros(*shape, core.obs_width)
     action, log_prob = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
     reward, flags = torch.zeros(shape), torch.zeros(2, *shape, dtype=torch.bool)
-    seen = core.reset(seed=SEED)[0]
+    latest = core.reset(seed=SEED)[0]
 
     @torch.inference_mode()
     def play() -> None:
         for t in range(LENGTH):
-            obs[t] = seen
+            obs[t] = latest
             for rows, layers in groups:
-                hidden = seen[:, rows]
+                hidden = latest[:, rows]
                 for weight, bias in layers[:-1]:
                     hidden = functional.linear(hidden, weight, bias).tanh_()
                 logits = functional.linear(hidden, *layers[-1])
@@ -117,7 +117,7 @@ def _collector(env_id: str, num_envs: int, threads: int) -> tuple[Callable[[], o
     config = TrainConfig(env_id, num_envs=num_envs, engine="torch", learner=settings)
     core = make_train_core(config, num_envs, SEED, threads=threads)
     collector = Collector(config, core, LearnerGroup(config, core))
-    learners: list[Any] = [each.learner for each in collector.learners.assignments.values()]
+    learners: list[Any] = [assignment.learner for assignment in collector.learners.assignments.values()]
 
     def play() -> None:
         for learner in learners:

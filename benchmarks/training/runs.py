@@ -56,20 +56,20 @@ def separate_and_together(run: TimedTraining = SEVERAL, count: int = NUM_SEEDS) 
     seconds = []
     for options in ([["--seed", str(seed)] for seed in range(count)], [["--num-seeds", str(count)]]):
         begin = time.perf_counter()
-        for number, own in enumerate(options):
+        for number, seed_options in enumerate(options):
             with tempfile.TemporaryDirectory() as folder:
-                _train([*run.options, *own], Path(folder) / f"run{number}")
+                _train([*run.options, *seed_options], Path(folder) / f"run{number}")
         seconds.append(time.perf_counter() - begin)
     return seconds[0], seconds[1]
 
 
 def alternate(run: TimedTraining, engines: Sequence[str], seeds: int) -> dict[str, list[RunTime]]:
     """Return the times of a number of seeds by engine; the engines take turns."""
-    found: dict[str, list[RunTime]] = {engine: [] for engine in engines}
+    times: dict[str, list[RunTime]] = {engine: [] for engine in engines}
     for seed in range(seeds):
         for engine in engines if seed % 2 else reversed(engines):
-            found[engine].append(measure(run, engine, seed))
-    return found
+            times[engine].append(measure(run, engine, seed))
+    return times
 
 
 def measure(run: TimedTraining, engine: str, seed: int) -> RunTime:
@@ -87,26 +87,26 @@ def measure(run: TimedTraining, engine: str, seed: int) -> RunTime:
         matchups = json.loads((folder / "cross_play.json").read_text())["matchups"]
         seconds = float(read_rows(folder / "metrics.csv")[-1]["seconds"])
         return RunTime(
-            seconds, ", ".join(_returns(each) for each in matchups if "trained" in each["policies"].values())
+            seconds, ", ".join(_returns(matchup) for matchup in matchups if "trained" in matchup["policies"].values())
         )
 
 
 def _returns(matchup: dict[str, Any]) -> str:
     """Return the mean returns of a matchup by group, each with whether its policy is trained."""
     means = {group: outcome["mean"] for group, outcome in matchup["returns"].items()}
-    who = [name for name, kind in matchup["policies"].items() if kind == "trained"]
-    return f"{' and '.join(who)} trained: {' / '.join(f'{mean:.1f}' for mean in means.values())}"
+    names = [name for name, kind in matchup["policies"].items() if kind == "trained"]
+    return f"{' and '.join(names)} trained: {' / '.join(f'{mean:.1f}' for mean in means.values())}"
 
 
 def _train(options: Sequence[str], folder: Path) -> tuple[float, str]:
     """Run `gpu-envs train`; return the seconds until the line with the goal, and the line; "" without a goal."""
     command = [sys.executable, "-m", "gpu_envs", "train", *options, "--run-dir", str(folder)]
-    begin, seconds, found, said = time.perf_counter(), 0.0, "", []
+    begin, seconds, verdict, lines = time.perf_counter(), 0.0, "", []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout or ():
-            said.append(line)
+            lines.append(line)
             if re.match(r"(not )?reached", line):
-                seconds, found = time.perf_counter() - begin, line.strip()
+                seconds, verdict = time.perf_counter() - begin, line.strip()
     if process.returncode not in (0, 1):  # 1: the goal was not reached
-        raise RuntimeError(f"{' '.join(command)} failed:\n{''.join(said[-20:])}")
-    return seconds, found
+        raise RuntimeError(f"{' '.join(command)} failed:\n{''.join(lines[-20:])}")
+    return seconds, verdict

@@ -45,17 +45,17 @@ def cross_play_by_step(run: Path, episodes: int, count: int, of: str) -> dict[st
     """
     matches = Matches(run, episodes, SEED)
     steps = [at for at, _ in checkpoints_of(run)]
-    chosen = sorted({round(each * (len(steps) - 1) / max(count - 1, 1)) for each in range(count)})
-    found: dict[str, list[dict[str, Any]]] = {side: [] for side in matches.sides}
-    for at in (steps[each] for each in chosen):
-        for side, points in found.items():
-            own = f"checkpoint {at / matches.saved.steps!r}"
+    chosen = sorted({round(index * (len(steps) - 1) / max(count - 1, 1)) for index in range(count)})
+    curves: dict[str, list[dict[str, Any]]] = {side: [] for side in matches.sides}
+    for at in (steps[index] for index in chosen):
+        for side, points in curves.items():
+            source = f"checkpoint {at / matches.saved.steps!r}"
             points.append({"steps": at})
             for opponent in OPPONENTS:
-                players = {name: own if name == side else opponent for name in matches.sides}
+                players = {name: source if name == side else opponent for name in matches.sides}
                 points[-1][opponent] = matches.play(players, False)[side if of == "return" else of]
             print(run.parent.name, side, json.dumps(points[-1]), flush=True)
-    return found
+    return curves
 
 
 def training_curves(run: Path, agents: Mapping[str, int], of: str) -> dict[str, list[list[float]]]:
@@ -104,7 +104,7 @@ def main(argv: Sequence[str]) -> None:
     args = parser.parse_args(argv)
     for name in args.only if not args.write else ():
         results = recorded() | {name: measure(name)}
-        lines = [f"{json.dumps(each)}: {json.dumps(results[each])}" for each in GAMES if each in results]
+        lines = [f"{json.dumps(game)}: {json.dumps(results[game])}" for game in GAMES if game in results]
         RESULT.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line per task
     draw(recorded(), PICTURE)
 

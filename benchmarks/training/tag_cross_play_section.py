@@ -82,14 +82,14 @@ def section(results: Mapping[str, Any]) -> list[str]:
 
 def _opposite(results: Mapping[str, Any]) -> str:
     """Return the sides whose training and cross-play against the final opponents change in opposite directions."""
-    found = []
+    names = []
     for name, result in results.items():
         for side, points in result["cross_play"].items():
             curve = result["training"][side]
             trained = curve[-1][1] - _near(curve, points[0]["steps"])[1]
             if trained * (points[-1][TRAINED][0] - points[0][TRAINED][0]) < 0:
-                found.append(f"{side} of {name}")
-    return ", ".join(found)
+                names.append(f"{side} of {name}")
+    return ", ".join(names)
 
 
 def _near(curve: Sequence[Sequence[float]], steps: int) -> Sequence[float]:

@@ -90,8 +90,8 @@ def progress_of(task: TrainingTask, out: Path) -> dict[str, Any]:
     for column in rows[0]:
         if column.endswith("/episode_return_mean"):
             points = [[int(row["env_steps"]), float(row[column])] for row in rows if row[column]]
-            every = max(1, math.ceil(len(points) / POINTS))
-            curve[column.rpartition("/")[0]] = [points[0], *points[every::every]] if points else []
+            stride = max(1, math.ceil(len(points) / POINTS))
+            curve[column.rpartition("/")[0]] = [points[0], *points[stride::stride]] if points else []
     return {"steps": int(rows[-1]["env_steps"]), "seconds": float(rows[-1]["seconds"]), "curve": curve}
 
 

@@ -36,18 +36,18 @@ OF_TRAINING = ("commit", "date", "machine")
 """Entries that tell where a training ran. It may be evaluated later, and elsewhere."""
 
 
-def learn(task: TrainingTask, seed: int, threads: str | None, again: bool = True) -> dict[str, Any]:
+def learn(task: TrainingTask, seed: int, threads: str | None, rerun: bool = True) -> dict[str, Any]:
     """Run and evaluate one seed of a task.
 
     Args:
         task: The task.
         seed: Seed of the run.
         threads: OMP_NUM_THREADS of the run; None: torch's own choice.
-        again: Run it even if a finished run with the same settings exists; otherwise only evaluate that one.
+        rerun: Run it even if a finished run with the same settings exists; otherwise only evaluate that one.
     """
     options = options_of(task, seed)
     settings = settings_of(task, options)
-    done = None if again else finished(task, seed, settings)
+    done = None if rerun else finished(task, seed, settings)
     out = done or OUT / task.name / f"{seed}-{time.strftime('%Y%m%d-%H%M%S')}"
     if done is None:
         print(f"{task.name}, seed {seed}: training", flush=True)
@@ -142,14 +142,16 @@ def main(argv: Sequence[str]) -> None:
             continue
         peers = {}
         for name in {name for goal in task.goals if (name := baselines.baseline_of(goal.bound))}:
-            known = recorded().get(baselines.file_of(name))
-            peers[name] = known if known and known["task"] == baselines.BASELINES[name] else baselines.run(name)
+            baseline = recorded().get(baselines.file_of(name))
+            peers[name] = (
+                baseline if baseline and baseline["task"] == baselines.BASELINES[name] else baselines.run(name)
+            )
             RESULTS.write(baselines.file_of(name), peers[name])
         runs = []
         for seed in range(task.seeds):
-            runs.append(learn(task, seed, args.num_threads, again=not args.evaluate))
-            shown = {key: value for key, value in runs[-1].items() if key != "curve"}
-            print(task.name, json.dumps(shown), flush=True)
+            runs.append(learn(task, seed, args.num_threads, rerun=not args.evaluate))
+            summary = {key: value for key, value in runs[-1].items() if key != "curve"}
+            print(task.name, json.dumps(summary), flush=True)
         if task.zoo:
             keep(task, runs[0])
         goals = [verdict(goal, index, runs, peers) for index, goal in enumerate(task.goals)]

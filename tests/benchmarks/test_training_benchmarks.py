@@ -73,8 +73,8 @@ def test_busy_processes_do_not_count_as_disturbance():
         while timing._used_by(pid) < used + 0.2:
             pass
         alone, together = (timing._Usage.now(each) for each in ((), pids))
-        assert together.own >= alone.own + 0.2
-        assert together.own - before.own >= 0.2
+        assert together.measured >= alone.measured + 0.2
+        assert together.measured - before.measured >= 0.2
     assert not Path(f"/proc/{pid}").exists()
 
 

@@ -129,7 +129,7 @@ def test_league_is_a_task_whose_checkpoints_are_the_copies_of_its_players(tmp_pa
     assert [steps for steps, _ in found["curve"]["agent"]] == [32, 64]
     assert found["checkpoint"].endswith("policies/checkpoints/000000002")
     assert "agent checkpoint 0, others random" in found["others"]
-    again = train_tasks.learn(task, 0, "1", again=False)
+    again = train_tasks.learn(task, 0, "1", rerun=False)
     assert {**again, "wall": 0} == {**found, "wall": 0}, "a finished run is evaluated, not repeated"
 
 

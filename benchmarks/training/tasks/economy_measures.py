@@ -70,8 +70,8 @@ class EconomyMeasures:
 _TAKEN = ("productivity", "equality", "coin_eq_times_productivity", "coin", "houses_built", "tax_paid")
 
 
-def correlation(one: Tensor, other: Tensor) -> Tensor:
+def correlation(first: Tensor, second: Tensor) -> Tensor:
     """Return the correlation coefficients of rows (E, N), 0 where a row is constant."""
-    one, other = one - one.mean(1, keepdim=True), other - other.mean(1, keepdim=True)
-    size = one.norm(dim=1) * other.norm(dim=1)
-    return torch.where(size > 1e-9, (one * other).sum(1) / size.clamp(min=1e-9), 0.0)
+    first, second = first - first.mean(1, keepdim=True), second - second.mean(1, keepdim=True)
+    size = first.norm(dim=1) * second.norm(dim=1)
+    return torch.where(size > 1e-9, (first * second).sum(1) / size.clamp(min=1e-9), 0.0)

@@ -40,10 +40,12 @@ class Search:
         value, policy, views = 0, Policy(), dict[View, list[World]]()
         for step, world in worlds:
             value += self._advance(step, world, views)
-        for view, seen in views.items():
-            best, own = max((self._act(view, seen, action) for action in self._actions()), key=lambda pair: pair[0])
+        for view, worlds_of_view in views.items():
+            best, choices = max(
+                (self._act(view, worlds_of_view, action) for action in self._actions()), key=lambda pair: pair[0]
+            )
             value += best
-            policy |= own
+            policy |= choices
         return value, policy
 
     def _actions(self) -> list[int]:
@@ -59,8 +61,8 @@ class Search:
 
     def _after(self, world: World, view: View, prisoner: int, action: int) -> World:
         sequence, bulb, been, memories = world
-        own = (*memories[prisoner], (view[0], view[2], action))
-        memories = (*memories[:prisoner], own, *memories[prisoner + 1 :])
+        memory = (*memories[prisoner], (view[0], view[2], action))
+        memories = (*memories[:prisoner], memory, *memories[prisoner + 1 :])
         return sequence, 1 - bulb if action == SWITCH else bulb, been | {prisoner}, memories
 
     def _advance(self, step: int, world: World, views: dict[View, list[World]]) -> int:
@@ -86,8 +88,8 @@ def search(lamp: bool, start: int) -> int:
     policies, value, same = [Policy() for _ in range(PRISONERS)], -len(SEQUENCES), 0
     while same < PRISONERS:
         for me in range(PRISONERS):
-            found, policies[me] = Search(lamp, me, policies).respond()
-            value, same = (found, 0) if found > value else (value, same + 1)
+            response, policies[me] = Search(lamp, me, policies).respond()
+            value, same = (response, 0) if response > value else (value, same + 1)
     return value
 
 
@@ -96,5 +98,5 @@ if __name__ == "__main__":
         best = -len(SEQUENCES)
         for start in range(int(sys.argv[1])):
             if (value := search(lamp, start)) > best:
-                best, each = value, value / len(SEQUENCES)
-                print(f"{'with' if lamp else 'without'} lamp: {best} of {len(SEQUENCES)}, {each:.4f}, {3 * each:.4f}")
+                best, mean = value, value / len(SEQUENCES)
+                print(f"{'with' if lamp else 'without'} lamp: {best} of {len(SEQUENCES)}, {mean:.4f}, {3 * mean:.4f}")

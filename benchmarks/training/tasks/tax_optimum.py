@@ -50,18 +50,18 @@ def best_responses(config: Config, rates: np.ndarray, step: float = 1.0) -> np.n
     skills, labor = config.worker_skills, np.arange(0.0, HOURS + step / 2, step)
     own_share = 1.0 - 1.0 / len(skills)
     cost = config.labor_cost * labor**config.labor_exponent
-    found = []
+    responses = []
     for skill in skills:
-        due = taxes(rates, config.cutoffs, skill * labor)  # (L, S)
-        found.append(labor[(skill * labor[:, None] - own_share * due - cost[:, None]).argmax(0)])
-    return np.stack(found, -1)
+        tax = taxes(rates, config.cutoffs, skill * labor)  # (L, S)
+        responses.append(labor[(skill * labor[:, None] - own_share * tax - cost[:, None]).argmax(0)])
+    return np.stack(responses, -1)
 
 
 def welfare(config: Config, rates: np.ndarray, labor: np.ndarray) -> np.ndarray:
     """Return the social welfare "inv_income_weighted_utility" (S,) of labor (S, n) under rates (S, B)."""
     income = labor * config.worker_skills
-    due = np.stack([taxes(rates[index : index + 1], config.cutoffs, z)[:, 0] for index, z in enumerate(income)])
-    utility = income - due + due.mean(1, keepdims=True) - config.labor_cost * labor**config.labor_exponent
+    tax = np.stack([taxes(rates[index : index + 1], config.cutoffs, z)[:, 0] for index, z in enumerate(income)])
+    utility = income - tax + tax.mean(1, keepdims=True) - config.labor_cost * labor**config.labor_exponent
     weight = 1.0 / np.maximum(income, 1.0)
     return (weight * utility).sum(1) / weight.sum(1)
 

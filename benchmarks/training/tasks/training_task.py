@@ -52,8 +52,8 @@ class Goal:
         """Name of the matchup whose result is the bound; None if the bound is not the result of a matchup."""
         if not isinstance(self.bound, str) or self.bound.startswith(("jaxmarl", "openspiel", "sb3")):
             return None
-        whole = self.bound == self.against or not self.playing
-        return self.bound if whole else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
+        is_uniform = self.bound == self.against or not self.playing
+        return self.bound if is_uniform else f"{' and '.join(self.playing)} {self.bound}, others {self.against}"
 
 
 @dataclass(frozen=True)
