@@ -31,8 +31,8 @@ def _driver(device: str, tiny: bool) -> Fact:
     if not device.startswith("cuda"):
         return "not needed on a CPU", {"machine": {}}
     words = ["nvidia-smi", "--query-gpu=driver_version,name,memory.total", "--format=csv,noheader"]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    gpus = [line.partition(", ") for line in said.splitlines()]
+    output = subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    gpus = [line.partition(", ") for line in output.splitlines()]
     number = gpus[0][0] if gpus else "unknown"
     return "; ".join([number, *(name for _, _, name in gpus)]), {"machine": {"driver": number}}
 
@@ -47,13 +47,13 @@ def _system(device: str, tiny: bool) -> Fact:
 
 
 def _packages(device: str, tiny: bool) -> Fact:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return ", ".join(f"{name} {number}" for name, number in found.items()), {"machine": found}
+            versions[name] = "not installed"
+    return ", ".join(f"{name} {number}" for name, number in versions.items()), {"machine": versions}
 
 
 def _torch(device: str, tiny: bool) -> Fact:
@@ -144,10 +144,10 @@ def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.facts", description=__doc__)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     for name, fact in FACTS.items():
         try:
-            line, row = fact(given.device, given.tiny)
+            line, row = fact(args.device, args.tiny)
         except Exception as error:  # noqa: BLE001  # a library of the machine may fail in any way; the rest is known
             line = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             row = {"what": name, "error": line}

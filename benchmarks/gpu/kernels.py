@@ -63,7 +63,7 @@ def compile_one(job: Job, arch: int) -> tuple[str, float]:
     from gpu_envs.utils.settings import build_config
 
     env_id, settings, schedule, fuse_fp, kind = job
-    begun = time.perf_counter()
+    start = time.perf_counter()
     warp_kernels.start()
     maker, build = find(env_id).load()
     rules = build(build_config(maker, settings, env_id)).rules
@@ -74,7 +74,7 @@ def compile_one(job: Job, arch: int) -> tuple[str, float]:
         module.load(wp.get_device("cpu"), 1)  # the block size of a CPU launch is part of the name in the cache
     else:
         wp.compile_aot_module(module, device=None, arch=[arch])
-    return module.name, time.perf_counter() - begun
+    return module.name, time.perf_counter() - start
 
 
 def compile_all(jobs: list[Job], arch: int, processes: int) -> int:
@@ -103,10 +103,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--arch", type=int, required=True, help="compute capability, such as 90 (H100, H200) or 80")
     parser.add_argument("--processes", type=int, default=max(1, min(12, len(os.sched_getaffinity(0)) - 2)))
     parser.add_argument("--only", choices=("measured", "tested"), help="leave the other half out")
-    given = parser.parse_args(argv)
-    jobs = [] if given.only == "tested" else measured(Scale())
-    jobs += [] if given.only == "measured" else tested()
-    return 1 if compile_all(jobs, given.arch, given.processes) else 0
+    args = parser.parse_args(argv)
+    jobs = [] if args.only == "tested" else measured(Scale())
+    jobs += [] if args.only == "measured" else tested()
+    return 1 if compile_all(jobs, args.arch, args.processes) else 0
 
 
 if __name__ == "__main__":

@@ -60,10 +60,10 @@ def timed(call: Callable[[], Any], device: torch.device, seconds: float) -> Spre
 def _lasted(call: Callable[[], Any], number: int, device: torch.device) -> float:
     """Return the seconds of a number of calls, measured by events on a GPU."""
     if device.type != "cuda":
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(number):
             call()
-        return time.perf_counter() - begun
+        return time.perf_counter() - start
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     for _ in range(number):
@@ -109,8 +109,8 @@ def throughputs(
 
 def failed(error: BaseException) -> dict[str, str]:
     """Return an error as one line."""
-    said = " ".join(str(error).split())
-    return {"error": f"{type(error).__name__}: {said[:300]}"}
+    text = " ".join(str(error).split())
+    return {"error": f"{type(error).__name__}: {text[:300]}"}
 
 
 def free(device: torch.device) -> None:

@@ -32,6 +32,6 @@ class PytestOutcomes:
         counts: dict[str, int] = {}
         for outcome in self.outcomes.values():
             counts[outcome] = counts.get(outcome, 0) + 1
-        rows: list[dict[str, Any]] = [{"what": what, "unit": "tests", "value": counts[what]} for what in sorted(counts)]
+        rows: list[dict[str, Any]] = [{"what": kind, "unit": "tests", "value": counts[kind]} for kind in sorted(counts)]
         bad = [name for name, outcome in self.outcomes.items() if outcome in ("failed", "error")]
         return rows + [{"what": name, "error": self.reasons.get(name, self.outcomes[name])} for name in bad]

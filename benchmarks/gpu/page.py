@@ -8,16 +8,16 @@ from benchmarks.peers.published import WARPDRIVE
 Row = dict[str, Any]
 
 
-def rows(result: dict[str, Any], part: str, **wanted: Any) -> list[Row]:
+def rows(result: dict[str, Any], part: str, **fields: Any) -> list[Row]:
     """Return the rows of a part with the given values."""
-    found = result["parts"].get(part, {}).get("rows", [])
-    return [row for row in found if all(row.get(name) == value for name, value in wanted.items())]
+    entries = result["parts"].get(part, {}).get("rows", [])
+    return [row for row in entries if all(row.get(name) == value for name, value in fields.items())]
 
 
 def bandwidth(result: dict[str, Any]) -> float | None:
     """Return the measured memory bandwidth of the device [B/s]."""
-    found = rows(result, "machine", unit="B/s")
-    return found[0]["value"] if found else None
+    entries = rows(result, "machine", unit="B/s")
+    return entries[0]["value"] if entries else None
 
 
 def share(result: dict[str, Any], row: Row) -> float | None:
@@ -43,20 +43,20 @@ def _verdict(result: dict[str, Any], value: float | None, limit: float) -> str:
     return "met" if value >= limit else "not met"
 
 
-def _best(found: list[Row]) -> Row | None:
+def _best(entries: list[Row]) -> Row | None:
     """Return the fastest row."""
-    there = [row for row in found if "value" in row]
-    return max(there, key=lambda row: row["value"], default=None)
+    measured = [row for row in entries if "value" in row]
+    return max(measured, key=lambda row: row["value"], default=None)
 
 
 def _simple_tag(result: dict[str, Any]) -> Iterator[Row]:
     """Yield the targets of SimpleTag in the largest batch: 1e9 steps per second and half of the bandwidth."""
-    found = rows(result, "goals", env="SimpleTag-v0", mode="in place")
-    largest = max((row["worlds"] for row in found), default=0)
-    best = _best([row for row in found if row["worlds"] == largest])
+    entries = rows(result, "goals", env="SimpleTag-v0", mode="in place")
+    largest = max((row["worlds"] for row in entries), default=0)
+    best = _best([row for row in entries if row["worlds"] == largest])
     value = best["value"] if best else None
     copied = _best(rows(result, "goals", env="SimpleTag-v0", mode="copied", worlds=largest))
-    note = f"{largest:,} worlds, actions in place" if found else ""
+    note = f"{largest:,} worlds, actions in place" if entries else ""
     note += f"; copied in: {number(copied['value'])}" if copied else ""
     yield {
         "goal": "SimpleTag at 2^20 worlds",
@@ -86,13 +86,13 @@ def _constant_agent_total(result: dict[str, Any]) -> Row:
         if part := share(result, best):
             bound = best["value"] / part
             note += f"; the bandwidth allows {number(bound)}" + (", so it is out of reach" if bound < limit else "")
-    there = value if best and best["agents"] == 1000 else None
+    judged = value if best and best["agents"] == 1000 else None
     return {
         "goal": f"1,000-agent Tag at 2,000 worlds, 10 x WarpDrive's published {number(WARPDRIVE)}",
         "target": f">= {limit:.1e}".replace("e+0", "e"),
         "unit": "env-steps/s",
         "value": value,
-        "verdict": _verdict(result, there, limit),
+        "verdict": _verdict(result, judged, limit),
         "note": note,
     }
 
@@ -169,8 +169,8 @@ def markdown(result: dict[str, Any]) -> str:
     text += _peers(result)
     text += _throughputs(result, "training", "Training, learning included")
     text += _bytes(result)
-    held = rows(result, "goals", unit="registers")
-    lines = [[row["env"], row["what"], number(row["value"]), row["note"]] for row in held if "value" in row]
+    registers = rows(result, "goals", unit="registers")
+    lines = [[row["env"], row["what"], number(row["value"]), row["note"]] for row in registers if "value" in row]
     if lines:
         text += ["## Kernels of a step", "", *table(["environment", "kernel", "registers a thread", ""], lines)]
     return "\n".join(text + _errors(result))
@@ -179,16 +179,16 @@ def markdown(result: dict[str, Any]) -> str:
 def _tests(result: dict[str, Any]) -> list[str]:
     text = []
     for part, title in (("smoke", "Smoke tests"), ("tests", "Tests")):
-        if found := rows(result, part, unit="tests"):
-            text += [f"## {title}", "", ", ".join(f"{row['value']} {row['what']}" for row in found) + ".", ""]
+        if counts := rows(result, part, unit="tests"):
+            text += [f"## {title}", "", ", ".join(f"{row['value']} {row['what']}" for row in counts) + ".", ""]
     return text
 
 
 def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
     """Return a table with one line per row."""
-    found = rows(result, part, unit="env-steps/s")
+    entries = rows(result, part, unit="env-steps/s")
     lines = []
-    for row in (row for row in found if "value" in row):
+    for row in (row for row in entries if "value" in row):
         blocks = "/".join(str(size) for size in dict.fromkeys(row.get("block_dims", {}).get("step", ())))
         cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), blocks]
         cells.append(row["mode"])
@@ -201,19 +201,19 @@ def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
 def _sweep(result: dict[str, Any]) -> list[str]:
     """Return a table per environment: worlds by schedules."""
     text = []
-    found = [row for row in rows(result, "sweep", unit="env-steps/s") if "value" in row]
-    for env_id in dict.fromkeys(row["env"] for row in found):
-        mine = [row for row in found if row["env"] == env_id]
+    entries = [row for row in rows(result, "sweep", unit="env-steps/s") if "value" in row]
+    for env_id in dict.fromkeys(row["env"] for row in entries):
+        mine = [row for row in entries if row["env"] == env_id]
         lines = []
         for worlds in sorted({row["worlds"] for row in mine}):
             cells, best = [f"{worlds:,}"], _best([row for row in mine if row["worlds"] == worlds])
             for schedule in ("fused", "phased"):
                 for mode in ("copied", "eager"):
-                    here = {"worlds": worlds, "schedule": schedule, "mode": mode}
-                    fits = [row for row in mine if all(row[key] == value for key, value in here.items())]
+                    setting = {"worlds": worlds, "schedule": schedule, "mode": mode}
+                    fits = [row for row in mine if all(row[key] == value for key, value in setting.items())]
                     cells.append(number(fits[0]["value"]) if fits else "")
             lines.append([*cells, _percent(share(result, best)) if best else ""])
-        head = [f"{schedule}, {what}" for schedule in ("fused", "phased") for what in ("captured", "eager")]
+        head = [f"{schedule}, {label}" for schedule in ("fused", "phased") for label in ("captured", "eager")]
         text += [f"## {env_id}, env-steps/s", "", *table(["worlds", *head, "best, of the bandwidth"], lines)]
     return text
 
@@ -242,11 +242,11 @@ def _bytes(result: dict[str, Any]) -> list[str]:
 
 
 def _errors(result: dict[str, Any]) -> list[str]:
-    found = [
+    failures = [
         [name, label(row), row["error"]] for name in result["parts"] for row in rows(result, name) if "error" in row
     ]
-    escaped = [[cell.replace("|", "\\|") for cell in line] for line in found]
-    text = ["## What failed", "", *table(["part", "what", "why"], escaped)] if found else []
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in failures]
+    text = ["## What failed", "", *table(["part", "what", "why"], escaped)] if failures else []
     for part in result["parts"].values():
         if part.get("output"):
             text += [f"## Last lines of: {part['title']}", "", "```text", *part["output"], "```", ""]

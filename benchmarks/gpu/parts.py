@@ -138,14 +138,14 @@ def _training(env_id: str, mode: str, num_envs: int | None, device: torch.device
             for _ in range(2):  # kernels are compiled and loaded, memory is taken
                 trainer.iterate()
             _wait(device)
-            begun, before = time.perf_counter(), trainer.steps
-            while time.perf_counter() - begun < scale.training / 2:
+            start, first_step = time.perf_counter(), trainer.steps
+            while time.perf_counter() - start < scale.training / 2:
                 trainer.iterate()
             _wait(device)
-            lasted = time.perf_counter() - begun
+            lasted = time.perf_counter() - start
             trainer.log.close()
             phases = _phases(Path(folder) / "run" / "metrics.csv")
-        value = (trainer.steps - before) / lasted
+        value = (trainer.steps - first_step) / lasted
         about |= {"worlds": worlds, "agents": trainer.core.num_agents, "value": value, "note": phases}
         del trainer
     except Exception as error:  # noqa: BLE001  # reported; the next training follows
@@ -221,14 +221,14 @@ def main(argv: list[str]) -> None:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
-    given = parser.parse_args(argv)
-    device = torch.device(given.device)
+    args = parser.parse_args(argv)
+    device = torch.device(args.device)
     if device.type == "cuda":
         device = torch.device("cuda", device.index or 0)
         torch.cuda.set_device(device)
-    if given.tiny:
+    if args.tiny:
         torch.set_num_threads(1)  # small tensors, and others may be at work
-    for row in PARTS[given.part](device, TINY if given.tiny else Scale()):
+    for row in PARTS[args.part](device, TINY if args.tiny else Scale()):
         print("ROW " + json.dumps(row), flush=True)
 
 

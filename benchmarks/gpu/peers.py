@@ -48,10 +48,10 @@ def measured(peer: GpuPeer, device: torch.device, sizes: tuple[int, ...], second
     for worlds in sizes:
         row: dict[str, Any] = {"env": peer.env_id, "worlds": worlds, "peer": peer.name, "mode": peer.mode}
         try:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             row["agents"], play = inside.build(asdict(PeerTask(peer.library, peer.game, worlds, device=str(device))))
             play(TURN)
-            note = f"built and compiled in {time.perf_counter() - begun:.1f} s"
+            note = f"built and compiled in {time.perf_counter() - start:.1f} s"
             rates = Spread.of(list(_rates(play, worlds, seconds)))
             row |= {"unit": "env-steps/s", "value": rates.median, "low": rates.low, "high": rates.high, "note": note}
             del play
@@ -63,11 +63,11 @@ def measured(peer: GpuPeer, device: torch.device, sizes: tuple[int, ...], second
 
 def _rates(play: Callable[[int], int], worlds: int, seconds: float) -> Iterator[float]:
     """Return environment steps per second of single calls with host synchronization."""
-    begun, turns = time.perf_counter(), 0
-    while turns < SAMPLES or time.perf_counter() - begun < 2 * seconds:
-        before, turns = time.perf_counter(), turns + 1
+    start, turns = time.perf_counter(), 0
+    while turns < SAMPLES or time.perf_counter() - start < 2 * seconds:
+        begin, turns = time.perf_counter(), turns + 1
         played = play(TURN)
-        yield worlds * played / (time.perf_counter() - before)
+        yield worlds * played / (time.perf_counter() - begin)
 
 
 def _check_jax(device: torch.device) -> None:

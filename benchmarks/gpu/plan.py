@@ -93,5 +93,5 @@ def _side_by_side() -> list[str]:
 
 def files_of_tests() -> list[str]:
     """Return the test files with a test marked gpu."""
-    there = sorted((ROOT / "tests").rglob("test_*.py"))
-    return [str(path.relative_to(ROOT)) for path in there if re.search(r"\bmark\.gpu\b", path.read_text("utf-8"))]
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in paths if re.search(r"\bmark\.gpu\b", path.read_text("utf-8"))]

@@ -30,58 +30,58 @@ TOTAL = 470.0
 TRIAL = 'make gpu-report ARGS="--tiny --device cpu"'
 
 
-def report(given: argparse.Namespace) -> GpuReport:
+def report(args: argparse.Namespace) -> GpuReport:
     """Run the parts in order; unused time goes to later parts.
 
     Args:
-        given: Options of the command line.
+        args: Options of the command line.
     """
-    begun = time.monotonic()
-    kept = GpuReport(given.out, given.words, given.tiny, keep=bool(given.only))
-    parts = [part for part in plan.PLAN if not given.only or part.name in given.only or part.name == "machine"]
-    scale = given.seconds / sum(part.seconds for part in plan.PLAN)
+    start = time.monotonic()
+    record = GpuReport(args.out, args.words, args.tiny, keep=bool(args.only))
+    parts = [part for part in plan.PLAN if not args.only or part.name in args.only or part.name == "machine"]
+    scale = args.seconds / sum(part.seconds for part in plan.PLAN)
     for index, part in enumerate(parts):
         later = scale * sum(other.seconds for other in parts[index + 1 :])
-        left = given.seconds - (time.monotonic() - begun) - later
-        _play(part, min(left, scale * part.seconds) if part.capped else left, given, kept)
+        left = args.seconds - (time.monotonic() - start) - later
+        _play(part, min(left, scale * part.seconds) if part.capped else left, args, record)
         if part.name != "machine":
             continue
-        if kept.kept:
-            print(f"parts of an earlier run in {kept.path.name}: {', '.join(kept.kept)}", flush=True)
+        if record.earlier_parts:
+            print(f"parts of an earlier run in {record.path.name}: {', '.join(record.earlier_parts)}", flush=True)
         if lacking := requirements.missing(requirements.needed()):
             print(_missing_line(lacking), flush=True)
-        kept.result["problem"] = _no_gpu(kept, given.device)
-        if kept.result["problem"]:
+        record.result["problem"] = _no_gpu(record, args.device)
+        if record.result["problem"]:
             break
-    kept.result["seconds"] = round(time.monotonic() - begun, 1)
-    kept.write()
-    return kept
+    record.result["seconds"] = round(time.monotonic() - start, 1)
+    record.write()
+    return record
 
 
-def _play(part: plan.ReportSection, seconds: float, given: argparse.Namespace, kept: GpuReport) -> None:
+def _play(part: plan.ReportSection, seconds: float, args: argparse.Namespace, record: GpuReport) -> None:
     """Run one part and store its results."""
     print(f"{part.name}: {part.title} (at most {max(0.0, seconds):.0f} s)", flush=True)
-    started, entry = time.monotonic(), kept.begin(part.name, part.title)
+    started, entry = time.monotonic(), record.begin(part.name, part.title)
     outcome = Outcome("interrupted")
     try:
-        reason = plan.obstacle(part, given.device, kept.machine.get("arch"))
+        reason = plan.obstacle(part, args.device, record.machine.get("arch"))
         seconds -= 2 * process.GRACE  # to end a process that ignores signals
         if reason or seconds < 1.0:
             outcome = Outcome(reason or "left out: no time left")
         else:
-            words = plan.command(part.name, given.device, given.tiny, kept.machine.get("arch"))
-            outcome = _run(part.name, words, seconds, kept)
+            words = plan.command(part.name, args.device, args.tiny, record.machine.get("arch"))
+            outcome = _run(part.name, words, seconds, record)
     finally:
-        kept.end(part.name, outcome, time.monotonic() - started)
+        record.end(part.name, outcome, time.monotonic() - started)
     print(f"    {entry['status']}, {entry['seconds']:.0f} s", flush=True)
 
 
-def _run(name: str, words: list[str], seconds: float, kept: GpuReport) -> Outcome:
+def _run(name: str, words: list[str], seconds: float, record: GpuReport) -> Outcome:
     """Run the process of a part."""
     tests = PytestOutcomes()
 
     def read_row(row: dict[str, object]) -> None:
-        kept.add(name, row)
+        record.add(name, row)
         if "error" in row and name != "machine":
             print(f"    {page.label(row)}: {row['error']}", flush=True)
 
@@ -90,9 +90,9 @@ def _run(name: str, words: list[str], seconds: float, kept: GpuReport) -> Outcom
             print(f"    {line}", flush=True)
         elif name in ("smoke", "tests"):
             tests.read(line)
-            kept.replace_rows(name, tests.rows())
+            record.replace_rows(name, tests.rows())
 
-    outcome = process.run(words, seconds, kept.log, read_row, read_line)
+    outcome = process.run(words, seconds, record.log, read_row, read_line)
     if tests.last and outcome.status.startswith("failed"):
         return Outcome(f"failed: {tests.last.strip('= ')}", outcome.output)
     return outcome
@@ -106,13 +106,13 @@ def _missing_line(names: Sequence[str]) -> str:
     )
 
 
-def _no_gpu(kept: GpuReport, device: str) -> str:
+def _no_gpu(record: GpuReport, device: str) -> str:
     """Return why nothing can run on the GPU and what to do about it, in one line; "" if it can."""
-    machine = kept.machine
+    machine = record.machine
     if not device.startswith("cuda"):
         return ""
     if "torch" not in machine:
-        return f"torch does not start ({_error(kept, 'torch')}): install a build with CUDA, version 2.8 or newer"
+        return f"torch does not start ({_error(record, 'torch')}): install a build with CUDA, version 2.8 or newer"
     if not machine["gpus_of_torch"]:
         return (
             f"torch {machine['torch']} (CUDA {machine['cuda']}) sees no GPU: check nvidia-smi, CUDA_VISIBLE_DEVICES "
@@ -121,23 +121,23 @@ def _no_gpu(kept: GpuReport, device: str) -> str:
     if requirements.missing(["warp-lang"]):
         return ""  # said by the line of missing packages
     if "gpus_of_warp" not in machine:
-        return f"Warp does not start ({_error(kept, 'Warp')}): see {kept.log}"
-    return "" if machine["gpus_of_warp"] else _no_gpu_of_warp(kept)
+        return f"Warp does not start ({_error(record, 'Warp')}): see {record.log}"
+    return "" if machine["gpus_of_warp"] else _no_gpu_of_warp(record)
 
 
-def _error(kept: GpuReport, what: str) -> str:
+def _error(record: GpuReport, library: str) -> str:
     """Return why a fact is not known."""
-    part = kept.result["parts"]["machine"]
-    return next((row["error"] for row in part["rows"] if row["what"] == what), part["status"])
+    part = record.result["parts"]["machine"]
+    return next((row["error"] for row in part["rows"] if row["what"] == library), part["status"])
 
 
-def _no_gpu_of_warp(kept: GpuReport) -> str:
+def _no_gpu_of_warp(record: GpuReport) -> str:
     """Return why Warp sees no GPU, by the words of ``warp_kernels``, which imports nothing but Warp."""
     lines: list[str] = []
     words = [sys.executable, "-c", "import warp_kernels; print(warp_kernels.missing_gpu())"]
-    process.run(words, 20.0, kept.log, lambda row: None, lines.append)
-    known = kept.machine
-    return lines[-1] if lines else f"Warp {known['warp-lang']} sees no GPU, torch sees {known['gpus_of_torch']}"
+    process.run(words, 20.0, record.log, lambda row: None, lines.append)
+    machine = record.machine
+    return lines[-1] if lines else f"Warp {machine['warp-lang']} sees no GPU, torch sees {machine['gpus_of_torch']}"
 
 
 def main(argv: list[str]) -> int:
@@ -158,18 +158,18 @@ def main(argv: list[str]) -> int:
         metavar="PART",
         help=f"these parts only, and results of the others from an earlier run: {' '.join(names)}",
     )
-    given = parser.parse_args(argv)
-    given.words = argv
-    if unknown := [name for name in given.only if name not in names]:
+    args = parser.parse_args(argv)
+    args.words = argv
+    if unknown := [name for name in args.only if name not in names]:
         print(f"--only: expected some of {' '.join(names)}, got {' '.join(unknown)}", file=sys.stderr)
         return 2
     process.without_core_dumps()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the running part as well
-    kept = report(given)
-    if not kept.result["problem"]:
-        print(page.markdown(kept.result))
-    print(f"wrote {kept.path}, {kept.path.with_suffix('.md').name} and {kept.log.name}")
-    if kept.result["problem"] or kept.failures:
-        print(kept.result["problem"] or f"failed: {', '.join(kept.failures)}")
+    record = report(args)
+    if not record.result["problem"]:
+        print(page.markdown(record.result))
+    print(f"wrote {record.path}, {record.path.with_suffix('.md').name} and {record.log.name}")
+    if record.result["problem"] or record.failures:
+        print(record.result["problem"] or f"failed: {', '.join(record.failures)}")
         return 1
     return 0

@@ -38,7 +38,7 @@ class GpuReport:
         self.log = out / "log.txt"
         self.log.unlink(missing_ok=True)
         self.keep = keep
-        self.kept: list[str] = []  # names of the parts of an earlier result
+        self.earlier_parts: list[str] = []  # names of the parts of an earlier result
         self.named = False
         self.written = 0.0
         self.result: dict[str, Any] = {
@@ -65,13 +65,13 @@ class GpuReport:
     def failures(self) -> list[str]:
         """Names of the parts of this run that failed."""
         parts = self.result["parts"].items()
-        return [name for name, part in parts if name not in self.kept and part["status"].startswith(FAILURES)]
+        return [name for name, part in parts if name not in self.earlier_parts and part["status"].startswith(FAILURES)]
 
     def begin(self, name: str, title: str) -> dict[str, Any]:
         """Add a part, in place of an earlier result, and return its entry."""
         entry = {"title": title, "status": "running", "seconds": 0.0, "date": _now(), "rows": []}
         self.result["parts"][name] = entry
-        self.kept = [other for other in self.kept if other != name]
+        self.earlier_parts = [other for other in self.earlier_parts if other != name]
         return entry
 
     def add(self, name: str, row: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class GpuReport:
             return
         parts = earlier["parts"] | self.result["parts"]
         self.result["parts"] = {part.name: parts[part.name] for part in PLAN if part.name in parts}
-        self.kept = [name for name in self.result["parts"] if name != "machine"]
+        self.earlier_parts = [name for name in self.result["parts"] if name != "machine"]
 
     def _write_sometimes(self) -> None:
         if self.named and time.monotonic() - self.written > BETWEEN:

@@ -63,26 +63,26 @@ def _closure(names: Iterable[str], python: str, machine: str) -> set[str]:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    there = {"python_version": python, "python_full_version": f"{python}.0", "platform_machine": machine}
-    there |= {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
+    environment = {"python_version": python, "python_full_version": f"{python}.0", "platform_machine": machine}
+    environment |= {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"}
     waiting = [(name, "") for name in names]
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     while waiting:
         name, extra = waiting.pop()
         name = canonicalize_name(name)
-        if (name, extra) in seen:
+        if (name, extra) in visited:
             continue
-        seen.add((name, extra))
+        visited.add((name, extra))
         try:
             lines = requires(name) or []
         except PackageNotFoundError:
             if name.startswith(("nvidia-", "cuda-", "triton")):  # of another build of torch
                 continue
             raise WheelError(f"{name}: not installed here; run this in the .venv of `make install`") from None
-        for wanted in map(Requirement, lines):
-            if wanted.marker is None or wanted.marker.evaluate({**there, "extra": extra}):
-                waiting += [(wanted.name, each) for each in ("", *wanted.extras)]
-    return {name for name, _ in seen}
+        for requirement in map(Requirement, lines):
+            if requirement.marker is None or requirement.marker.evaluate({**environment, "extra": extra}):
+                waiting += [(requirement.name, option) for option in ("", *requirement.extras)]
+    return {name for name, _ in visited}
 
 
 def main(argv: list[str]) -> int:
@@ -91,15 +91,15 @@ def main(argv: list[str]) -> int:
         prog="python -m benchmarks.gpu.wheels", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="packages; without any, all that the report needs")
-    here = ".".join(platform.python_version_tuple()[:2])
-    parser.add_argument("--python", default=here, help="version of Python on the other machine, such as 3.12")
+    default = ".".join(platform.python_version_tuple()[:2])
+    parser.add_argument("--python", default=default, help="version of Python on the other machine, such as 3.12")
     parser.add_argument("--machine", default="x86_64", help="its architecture: x86_64 or aarch64")
-    given = parser.parse_args(argv)
-    if not re.fullmatch(r"3\.\d+", given.python):
-        print(f"--python: expected a version such as 3.12, got {given.python}", file=sys.stderr)
+    args = parser.parse_args(argv)
+    if not re.fullmatch(r"3\.\d+", args.python):
+        print(f"--python: expected a version such as 3.12, got {args.python}", file=sys.stderr)
         return 2
     try:
-        print(download_command(given.names or needed(), given.python, given.machine))
+        print(download_command(args.names or needed(), args.python, args.machine))
     except WheelError as error:
         print(error, file=sys.stderr)
         return 1

@@ -38,10 +38,10 @@ def shares(step: Callable[[], Any], seconds: float = 0.3) -> dict[str, float]:
     while time.perf_counter() - begin < seconds:
         profile.runcall(step)
     spent: Counter[str] = Counter()
-    for (file, _, name), (*_, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        spent[_room(_place(file, name))] += own
-    whole = sum(spent.values())
-    return {room: own / whole for room, own in spent.most_common()}
+    for (file, _, name), (*_, own_time, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        spent[_room(_location(file, name))] += own_time
+    total = sum(spent.values())
+    return {room: own_time / total for room, own_time in spent.most_common()}
 
 
 def format_shares(shares: dict[str, float], least: float = 0.05) -> str:
@@ -49,17 +49,17 @@ def format_shares(shares: dict[str, float], least: float = 0.05) -> str:
     return ", ".join(f"{room} {100 * share:.0f} %" for room, share in shares.items() if share >= least)
 
 
-def _place(file: str, name: str) -> str:
+def _location(file: str, name: str) -> str:
     """Return the path of a function's file from its package; for a C function the package only."""
     file = file.replace("\\", "/")
-    _, installed, place = file.rpartition("/site-packages/")
+    _, installed, path = file.rpartition("/site-packages/")
     if installed:
-        return place
+        return path
     if file.startswith(f"{ROOT.as_posix()}/"):
         return file.removeprefix(f"{ROOT.as_posix()}/")
     package = re.search(r"\b(torch|numpy)\b", name) if file == "~" else None
     return f"{package[1]}/" if package else ""
 
 
-def _room(place: str) -> str:
-    return next((room for room, marks in ROOMS if place.startswith(marks)), "other Python")
+def _room(location: str) -> str:
+    return next((room for room, marks in ROOMS if location.startswith(marks)), "other Python")

@@ -50,10 +50,10 @@ def machine() -> dict[str, Any]:
 
 
 def _cpu_model() -> str:
-    seen: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
-        seen.setdefault(name.strip(), value.strip())
-    features = [name for name in ("avx2", "avx512f") if name in seen.get("flags", "").split()]
-    family = f"family {seen.get('cpu family', '?')} model {seen.get('model', '?')}"
-    return f"{seen.get('model name', platform.processor())} ({family}, {', '.join(features)})"
+        fields.setdefault(name.strip(), value.strip())
+    features = [name for name in ("avx2", "avx512f") if name in fields.get("flags", "").split()]
+    family = f"family {fields.get('cpu family', '?')} model {fields.get('model', '?')}"
+    return f"{fields.get('model name', platform.processor())} ({family}, {', '.join(features)})"

@@ -26,33 +26,33 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="compare with the record and write nothing")
     parser.add_argument("--page", action="store_true", help="write the page from the record and compile nothing")
     parser.add_argument("--processes", type=int, default=THREADS, help="number of processes (default: one per core)")
-    given = parser.parse_args(argv)
-    if given.page:
+    args = parser.parse_args(argv)
+    if args.page:
         page.write(budgets.load())
         return 0
     try:
-        jobs = measurement.all_jobs(given.only or names)
-        measured = measurement.measure(jobs, given.processes, with_bytes=not given.check, progress=True)
+        jobs = measurement.all_jobs(args.only or names)
+        measured = measurement.measure(jobs, args.processes, with_bytes=not args.check, progress=True)
     except AssemblerError as error:
         print(error, file=sys.stderr)
         return 1
-    record = budgets.load() if given.check or given.only else measured
-    if not given.check:
-        if given.only and record["versions"] != measured["versions"]:
+    record = budgets.load() if args.check or args.only else measured
+    if not args.check:
+        if args.only and record["versions"] != measured["versions"]:
             print(f"--only: expected {record['versions']}, got {measured['versions']}; record all", file=sys.stderr)
             return 1
         merged = {"versions": measured["versions"]}
         for section in ("environments", "networks"):
-            both = record[section] | measured[section]
-            merged[section] = {name: both[name] for name in names if name in both}
+            combined = record[section] | measured[section]
+            merged[section] = {name: combined[name] for name in names if name in combined}
         record = merged
         budgets.RECORD.write_text(budgets.dumps(record), encoding="utf-8")
         page.write(record)
         print(f"written: {budgets.RECORD.relative_to(ROOT)}, {page.PAGE.relative_to(ROOT)}")
-    found = budgets.violations(record, measured)
-    for line in found:
+    problems = budgets.violations(record, measured)
+    for line in problems:
         print(line, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -75,17 +75,17 @@ def find() -> Assembler:
     Raises:
         AssemblerError: There is none, or none that is new enough.
     """
-    found = [path for path in (_from_package(), shutil.which("ptxas")) if path]
+    paths = [path for path in (_from_package(), shutil.which("ptxas")) if path]
     older = []
-    for path in map(Path, found):
+    for path in map(Path, paths):
         text = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
         version = re.search(r"V(\d+)\.(\d+)\.(\d+)", text)
         if version and (int(version[1]), int(version[2])) >= OLDEST:
             return Assembler(path, version[0][1:])
         older.append(f"{version[0][1:] if version else 'an unknown version'} at {path}")
-    wanted = ".".join(map(str, OLDEST))
+    oldest = ".".join(map(str, OLDEST))
     raise AssemblerError(
-        f"ptxas: expected {wanted} or newer, got {' and '.join(older) or 'none'}; `make kernels` installs it for itself"
+        f"ptxas: expected {oldest} or newer, got {' and '.join(older) or 'none'}; `make kernels` installs it for itself"
     )
 
 

@@ -30,13 +30,13 @@ def violations(recorded: Record, measured: Record) -> list[str]:
     """
     lines = []
     for name, subject in _subjects(measured).items():
-        known = _subjects(recorded).get(name, {"kernels": {}})["kernels"]
+        schedules = _subjects(recorded).get(name, {"kernels": {}})["kernels"]
         for schedule, kernels in subject["kernels"].items():
             may_spill = (name, schedule) in KNOWN_SPILLS
             compiled = {architecture for usage in kernels.values() for architecture in usage}
-            budget, found = (_flat(each, compiled) for each in (known.get(schedule, {}), kernels))
-            for kernel in {**budget, **found}:
-                problems = _exceeded(found.get(kernel), budget.get(kernel), may_spill)
+            budget, actual = (_flat(part, compiled) for part in (schedules.get(schedule, {}), kernels))
+            for kernel in {**budget, **actual}:
+                problems = _exceeded(actual.get(kernel), budget.get(kernel), may_spill)
                 lines += [f"{name}, {schedule}, {kernel}: {problem}" for problem in problems]
     if lines and recorded["versions"] != measured["versions"]:
         lines.append(f"The budgets are those of {recorded['versions']}, the kernels of {measured['versions']}.")

@@ -48,8 +48,8 @@ def all_jobs(names: Iterable[str]) -> list[KernelJob]:
 
 def essential_jobs(names: Iterable[str]) -> list[KernelJob]:
     """Return the kernels of environments for one architecture, and those of networks for all, as their tiles differ."""
-    one = tuple(each for each in ARCHITECTURES if each.name == ESSENTIAL)
-    return [job if job.schedule == LEARNING else job._replace(architectures=one) for job in all_jobs(names)]
+    essential = tuple(architecture for architecture in ARCHITECTURES if architecture.name == ESSENTIAL)
+    return [job if job.schedule == LEARNING else job._replace(architectures=essential) for job in all_jobs(names)]
 
 
 def measure(
@@ -69,7 +69,7 @@ def measure(
     ptxas, jobs = assembler.find(), list(jobs)
     names = list(dict.fromkeys(job.name for job in jobs if job.schedule != LEARNING))
     environments = {name: describe(name) for name in names}
-    found: dict[tuple[str, str], Any] = {}
+    results: dict[tuple[str, str], Any] = {}
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_prepare) as pool:
         waiting: dict[Future[Any], tuple[str, str]] = {
             pool.submit(usages, job, ptxas): (job.name, job.schedule) for job in jobs
@@ -77,15 +77,15 @@ def measure(
         if with_bytes:
             waiting |= {pool.submit(bytes_moved, name): (name, "bytes") for name in names}
         for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
+            results[waiting[done]] = done.result()
             if progress:
                 print(": ".join(waiting[done]), flush=True)
     for name, environment in environments.items():
         if with_bytes:
-            environment["bytes"] = found[name, "bytes"]
-        environment["kernels"] = {job.schedule: found[name, job.schedule] for job in jobs if job.name == name}
+            environment["bytes"] = results[name, "bytes"]
+        environment["kernels"] = {job.schedule: results[name, job.schedule] for job in jobs if job.name == name}
     learning = [job.name for job in jobs if job.schedule == LEARNING]
-    found_networks = {name: {"kernels": {LEARNING: found[name, LEARNING]}} for name in learning}
+    found_networks = {name: {"kernels": {LEARNING: results[name, LEARNING]}} for name in learning}
     return {"versions": versions(ptxas), "environments": environments, "networks": found_networks}
 
 
@@ -124,12 +124,12 @@ def usages(job: KernelJob, ptxas: Assembler) -> Usages:
         return measured
     rules = subjects()[job.name].definition().rules
     called = kernel_names(rules, job.schedule)
-    found: Usages = {label: {} for label in called.values()}
-    texts = compile_ptx(rules, job.schedule, [each.compute_capability for each in job.architectures])
+    result: Usages = {label: {} for label in called.values()}
+    texts = compile_ptx(rules, job.schedule, [target.compute_capability for target in job.architectures])
     for architecture, ptx in zip(job.architectures, texts, strict=True):
         for entry, usage in ptxas.usage(ptx, architecture.name).items():
             match = ENTRY.fullmatch(entry)
             if match is None or match["key"] not in called:
                 raise AssemblerError(f"{job.name}, {job.schedule}: the kernel {entry} has no name in the record")
-            found[called[match["key"]]][architecture.name] = list(astuple(usage))
-    return found
+            result[called[match["key"]]][architecture.name] = list(astuple(usage))
+    return result

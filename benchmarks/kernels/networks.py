@@ -37,7 +37,7 @@ WIDTHS = (64, 128)
 """Widths of the hidden layers of the networks in the record."""
 TILES = ("policy gradient", "value gradient", "values", "policy outputs")
 """Kernels of a network, which compute in tiles."""
-ROLLOUT = tuple(f"{ENVIRONMENT}: {what}" for what in ("act", "store", "store last"))
+ROLLOUT = tuple(f"{ENVIRONMENT}: {phase}" for phase in ("act", "store", "store last"))
 """Kernels of rollouts around the steps, with a thread per world and agent; "act" samples from the policy outputs."""
 
 

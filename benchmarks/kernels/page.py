@@ -124,5 +124,5 @@ def _spilling(environments: dict[str, Any]) -> str:
             for usage in kernels.values():
                 count += 1
                 spilling += any(values[FIGURES.index(spill)] for values in usage.values() for spill in SPILLS)
-    known = "; ".join(f"{name}, {schedule}" for name, schedule in KNOWN_SPILLS)
-    return f"Of the {count} kernels of environments {spilling} spill.\n  May spill: {known}."
+    allowed = "; ".join(f"{name}, {schedule}" for name, schedule in KNOWN_SPILLS)
+    return f"Of the {count} kernels of environments {spilling} spill.\n  May spill: {allowed}."

@@ -25,19 +25,19 @@ NEWEST = 14
 """Largest minor version of Python to search for."""
 
 
-def interpreter(wanted: str) -> str:
+def interpreter(requirements: str) -> str:
     """Return the Python for a library: the oldest one that its requirement file asks for, or the running one.
 
     The running one is used if the file asks for none, or if none is installed.
     """
-    newer = NEWER.search(wanted)
+    newer = NEWER.search(requirements)
     if newer is None or sys.version_info >= (3, int(newer[1])):
         return sys.executable
     for minor in range(int(newer[1]), NEWEST + 1):
-        found = shutil.which(f"python3.{minor}")
+        path = shutil.which(f"python3.{minor}")
         # A shim of pyenv exists for versions that are not selected, too, and fails.
-        if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
-            return found
+        if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return path
     return sys.executable
 
 
@@ -47,26 +47,26 @@ def install(peer: str) -> str:
     Returns:
         One line about the result.
     """
-    wanted = (HERE / f"{peer}.txt").read_text()
+    requirements = (HERE / f"{peer}.txt").read_text()
     folder = HOME / peer
     stamp = folder / "installed"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if stamp.exists() and stamp.read_text() == requirements:
         return "is there"
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    alone = [line.removeprefix(ALONE) for line in wanted.splitlines() if line.startswith(ALONE)]
+    alone = [line.removeprefix(ALONE) for line in requirements.splitlines() if line.startswith(ALONE)]
     pip = [str(python(peer)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     commands = [
-        [interpreter(wanted), "-m", "venv", str(folder)],
+        [interpreter(requirements), "-m", "venv", str(folder)],
         [*pip, "-r", str(HERE / f"{peer}.txt")],
         *([*pip, "--no-deps", requirement] for requirement in alone),
     ]
     for command in commands:
         result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | OLD_CMAKE)
         if result.returncode != 0:
-            said = result.stderr.strip().splitlines()
-            return f"FAILED: {said[-1] if said else ' '.join(command)}"
-    stamp.write_text(wanted)
+            lines = result.stderr.strip().splitlines()
+            return f"FAILED: {lines[-1] if lines else ' '.join(command)}"
+    stamp.write_text(requirements)
     return "installed"
 
 

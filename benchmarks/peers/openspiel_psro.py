@@ -39,11 +39,11 @@ def load() -> tuple[Any, Any, Any]:
     tree, cvxpy, jax = ModuleType("tree"), ModuleType("cvxpy"), ModuleType("open_spiel.python.jax")
     cvxpy.__dict__.update(ECOS="")
     tree.__dict__.update(map_structure=torch.utils._pytree.tree_map)
-    with _there({"tree": tree}):
+    with _with_modules({"tree": tree}):
         from open_spiel.python.pytorch import dqn, policy_gradient
     jax.__dict__.update(dqn=dqn, policy_gradient=policy_gradient)
     learners = {"open_spiel.python.jax.dqn": dqn, "open_spiel.python.jax.policy_gradient": policy_gradient}
-    with _there({"cvxpy": cvxpy, "open_spiel.python.jax": jax, **learners}):
+    with _with_modules({"cvxpy": cvxpy, "open_spiel.python.jax": jax, **learners}):
         from open_spiel.python.algorithms.psro_v2 import best_response_oracle, psro_v2, rl_oracle, rl_policy
     return psro_v2, best_response_oracle.BestResponseOracle, (rl_oracle.RLOracle, rl_policy.DQNPolicy)
 
@@ -52,13 +52,13 @@ def load_dqn() -> ModuleType:
     """Return the module of OpenSpiel's DQN in PyTorch, with `load`'s substitute for dm-tree."""
     tree = ModuleType("tree")
     tree.__dict__.update(map_structure=torch.utils._pytree.tree_map)
-    with _there({"tree": tree}):
+    with _with_modules({"tree": tree}):
         from open_spiel.python.pytorch import dqn
     return dqn
 
 
 @contextlib.contextmanager
-def _there(modules: dict[str, ModuleType]) -> Iterator[None]:
+def _with_modules(modules: dict[str, ModuleType]) -> Iterator[None]:
     """Make stub modules importable within the block for packages that are not installed."""
     added = [name for name in modules if name not in sys.modules and not _installed(name)]
     sys.modules.update({name: modules[name] for name in added})
@@ -100,8 +100,8 @@ class Theirs:
                 env, dqn, {**DQN, **sizes}, number_training_episodes=training_episodes, self_play_proportion=0.0
             )
             first = [dqn(env, player, **sizes, **DQN) for player in range(2)]
-            for each in first:
-                each.freeze()
+            for agent in first:
+                agent.freeze()
         with contextlib.redirect_stdout(io.StringIO()):
             self.solver = psro.PSROSolver(
                 self.game,
@@ -132,7 +132,7 @@ def _nash(solver: Any, return_joint: bool = False) -> Any:
     payoffs = torch.as_tensor(np.stack(solver.get_meta_game()))
     first, second = payoffs
     shifted = torch.stack([(first - second) / 2, (second - first) / 2])  # sums of sampled payoffs are rounded
-    marginals = [each.numpy() for each in solvers.solve("nash", shifted).marginals]
+    marginals = [marginal.numpy() for marginal in solvers.solve("nash", shifted).marginals]
     return (marginals, marginals) if return_joint else marginals
 
 

@@ -151,7 +151,7 @@ class Peer:
         self._process.kill()
         self._process.wait()
         self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip().splitlines()
-        errors = [line for line in said if re.match(r"[\w.]*(Error|Exception)\b", line)]  # more may be said behind it
-        why = (errors or said or [""])[-1]
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]  # more may follow it
+        why = (errors or lines or [""])[-1]
         return PeerError(f"{self.task.peer}, {self.task.game}: {how}{why and ': '}{why}")

@@ -246,7 +246,7 @@ def test_profile_uses_the_path_within_a_package(monkeypatch):
     monkeypatch.setattr(hotspots, "ROOT", Path("/home/torchrl/warp/gpu_envs"))
 
     def room(file, name="step"):
-        return hotspots._room(hotspots._place(file, name))
+        return hotspots._room(hotspots._location(file, name))
 
     here = "/home/torchrl/warp/gpu_envs"
     assert room(f"{here}/gpu_envs/views/rows.py") == "the view"

@@ -89,10 +89,10 @@ class Bound:
         self.error = ctypes.c_int64(NO_ERROR)
         struct = type("Batch", (ctypes.Structure,), {"_fields_": self._members()})
         pointers = [t.data_ptr() for t in self.tensors.values()]
-        rest = [
+        values = [
             v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (constants[name] for name in self.constants)
         ]
-        self.batch = struct(*pointers, ctypes.addressof(self.error), *rest)
+        self.batch = struct(*pointers, ctypes.addressof(self.error), *values)
         self.call("reset")
 
     @classmethod

@@ -31,7 +31,7 @@ def serve(build: Callable, packages: tuple[str, ...]) -> None:
     agents, play, *notes = build(task)
 
     def note():
-        return "; ".join(each() if callable(each) else each for each in notes)
+        return "; ".join(part() if callable(part) else part for part in notes)
 
     play(1)  # compiles, where something is to be compiled
     versions = {name: importlib.metadata.version(name) for name in packages}

@@ -69,11 +69,11 @@ def task_id(game):
     Raises:
         ValueError: It does not have the game.
     """
-    every = envpool.list_all_envs()
-    if game in every:
+    ids = envpool.list_all_envs()
+    if game in ids:
         return game
-    plain = {name: re.sub(r"[^a-z]", "", re.sub(r"[-_]v\d+$", "", name.lower())).removeprefix("mpe") for name in every}
-    same = sorted(name for name in every if plain[name] == game.replace("_", ""))
+    plain = {name: re.sub(r"[^a-z]", "", re.sub(r"[-_]v\d+$", "", name.lower())).removeprefix("mpe") for name in ids}
+    same = sorted(name for name in ids if plain[name] == game.replace("_", ""))
     if not same:
         raise ValueError(f"EnvPool {envpool.__version__} does not have {game}")
     return same[-1]
@@ -84,11 +84,11 @@ def build(task):
 
     The trial takes place in the first turn, when no other library starts at the same time.
     """
-    name, worlds, most = task_id(task["game"]), task["worlds"], task["threads"]
+    name, worlds, limit = task_id(task["game"]), task["worlds"], task["threads"]
     pools = [
         Pool(name, worlds, part, threads, task["options"])
         for part in PARTS
-        for threads in dict.fromkeys((0, 1, -(-most // 2), most))  # 0: its own choice
+        for threads in dict.fromkeys((0, 1, -(-limit // 2), limit))  # 0: its own choice
         if worlds % part == 0
     ]
     started = False

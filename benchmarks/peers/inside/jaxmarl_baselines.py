@@ -97,8 +97,8 @@ def script(name, home, log):
     if not file.exists():
         home.mkdir(parents=True, exist_ok=True)
         file.write_bytes(urllib.request.urlopen(f"{SOURCE}/{path}").read())
-    if (found := hashlib.sha256(file.read_bytes()).hexdigest()) != digest:
-        raise SystemExit(f"{file}: expected SHA-256 {digest}, got {found}; delete it")
+    if (actual := hashlib.sha256(file.read_bytes()).hexdigest()) != digest:
+        raise SystemExit(f"{file}: expected SHA-256 {digest}, got {actual}; delete it")
     sys.modules["wandb"] = types.SimpleNamespace(log=log)  # no account, no network
     spec = importlib.util.spec_from_file_location(f"jaxmarl_{name}", file)
     module = importlib.util.module_from_spec(spec)
@@ -145,8 +145,8 @@ def mappo(module, config, episodes):
             state, obs, done, hidden, key = carry
             key, sample, draw = jax.random.split(key, 3)
             legal = module.batchify(jax.vmap(env.get_avail_actions)(state.env_state), env.agents, rows)
-            seen = module.batchify(obs, env.agents, rows)
-            hidden, choice = actor.apply(params, hidden, (seen[None], done[None], legal))
+            batch = module.batchify(obs, env.agents, rows)
+            hidden, choice = actor.apply(params, hidden, (batch[None], done[None], legal))
             action = choice.sample(seed=sample).reshape(env.num_agents, episodes)
             keys = jax.random.split(draw, episodes)
             obs, state, _, done, info = jax.vmap(env.step)(keys, state, dict(zip(env.agents, action, strict=True)))

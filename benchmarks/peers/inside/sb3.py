@@ -13,9 +13,9 @@ def build(task):
     model = PPO("MlpPolicy", make_vec_env(task["game"], task["worlds"], seed=0), seed=0, device=task["device"])
 
     def play(count):
-        before = model.num_timesteps
+        start = model.num_timesteps
         model.learn(-(-count // task["worlds"]) * task["worlds"], reset_num_timesteps=False)
-        return (model.num_timesteps - before) // task["worlds"]
+        return (model.num_timesteps - start) // task["worlds"]
 
     return 1, play
 
