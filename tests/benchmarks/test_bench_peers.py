@@ -155,11 +155,11 @@ def test_turns_alternate():
 def test_cpu_time_of_a_child_is_counted(stub):
     """Else a peer's own work would count as noise, and no round as quiet."""
     peer = stub("sum(range(100_000))").ready()
-    before = timing._Usage.now((peer.pid,))
+    start = timing._Usage.now((peer.pid,))
     peer.turn(200)
     after = timing._Usage.now((peer.pid,))
     alone = timing._Usage.now()
-    assert after.measured - before.measured > 0.1
+    assert after.measured - start.measured > 0.1
     assert after.measured - alone.measured > 0.1
 
 
@@ -240,7 +240,7 @@ def test_round_compares_equal_workloads(comparison, round_):
 def test_all_planned_targets_exist():
     """The targets hold for two cores."""
     goals = {goal.what: goal.target for target in TARGETS for goal in target.promised}
-    for what, target in {
+    for name, target in {
         "core.step over JaxMARL, 16,384 worlds": ">= 20",
         "core.step over VMAS as shipped, 16,384 worlds": ">= 100",
         "core.step over the C step, 16,384 worlds": ">= 0.45",
@@ -260,7 +260,7 @@ def test_all_planned_targets_exist():
         "import gpu_envs, torch included": "<= 3",
         "SimpleTag-v0, 1 worlds, core, cloned results, 1,000,000 steps": "<= 1",
     }.items():
-        assert goals[what] == target
+        assert goals[name] == target
 
 
 def test_install_keeps_present_and_reports_failed_libraries(tmp_path, monkeypatch, capsys):
@@ -269,16 +269,16 @@ def test_install_keeps_present_and_reports_failed_libraries(tmp_path, monkeypatc
     monkeypatch.setattr(process, "HOME", tmp_path)
     (tmp_path / "gymnasium").mkdir()
     (tmp_path / "gymnasium" / "installed").write_text((install.HERE / "gymnasium.txt").read_text())
-    made = []
+    commands = []
 
     def failing(command, **_):
-        made.append(command)
+        commands.append(command)
         return install.subprocess.CompletedProcess(command, 1, "", "first line\nno such version\n")
 
     monkeypatch.setattr(install.subprocess, "run", failing)
     assert install.main(["mpe2", "gymnasium"]) == 0
     assert capsys.readouterr().out == "mpe2: FAILED: no such version\ngymnasium: is there\n"
-    assert len(made) == 1
+    assert len(commands) == 1
     assert install.main(["mpe2"]) == 1
     assert install.main(["mpe3"]) == 2
     assert capsys.readouterr().err.startswith("no peer mpe3; there are ")

@@ -50,13 +50,13 @@ def comparison(tmp_path, monkeypatch):
         rounds,
         "COMPARISONS",
         (
-            made := ComparisonGroup(
+            group := ComparisonGroup(
                 "tiny", "A tiny one", "SimpleSpread-v0", tuple(map(round_, (4, 8, 16))), along="worlds"
             ),
         ),
     )
-    monkeypatch.setattr(written, "COMPARISONS", (made,))
-    return made
+    monkeypatch.setattr(written, "COMPARISONS", (group,))
+    return group
 
 
 def test_comparison_writes_figures_and_page(comparison, tmp_path):
@@ -154,7 +154,7 @@ def test_comparison_table_uses_the_fastest_peer():
         row("peer", "fast", 1e5, 20.0),
         row("memory", "the memory bound", 8e6, 0.25),
     ]
-    figures = [{"row": one} for one in rows] + [{"row": None}]
+    figures = [{"row": contender} for contender in rows] + [{"row": None}]
     group = {"title": "Tag", "figures": figures}
     (line,) = performance_page._comparisons(group, {})
     assert line == "| Tag: 8 worlds | env-steps/s | 2,000,000 | fast 100,000 | 20 (18 – 22) | 0.5 | 0.25 |"
@@ -175,11 +175,11 @@ def test_interfaces_return_the_results_of_the_core():
         step = cases.build(case(worlds, interface, reuse_buffers=False))
         return [step()[1] for _ in range(5)]
 
-    wanted = rewards("core", 4)
-    for played, expected in zip(rewards("dict", 4), wanted, strict=True):
+    reference = rewards("core", 4)
+    for played, expected in zip(rewards("dict", 4), reference, strict=True):
         assert torch.equal(torch.stack(list(played.values()), 1), expected)
     for interface in ("rows", "numpy rows"):
-        for played, expected in zip(rewards(interface, 4), wanted, strict=True):
+        for played, expected in zip(rewards(interface, 4), reference, strict=True):
             assert torch.equal(torch.as_tensor(played).float().view(4, 3), expected)
     for played, expected in zip(rewards("pettingzoo", 1), rewards("core", 1), strict=True):
         assert list(played.values()) == expected[0].tolist()
@@ -248,13 +248,13 @@ def test_profile_uses_the_path_within_a_package(monkeypatch):
     def room(file, name="step"):
         return hotspots._room(hotspots._location(file, name))
 
-    here = "/home/torchrl/warp/gpu_envs"
-    assert room(f"{here}/gpu_envs/views/rows.py") == "the view"
-    assert room(f"{here}/gpu_envs/runtime/launcher.py") == "kernels"
-    assert room(f"{here}/benchmarks/throughput/cases.py") == "other Python"
-    assert room(f"{here}/.venv/lib/python3.11/site-packages/torch/nn/module.py") == "torch"
-    assert room(f"{here}/.venv/lib/python3.11/site-packages/torchrl/envs/common.py") == "the library"
-    assert room(f"{here}/.venv/lib/python3.11/site-packages/warp/_src/context.py") == "kernels"
+    root = "/home/torchrl/warp/gpu_envs"
+    assert room(f"{root}/gpu_envs/views/rows.py") == "the view"
+    assert room(f"{root}/gpu_envs/runtime/launcher.py") == "kernels"
+    assert room(f"{root}/benchmarks/throughput/cases.py") == "other Python"
+    assert room(f"{root}/.venv/lib/python3.11/site-packages/torch/nn/module.py") == "torch"
+    assert room(f"{root}/.venv/lib/python3.11/site-packages/torchrl/envs/common.py") == "the library"
+    assert room(f"{root}/.venv/lib/python3.11/site-packages/warp/_src/context.py") == "kernels"
     assert room("/opt/numpy/lib/python3.11/json/decoder.py") == "other Python"
     assert room("~", "<method 'clone' of 'torch._C.TensorBase' objects>") == "torch"
     assert room("~", "<built-in method builtins.isinstance>") == "other Python"
@@ -262,9 +262,9 @@ def test_profile_uses_the_path_within_a_package(monkeypatch):
 
 def test_suite_fits_its_time_limits():
     """The complete suite takes fifteen minutes on two cores, the quick one takes one minute."""
-    every = [(comparison, round_) for comparison in COMPARISONS for round_ in comparison.rounds]
-    assert rounds.planned(every, BENCH) < 900
-    assert rounds.planned([one for one in every if one[1].quick], conftest.QUICK) < 60
+    pairs = [(comparison, round_) for comparison in COMPARISONS for round_ in comparison.rounds]
+    assert rounds.planned(pairs, BENCH) < 900
+    assert rounds.planned([pair for pair in pairs if pair[1].quick], conftest.QUICK) < 60
 
 
 @pytest.mark.slow
@@ -279,8 +279,8 @@ def test_pytest_benchmark_rows_equal_the_results_of_the_suite(tmp_path):
     figures = json.loads((tmp_path / "bench.json").read_text())["groups"]["interfaces-all"]["figures"]
     figure_rows = [figure["row"] for figure in figures if figure["row"]]
     rates = {row["name"]: row["rate"] for row in figure_rows if row["kind"] != "absent"}
-    names = [one["name"].rpartition("worlds-")[2].removesuffix("]") for one in rows]
+    names = [entry["name"].rpartition("worlds-")[2].removesuffix("]") for entry in rows]
     assert set(names) == set(rates) - {rounds.MEMORY}
     assert {"core.step", "dicts of tensors", "rows of arrays"} <= set(names)
-    for name, one in zip(names, rows, strict=True):
-        assert one["extra_info"]["worlds"] / one["stats"]["median"] == pytest.approx(rates[name], rel=1e-6)
+    for name, entry in zip(names, rows, strict=True):
+        assert entry["extra_info"]["worlds"] / entry["stats"]["median"] == pytest.approx(rates[name], rel=1e-6)

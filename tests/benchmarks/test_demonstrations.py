@@ -25,22 +25,22 @@ def test_page_equals_the_recorded_results(saved, monkeypatch, tmp_path):
     written = league_page.PAGE.read_text(encoding="utf-8")
     monkeypatch.setattr(league_page, "PAGE", tmp_path / "league.md")
     figures = []
-    for each in DRAWN:
-        assert 1_000 < each.PICTURE.stat().st_size < 500_000
-        monkeypatch.setattr(each, "PICTURE", tmp_path / each.PICTURE.name)
+    for module in DRAWN:
+        assert 1_000 < module.PICTURE.stat().st_size < 500_000
+        monkeypatch.setattr(module, "PICTURE", tmp_path / module.PICTURE.name)
         if not saved:
-            monkeypatch.setattr(each, "save_figure", lambda figure, path, dpi: figures.append(path.name))
+            monkeypatch.setattr(module, "save_figure", lambda figure, path, dpi: figures.append(path.name))
     demonstrations.write_page()
     names = [path.name for path in tmp_path.glob("*.png")] if saved else figures
-    assert sorted(names) == sorted(each.PICTURE.name for each in DRAWN)
-    again = "python -m benchmarks.league.demonstrations --write"
-    assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
+    assert sorted(names) == sorted(module.PICTURE.name for module in DRAWN)
+    command = "python -m benchmarks.league.demonstrations --write"
+    assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, command
 
 
 def test_recorded_settings_equal_those_of_the_demonstration():
     for name, result in demonstrations.recorded().items():
-        wanted = json.loads(json.dumps(dict(demonstrations.SHOWS[name].settings)))
-        assert result["settings"] == wanted, f"python -m benchmarks.league.demonstrations {name}"
+        expected = json.loads(json.dumps(dict(demonstrations.SHOWS[name].settings)))
+        assert result["settings"] == expected, f"python -m benchmarks.league.demonstrations {name}"
 
 
 def test_first_time_below():
@@ -70,39 +70,39 @@ def test_claims_about_population_curves_are_computed_from_the_curves():
 @pytest.mark.slow
 def test_population_curves_of_kuhn_meet_their_claims():
     methods = demonstrations.SHOWS["curves-kuhn"].settings["methods"]
-    short = {name: {**each, "iterations": 5} for name, each in methods.items()}
+    short = {name: {**settings, "iterations": 5} for name, settings in methods.items()}
     short["SP-PSRO"]["num_segments"] = 100
-    found = population_curves.population_curves("KuhnPoker-v0", short, below=0.1, factor=1.0, few=5)
-    assert all(found["met"].values()), found["met"]
-    assert found["whole_game"]["value"] == pytest.approx(-1 / 18, abs=1e-3)
-    assert found["methods"]["XDO"]["choices"][-1] < found["choices"] == [12, 12]
+    result = population_curves.population_curves("KuhnPoker-v0", short, below=0.1, factor=1.0, few=5)
+    assert all(result["met"].values()), result["met"]
+    assert result["whole_game"]["value"] == pytest.approx(-1 / 18, abs=1e-3)
+    assert result["methods"]["XDO"]["choices"][-1] < result["choices"] == [12, 12]
 
 
 def test_correlated_curves_have_the_gap_of_their_meta_solver():
     methods = {name: {"meta_solver": name, "iterations": 5, **demonstrations.WELFARE} for name in ("ce", "cce")}
-    found = correlated_curves.correlated_curves("KuhnPoker-v0", {"num_players": 2}, methods, below=0.9)
-    for each in found["correlated"].values():
-        gaps = [gap for _, gap in each["curve"]]
+    result = correlated_curves.correlated_curves("KuhnPoker-v0", {"num_players": 2}, methods, below=0.9)
+    for entry in result["correlated"].values():
+        gaps = [gap for _, gap in entry["curve"]]
         assert gaps[0] == pytest.approx(0.9167, abs=1e-4)  # of the uniform policies
         assert min(gaps) < 0.9
-    assert found["met"] == {"ce reaches 0.9": True, "cce reaches 0.9": True}
-    text = "\n".join(correlated_curves.section(found))
+    assert result["met"] == {"ce reaches 0.9": True, "cce reaches 0.9": True}
+    text = "\n".join(correlated_curves.section(result))
     assert text.count("\n| c") == 2
 
 
 def test_self_play_has_as_many_steps_as_psro(monkeypatch):
     monkeypatch.setitem(presets.TRAIN_PRESETS, ("KuhnPoker-v0", "cpu"), {"algorithm": "ppo", **SHORT})
     monkeypatch.setattr(self_play_curves, "POINTS", 2)
-    found = self_play_curves.self_play_curves("KuhnPoker-v0", 2, [0.1], seeds=1, claimed=0.1)
-    ends = {name: runs[0]["curve"][-1][0] for name, runs in found["by_step"].items()}
+    result = self_play_curves.self_play_curves("KuhnPoker-v0", 2, [0.1], seeds=1, claimed=0.1)
+    ends = {name: runs[0]["curve"][-1][0] for name, runs in result["by_step"].items()}
     steps = 2 * 2 * SHORT["total_steps"]
     assert ends == {"PSRO": steps, "PPO, entropy 0.1, last policy": steps, "PPO, entropy 0.1, average policy": steps}
-    for (run,) in found["by_step"].values():
+    for (run,) in result["by_step"].values():
         assert run["curve"][0] == [0, pytest.approx(0.9167, abs=1e-4)]  # NashConv of the uniform policy
-    last, average = (found["by_step"][f"PPO, entropy 0.1, {name} policy"][0]["curve"] for name in ("last", "average"))
+    last, average = (result["by_step"][f"PPO, entropy 0.1, {name} policy"][0]["curve"] for name in ("last", "average"))
     assert last[1] == average[1]  # the average of one snapshot
     assert last[2] != average[2]
-    assert set(found["met"]) == {"last policy below PSRO", "average policy below PSRO"}
+    assert set(result["met"]) == {"last policy below PSRO", "average policy below PSRO"}
 
 
 def test_ahead_compares_the_worst_run_with_the_best_of_the_other_method():
@@ -129,11 +129,13 @@ def test_openspiel_psro_runs_without_optional_packages():
 @pytest.mark.parametrize("name", demonstrations.SHOWS)
 def test_settings_of_a_demonstration_are_settings_of_its_leagues(name, monkeypatch):
     """The leagues themselves run for minutes; their configurations are made here."""
-    made = []
-    monkeypatch.setattr(demonstrations, "nash_conv_curve", lambda env_id, config: made.append(config) or {"curve": []})
+    configs = []
+    monkeypatch.setattr(
+        demonstrations, "nash_conv_curve", lambda env_id, config: configs.append(config) or {"curve": []}
+    )
     monkeypatch.setattr(demonstrations, "_openspiel_curve", lambda *_: {"curve": []})
     show = demonstrations.SHOWS[name]
     if show.run is demonstrations.exploitability:
         show.run(**show.settings)
-        assert len(made) == 2 * show.settings["turns"]
-        assert {config.episodes_per_matchup for config in made} == {demonstrations.CELL_EPISODES}
+        assert len(configs) == 2 * show.settings["turns"]
+        assert {config.episodes_per_matchup for config in configs} == {demonstrations.CELL_EPISODES}

@@ -100,7 +100,7 @@ def test_facts_follow_a_failed_one(name, monkeypatch, capsys):
     def fails(device, tiny):
         raise OSError("libcuda is damaged")
 
-    quick = {each: facts.FACTS[each] for each in ("system", "packages", "torch", "memory")}
+    quick = {fact: facts.FACTS[fact] for fact in ("system", "packages", "torch", "memory")}
     monkeypatch.setattr(facts, "FACTS", quick | {name: fails})
     facts.main(["--device", "cpu", "--tiny"])
     printed = capsys.readouterr().out

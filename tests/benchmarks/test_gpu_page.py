@@ -43,8 +43,8 @@ def result(**rates):
     return {"machine": machine, "date": "d", "command": "c", "commit": "x", "tiny": False, "parts": parts}
 
 
-def verdicts(given):
-    return [row["verdict"] for row in page.goals(given)]
+def verdicts(report):
+    return [row["verdict"] for row in page.goals(report)]
 
 
 def test_targets_are_compared_with_figures():
@@ -57,15 +57,15 @@ def test_targets_are_compared_with_figures():
 
 
 def test_target_without_a_figure_is_not_measured():
-    given = result(tag=4e9, many_agents=3e7, jaxmarl=1e8)
-    given["parts"]["jaxmarl"] = {"title": "JaxMARL", "status": "not installed: jaxmarl", "seconds": 0.0, "rows": []}
-    assert verdicts(given)[3] == "not measured"
-    assert page.goals(given)[3]["note"] == "not installed: jaxmarl"
-    del given["parts"]["machine"]
-    assert verdicts(given) == ["met", "not measured", "met", "not measured"]
-    del given["machine"]["arch"]
-    assert verdicts(given)[0] == "not judged: no GPU"
-    assert set(verdicts({**given, "parts": {}})) == {"not measured"}
+    report = result(tag=4e9, many_agents=3e7, jaxmarl=1e8)
+    report["parts"]["jaxmarl"] = {"title": "JaxMARL", "status": "not installed: jaxmarl", "seconds": 0.0, "rows": []}
+    assert verdicts(report)[3] == "not measured"
+    assert page.goals(report)[3]["note"] == "not installed: jaxmarl"
+    del report["parts"]["machine"]
+    assert verdicts(report) == ["met", "not measured", "met", "not measured"]
+    del report["machine"]["arch"]
+    assert verdicts(report)[0] == "not judged: no GPU"
+    assert set(verdicts({**report, "parts": {}})) == {"not measured"}
 
 
 def test_page_has_all_results():

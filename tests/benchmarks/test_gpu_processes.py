@@ -54,9 +54,9 @@ def test_part_that_ignores_signals_is_killed(tmp_path, monkeypatch):
 
 def test_ended_part_whose_child_keeps_the_output_open_is_done(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE", 0.3)
-    begun = time.monotonic()
+    start = time.monotonic()
     sleeper = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
     outcome, _, lines = run(tmp_path, f"import subprocess, sys; print({sleeper}.pid, flush=True)", 500.0)
     assert outcome.status == "done"
-    assert time.monotonic() - begun < 300.0  # the child sleeps for 600
+    assert time.monotonic() - start < 300.0  # the child sleeps for 600
     assert gone(lines[0])

@@ -44,8 +44,8 @@ def stand_ins(tmp_path, monkeypatch):
         finally:
             signal.signal(signal.SIGTERM, handler)
             process.resource.setrlimit(process.resource.RLIMIT_CORE, core)
-        kept = tmp_path / "a-gpu.json"
-        return code, json.loads(kept.read_text()) if kept.exists() else None
+        file = tmp_path / "a-gpu.json"
+        return code, json.loads(file.read_text()) if file.exists() else None
 
     return main
 
@@ -53,12 +53,12 @@ def stand_ins(tmp_path, monkeypatch):
 def run_here(words, seconds, log, on_row, on_line):
     """Run the code of a part in this process, for tests of many runs."""
     status = "done"
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as output:
         try:
             exec(words[-1], {})
         except RuntimeError as error:
             status = f"failed (1): {error}"
-    for line in said.getvalue().splitlines():
+    for line in output.getvalue().splitlines():
         on_row(json.loads(line.removeprefix("ROW ")))
     return process.Outcome(status)
 
@@ -91,8 +91,8 @@ def test_report_keeps_results_of_failed_hanging_and_crashed_parts(tmp_path, stan
 
 def test_results_are_written_after_each_part(tmp_path, stand_ins):
     """The second part finds the first one in the file."""
-    seen = f"print('ROW ' + json.dumps({{'what': json.load(open({str(tmp_path / 'a-gpu.json')!r}))['parts']}}))"
-    code, result = stand_ins({"machine": MACHINE, "goals": f"{ROW}; print('over')", "sweep": seen})
+    script = f"print('ROW ' + json.dumps({{'what': json.load(open({str(tmp_path / 'a-gpu.json')!r}))['parts']}}))"
+    code, result = stand_ins({"machine": MACHINE, "goals": f"{ROW}; print('over')", "sweep": script})
     earlier = result["parts"]["sweep"]["rows"][0]["what"]
     assert code == 0
     assert {name: part["status"] for name, part in earlier.items()} == {"machine": "done", "goals": "done"}
@@ -164,10 +164,10 @@ def test_unknown_part_is_refused_in_one_line(capsys):
 
 
 def test_report_records_its_command_and_date(tmp_path):
-    kept = results.GpuReport(tmp_path, ["--tiny"], True)
-    kept.begin("machine", "the machine")
-    kept.add("machine", {"machine": {"name": "NVIDIA H200"}})
-    kept.write()
+    writer = results.GpuReport(tmp_path, ["--tiny"], True)
+    writer.begin("machine", "the machine")
+    writer.add("machine", {"machine": {"name": "NVIDIA H200"}})
+    writer.write()
     result = json.loads((tmp_path / "nvidia-h200.json").read_text())
     assert result["command"] == "python -m benchmarks.gpu --tiny"
     assert len(result["date"].split()) == 3
@@ -185,14 +185,14 @@ def test_parts_without_their_requirements_are_left_out(monkeypatch):
     assert "--tiny" in plan.command("goals", "cpu", True, None)
     monkeypatch.setattr(plan.requirements, "missing", lambda names: [name for name in names if name in lacking])
     lacking = ("jaxmarl", "tensorboard")
-    found = {name: plan.obstacle(part, "cuda", 90) for name, part in sections.items()}
-    assert {name: line for name, line in found.items() if line} == {
+    obstacles = {name: plan.obstacle(part, "cuda", 90) for name, part in sections.items()}
+    assert {name: line for name, line in obstacles.items() if line} == {
         "jaxmarl": "not installed: jaxmarl",
         "training": "lacks tensorboard",
     }
     lacking = ("gymnasium", "pettingzoo")
-    found = {plan.obstacle(part, "cuda", 90) for name, part in sections.items() if name != "machine"}
-    assert found == {"lacks gymnasium, pettingzoo"}
+    obstacles = {plan.obstacle(part, "cuda", 90) for name, part in sections.items() if name != "machine"}
+    assert obstacles == {"lacks gymnasium, pettingzoo"}
     assert plan.obstacle(sections["machine"], "cuda", 90) == ""
 
 
@@ -229,11 +229,11 @@ def test_smoke_tests_exist():
 def test_gpu_peer_uses_the_loop_of_the_benchmarks(monkeypatch):
     """The loop is in benchmarks/peers/inside; a failing peer becomes a row with its error."""
     monkeypatch.setattr(peers, "import_module", lambda name: {"benchmarks.peers.inside.vmas": inside}[name])
-    here = peers.GpuPeer("Gymnasium", "vmas", "CartPole-v1", "CartPole-v1", "env.step")
-    good, *_ = peers.measured(here, torch.device("cpu"), (4, 8), 0.01)
+    peer = peers.GpuPeer("Gymnasium", "vmas", "CartPole-v1", "CartPole-v1", "env.step")
+    good, *_ = peers.measured(peer, torch.device("cpu"), (4, 8), 0.01)
     assert good["value"] > 0
     assert (good["worlds"], good["agents"], good["peer"]) == (4, 1, "Gymnasium")
-    (bad,) = peers.measured(replace(here, game="Nothing-v0"), torch.device("cpu"), (4,), 0.01)
+    (bad,) = peers.measured(replace(peer, game="Nothing-v0"), torch.device("cpu"), (4,), 0.01)
     assert "Nothing" in bad["error"]
     assert set(plan.PEERS) == set(peers.PEERS) <= set(PARTS)
 
@@ -258,28 +258,28 @@ def test_gpu_peer_uses_the_loop_of_the_benchmarks(monkeypatch):
     ids=["alone", "side by side"],
 )
 def test_outcomes_of_tests_are_read(lines):
-    seen = outcomes.PytestOutcomes()
+    reader = outcomes.PytestOutcomes()
     for line in lines:
-        seen.read(line)
-    counts = {row["what"]: row["value"] for row in seen.rows() if "value" in row}
+        reader.read(line)
+    counts = {row["what"]: row["value"] for row in reader.rows() if "value" in row}
     assert counts == {"passed": 1, "failed": 1, "skipped": 1}
-    assert [row for row in seen.rows() if "error" in row] == [
+    assert [row for row in reader.rows() if "error" in row] == [
         {"what": "tests/gpu/test_gpu.py::test_b", "error": "assert 1 == 2"}
     ]
 
 
 def test_uncollected_test_file_is_reported():
     """The tests of the other files are counted as usual."""
-    seen = outcomes.PytestOutcomes()
+    reader = outcomes.PytestOutcomes()
     for line in (
         "tests/gpu/test_gpu.py::test_a PASSED [100%]",
         "ERROR tests/gpu_envs/views/test_x.py - ModuleNotFoundError: No module named 'x'",
         "=== 1 passed, 1 error in 3.0s ===",
     ):
-        seen.read(line)
-    passed, erred = ({"what": what, "unit": "tests", "value": 1} for what in ("passed", "error"))
+        reader.read(line)
+    passed, erred = ({"what": outcome, "unit": "tests", "value": 1} for outcome in ("passed", "error"))
     why = {"what": "tests/gpu_envs/views/test_x.py", "error": "ModuleNotFoundError: No module named 'x'"}
-    assert seen.rows() == [erred, passed, why]
+    assert reader.rows() == [erred, passed, why]
 
 
 # ---------------------------------------------------------------- what is measured
@@ -302,12 +302,12 @@ def test_kernels_of_every_environment_are_compiled_beforehand():
 @pytest.mark.slow
 def test_tiny_report_completes_without_peers(tmp_path):
     """Run all parts on the CPU within a minute of CPU time."""
-    before = os.times()
+    start = os.times()
     words = [sys.executable, "-m", "benchmarks.gpu", "--tiny", "--device", "cpu", "--out", str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     after = os.times()
-    assert after.children_user + after.children_system - before.children_user - before.children_system < 60
+    assert after.children_user + after.children_system - start.children_user - start.children_system < 60
     result = json.loads((tmp_path / "cpu.json").read_text())
     assert list(result["parts"]) == [part.name for part in plan.PLAN]
     for name, part in result["parts"].items():

@@ -94,10 +94,10 @@ def test_record_keeps_to_itself():
     assert budgets.violations(RECORDED, RECORDED) == []
 
 
-@pytest.mark.parametrize("known", budgets.KNOWN_SPILLS)
-def test_known_spills_exist_and_may_not_grow(known):
+@pytest.mark.parametrize("spill", budgets.KNOWN_SPILLS)
+def test_known_spills_exist_and_may_not_grow(spill):
     """A kernel that no longer spills leaves the list."""
-    name, schedule = known
+    name, schedule = spill
     usages = [
         (kernel, architecture, usage)
         for kernel, architectures in RECORDED["environments"][name]["kernels"][schedule].items()
@@ -153,7 +153,7 @@ def test_other_kernels_are_found():
 def test_essential_jobs_have_one_architecture_for_environments():
     network = next(iter(measurement.networks()))
     jobs = measurement.essential_jobs(["SimpleTag-v0", network])
-    assert {(job.name, job.schedule): [each.name for each in job.architectures] for job in jobs} == {
+    assert {(job.name, job.schedule): [architecture.name for architecture in job.architectures] for job in jobs} == {
         ("SimpleTag-v0", "fused"): ["sm_90"],
         ("SimpleTag-v0", "phased"): ["sm_90"],
         ("SimpleTag-v0", "random rollout"): ["sm_90"],

@@ -66,9 +66,9 @@ def results(tmp_path, monkeypatch):
 
 def test_taken_over_results_replace_groups_of_the_same_id(results, tmp_path):
     """Groups of the same id are renewed, others kept if they are still measured, each with its own versions."""
-    kept = results(1.0, machine={**HERE, "torch": "2.12.0"})
+    recorded = results(1.0, machine={**HERE, "torch": "2.12.0"})
     file = tmp_path / "results" / "some-cpu-x-2-cores.json"
-    report.write(file, HERE, {"old": kept, "both": results(2.0), "gone": results(4.0)})
+    report.write(file, HERE, {"old": recorded, "both": results(2.0), "gone": results(4.0)})
     report.write(tmp_path / "bench.json", HERE, {"both": results(3.0)})
     report.main(["--take", str(tmp_path / "bench.json")])
     groups = json.loads(file.read_text())["groups"]
@@ -97,19 +97,19 @@ def test_results_of_quick_or_uncommitted_runs_are_not_taken_over(results, tmp_pa
 
 def test_quick_run_writes_to_its_own_folder():
     """Quick results must not replace those of a complete run."""
-    quick, whole = conftest.Suite(True), conftest.Suite(False)
+    quick, complete = conftest.Suite(True), conftest.Suite(False)
     assert (quick.out, quick.command) == (report.ROOT / "out" / "bench-quick", "make bench-quick")
-    assert (whole.out, whole.command) == (report.ROOT / "out" / "bench", "make bench")
-    assert whole.effort == BENCH != quick.effort
+    assert (complete.out, complete.command) == (report.ROOT / "out" / "bench", "make bench")
+    assert complete.effort == BENCH != quick.effort
 
 
 def test_targets_with_equal_text_share_the_line_of_the_worst():
     """Targets with equal text and verdict share one line, as do unmeasured targets."""
 
-    def goal(what, value, target="<= 5", unit="s"):
-        return Figure(what, unit, value, target=target)
+    def goal(name, value, target="<= 5", unit="s"):
+        return Figure(name, unit, value, target=target)
 
-    promised = tuple(goal(what, None) for what in ("a", "b", "c", "d", "e", "f"))
+    promised = tuple(goal(name, None) for name in ("a", "b", "c", "d", "e", "f"))
     target = PerformanceTarget("x", "Starts", "CartPole-v1", lambda effort: iter(()), promised)
     calm, busy = Figure(NOISE, "% of the machine", 1.0), Figure(NOISE, "% of the machine", 9.0)
     measured = [goal("a", 1.0), goal("b", 4.0), goal("c", 6.0), calm, goal("d", 3.0), busy, goal("x", 2.0, ">= 1", "y")]
@@ -131,8 +131,8 @@ def test_page_has_the_targets_of_a_gpu(monkeypatch, tmp_path):
     assert "| one GPU, `make gpu-report`: SimpleTag at 2^20 worlds |  | env-steps/s | ≥ 1e9 | not measured |" in page
     assert page.count("one GPU, `make gpu-report`: ") == 4
     row = {"env": "SimpleTag-v0", "worlds": 1 << 20, "agents": 4, "mode": "in place", "value": 4e9}
-    kept = {"machine": {"name": "NVIDIA X", "arch": 90}, "parts": {"goals": {"rows": [row]}}}
-    (tmp_path / "nvidia-x.json").write_text(json.dumps(kept))
+    record = {"machine": {"name": "NVIDIA X", "arch": 90}, "parts": {"goals": {"rows": [row]}}}
+    (tmp_path / "nvidia-x.json").write_text(json.dumps(record))
     page = performance_page.text(nothing, "x.json", [], report._recorded("parts"))
     assert "| NVIDIA X: SimpleTag at 2^20 worlds | 4,000,000,000 | env-steps/s | ≥ 1e9 | met · 1,048,576 worlds" in page
 

@@ -13,7 +13,7 @@ def test_tasks_are_read_in_the_given_order_and_missing_ones_left_out(tmp_path):
     for name in ("a", "b"):
         folder.write(name, {"value": name})
     assert list(folder.read(["b", "c", "a"]).items()) == [("b", {"value": "b"}), ("a", {"value": "a"})]
-    assert sorted(each.name for each in folder.path.iterdir()) == ["a.json", "b.json"]
+    assert sorted(path.name for path in folder.path.iterdir()) == ["a.json", "b.json"]
 
 
 def test_failed_write_keeps_the_earlier_result(tmp_path):

@@ -58,16 +58,16 @@ def test_cartpole_by_hand():
 def test_every_environment_has_a_figure(env_id, small_core):
     """Actions and observations at least; at most every buffer of a world read and written."""
     core = small_core(env_id, 4)
-    before = core.get_state()
+    state = core.get_state()
     counted = traffic(core)
     layout = core._buffers
-    most = sum(
+    limit = sum(
         2 * tensor[0].numel() * tensor.element_size() for tensor in layout.saved_state.values() if tensor.numel()
     )
-    most += sum(2 * layout.io[n][0].numel() * layout.io[n].element_size() for n in COUNTED if layout.io[n].numel())
+    limit += sum(2 * layout.io[n][0].numel() * layout.io[n].element_size() for n in COUNTED if layout.io[n].numel())
     widths = sum(space.shape[0] for space in core.observation_spaces.values())
-    assert core.num_agents * 8 + widths * 4 < counted.bytes <= most + widths * 4
-    assert all(torch.equal(before[name], tensor) for name, tensor in core.get_state().items())
+    assert core.num_agents * 8 + widths * 4 < counted.bytes <= limit + widths * 4
+    assert all(torch.equal(state[name], tensor) for name, tensor in core.get_state().items())
     assert f"| sum | | | | {counted.bytes:g} |" in counted.table()
 
 

@@ -22,7 +22,7 @@ def comparison(monkeypatch):
     monkeypatch.setattr(sources, "COMPARISONS", (ComparisonGroup("tag", "Tag", "X-v0", (Round("8", contenders),)),))
 
 
-def group(machine, *names, absent=(), rates=None, others=0.0, commit="abc"):
+def group(machine, *names, absent=(), rates=None, load=0.0, commit="abc"):
     """Return a group with a row for each contender."""
     rows = [
         {
@@ -31,7 +31,7 @@ def group(machine, *names, absent=(), rates=None, others=0.0, commit="abc"):
             "kind": "gpu_envs" if name == "core.step" else "peer",
             "unit": "env-steps/s",
             "rate": (rates or {}).get(name, 1.0),
-            "others": others,
+            "others": load,
             **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), 8 / rates[name] if rates else 1.0),
         }
         for name in names
@@ -44,10 +44,10 @@ def group(machine, *names, absent=(), rates=None, others=0.0, commit="abc"):
 def test_comparison_comes_from_the_run_with_the_most_contenders():
     old = {"machine": INTEL, "groups": {"tag": group(INTEL, "core.step", "old"), "memory": "kept"}}
     absent = {"machine": AMD, "groups": {"tag": group(AMD, "core.step", "old", absent=["new"]), "memory": "not taken"}}
-    whole = {"machine": AMD, "groups": {"tag": group(AMD, "core.step", "old", "new")}}
+    complete = {"machine": AMD, "groups": {"tag": group(AMD, "core.step", "old", "new")}}
     assert sources.combined(old, [absent]) == old
-    assert sources.combined(old, [absent, whole])["groups"] == {"tag": whole["groups"]["tag"], "memory": "kept"}
-    assert sources.combined(whole, [old, absent])["groups"]["tag"]["machine"] == AMD
+    assert sources.combined(old, [absent, complete])["groups"] == {"tag": complete["groups"]["tag"], "memory": "kept"}
+    assert sources.combined(complete, [old, absent])["groups"]["tag"]["machine"] == AMD
     nothing = {"machine": INTEL, "groups": {}}
     assert sources.combined(nothing, [absent])["groups"] == {"tag": absent["groups"]["tag"]}
     assert nothing["groups"] == {}
@@ -55,7 +55,7 @@ def test_comparison_comes_from_the_run_with_the_most_contenders():
 
 def test_group_without_contenders_comes_from_the_run_with_the_most_figures():
     def measured(*whats):
-        return {"figures": [{"what": what, "row": None} for what in whats]}
+        return {"figures": [{"what": name, "row": None} for name in whats]}
 
     old = {"machine": INTEL, "groups": {"runs": measured("a", "gone", "gone too")}}
     new = {"machine": AMD, "groups": {"runs": measured("a", "b"), "memory": measured("c"), "other": measured("d")}}
@@ -77,15 +77,17 @@ def test_newest_of_equal_groups_counts():
         assert sources.combined(main, [other], {"runs": ["a"]})["groups"] == newer["groups"]
     first, second = (group(machine, "core.step") | {"date": "2026-11-09"} for machine in (AMD, INTEL))
     last = group(INTEL, "core.step") | {"date": "2026-11-20"}
-    found = sources.combined({"groups": {"tag": first}}, [{"groups": {"tag": each}} for each in (last, second)])
-    assert found["groups"]["tag"] is last
+    result = sources.combined(
+        {"groups": {"tag": first}}, [{"groups": {"tag": candidate}} for candidate in (last, second)]
+    )
+    assert result["groups"]["tag"] is last
 
 
 def test_group_without_a_round_is_not_taken_over(monkeypatch, tmp_path):
     """A selection of rounds would replace the others."""
     monkeypatch.setattr(report, "RESULTS", tmp_path)
-    whole, part = group(INTEL, "core.step", absent=["old", "new"]), group(INTEL)
-    assert sources.unplayed("tag", whole) == []
+    complete, part = group(INTEL, "core.step", absent=["old", "new"]), group(INTEL)
+    assert sources.unplayed("tag", complete) == []
     part |= {"effort": asdict(BENCH)}
     report.write(tmp_path / "bench.json", INTEL, {"tag": part})
     with pytest.raises(ValueError, match="tag lacks 8; take `make bench"):
@@ -121,8 +123,8 @@ def test_summary_has_the_fastest_library_of_all_runs(monkeypatch, tmp_path):
     assert first == "| | ratio | gpu-envs | fastest other library |"
     assert line == "| Tag, 8 worlds | 4 x | 8 env-steps/s | old: 2 env-steps/s |"
     assert below == "Intel, 2 cores, commit abc. Not measured: new (Tag)."
-    whole = group(AMD, "core.step", "old", "new", rates=rates, others=0.2, commit="def")
-    report.write(tmp_path / "amd.json", AMD, {"tag": whole})
+    complete = group(AMD, "core.step", "old", "new", rates=rates, load=0.2, commit="def")
+    report.write(tmp_path / "amd.json", AMD, {"tag": complete})
     _, _, line, *_, below = summary.table(report.read(tmp_path / "intel.json"))
     assert line == "| Tag, 8 worlds (AMD, the machine was busy) | 2 x | 8 env-steps/s | new: 4 env-steps/s |"
     assert below == "AMD, 4 cores, commit def."

@@ -71,8 +71,10 @@ def test_study_trains_measures_and_compares_all_methods(files):
     study.run_study("small", ["PSRO", "joint PPO"], [1])  # in parts
     study.run_study("small", list(SMALL.methods), range(2))
     result = json.loads((files / "small.json").read_text())
-    runs = {method: [found[seed] for seed in sorted(found)] for method, found in result["runs"].items()}
-    assert {method: len(found) for method, found in runs.items()} == {
+    runs = {
+        method: [runs_by_seed[seed] for seed in sorted(runs_by_seed)] for method, runs_by_seed in result["runs"].items()
+    }
+    assert {method: len(runs_by_seed) for method, runs_by_seed in runs.items()} == {
         name: 1 if method.tried else 2 for name, method in SMALL.methods.items()
     }
     for name in ("PSRO", "AlphaStar", "joint PPO", "fictitious"):
@@ -84,14 +86,14 @@ def test_study_trains_measures_and_compares_all_methods(files):
         assert 0 <= run["steps"] - psro["samples"] // 2 < 32  # whole rollouts
         assert run["samples"] == 2 * run["steps"]
     for seed, run in enumerate(runs["joint PPO, equal time"]):
-        own, psro = runs["joint PPO"][seed], runs["PSRO"][seed]
-        wanted = own["steps"] * psro["processor_seconds"] / own["processor_seconds"]
-        assert wanted <= run["steps"] + 1 <= wanted + 34  # whole rollouts
+        joint, psro = runs["joint PPO"][seed], runs["PSRO"][seed]
+        expected = joint["steps"] * psro["processor_seconds"] / joint["processor_seconds"]
+        assert expected <= run["steps"] + 1 <= expected + 34  # whole rollouts
     assert set(runs["joint PPO"][0]["sides"]) == {"last policy", "average policy"}
     assert runs["joint PPO"][0]["sides"]["average policy"]["policies"] == {"player_0": 4, "player_1": 4}
     returns = result["cross_play"]["returns"]
     sides = {
-        f"joint PPO{each} policy" for each in (", last", ", average", ", equal samples, last", ", equal time, last")
+        f"joint PPO{suffix} policy" for suffix in (", last", ", average", ", equal samples, last", ", equal time, last")
     }
     assert set(returns["PSRO"]) == sides
     assert all(side in returns[side] for side in sides)  # the baseline against itself
@@ -99,9 +101,9 @@ def test_study_trains_measures_and_compares_all_methods(files):
     assert text.count("\n| ") >= 13
     assert "mixing" in text
     assert "c0ffee" in text
-    before = (files / "small.json").read_text()
+    content = (files / "small.json").read_text()
     study.run_study("small", list(SMALL.methods), range(2))
-    assert (files / "small.json").read_text() == before  # nothing is trained or played again
+    assert (files / "small.json").read_text() == content  # nothing is trained or played again
 
 
 @pytest.mark.slow
@@ -128,12 +130,12 @@ def test_recorded_training_without_its_policies_is_reported(files, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [(["--seeds", "99"], "--seeds: expected some of 0 to 9, got 99"), (["--methods", "foo"], "no method foo")],
 )
-def test_unknown_seeds_and_methods_are_refused(given, message, capsys):
+def test_unknown_seeds_and_methods_are_refused(arguments, message, capsys):
     with pytest.raises(SystemExit):
-        study.main(["leduc", *given])
+        study.main(["leduc", *arguments])
     assert message in capsys.readouterr().err
 
 
@@ -161,45 +163,45 @@ def test_exploitability_is_exact_in_small_games_and_learned_in_others():
     game = tag.game()
     assert TabularGame.of(game) is None
     side = Side.uniform({role: [RandomPolicy.of(game, role)] for role in game.roles})
-    found = study.measure(tag, side, 0)
-    assert found["nash_conv"] == pytest.approx(sum(max(gain, 0.0) for _, _, gain in found["seats"].values()))
+    result = study.measure(tag, side, 0)
+    assert result["nash_conv"] == pytest.approx(sum(max(gain, 0.0) for _, _, gain in result["seats"].values()))
 
 
 def test_responses_start_from_the_latest_of_the_most_probable_policies(monkeypatch):
     """Snapshots have equal probabilities, and the first of them has hardly trained."""
-    tag, given = replace(SMALL, env_id="SimpleTag-v0", env={"max_cycles": 5}, budget=64, episodes=20), {}
+    tag, arguments = replace(SMALL, env_id="SimpleTag-v0", env={"max_cycles": 5}, budget=64, episodes=20), {}
     side = study_methods.joint_ppo(tag.game(), 128, 0, {"num_snapshots": 3}, TINY).sides["average policy"]
     bound = SimpleNamespace(
         half_width=0.0, seconds=0.0, seats=[SimpleNamespace(seat="s", value=1, response=0, gain=-1)]
     )
-    monkeypatch.setattr(study, "approximate_exploitability", lambda *_, **named: given.update(named) or bound)
+    monkeypatch.setattr(study, "approximate_exploitability", lambda *_, **named: arguments.update(named) or bound)
     assert study.measure(tag, side, 0)["nash_conv"] == 0.0  # a seat can keep its mixture
-    assert given["start"] == {role: own[-1] for role, own in side.policies.items()}
+    assert arguments["start"] == {role: policies[-1] for role, policies in side.policies.items()}
 
 
 def test_cross_play_weighs_policies():
     """A mixture that plays paper in three of four games earns that much against rock."""
     game = Game.of("RockPaperScissors-v0", {"num_repetitions": 1}, shared=False)
-    one = torch.ones(1).double()
-    rock = Side({role: [Always(0)] for role in game.roles}, dict.fromkeys(game.roles, one))
+    weight = torch.ones(1).double()
+    rock = Side({role: [Always(0)] for role in game.roles}, dict.fromkeys(game.roles, weight))
     mixed = Side(
         {role: [Always(0), Always(1)] for role in game.roles},
         dict.fromkeys(game.roles, torch.tensor([0.25, 0.75]).double()),
     )
-    found = cross_play.cross_play(game, [rock, mixed], [(0, 0), (0, 1), (1, 0)], episodes=4_000)
-    assert found.mean[0].tolist() == [0.0, 0.0]
-    assert not found.error[0].any()
+    payoffs = cross_play.cross_play(game, [rock, mixed], [(0, 0), (0, 1), (1, 0)], episodes=4_000)
+    assert payoffs.mean[0].tolist() == [0.0, 0.0]
+    assert not payoffs.error[0].any()
     for pair, sign in ((1, -1.0), (2, 1.0)):
-        assert float(found.error[pair, 0]) == pytest.approx((0.75 * 0.25 / 4_000) ** 0.5, rel=0.05)
-        assert float(found.mean[pair, 0]) == pytest.approx(0.75 * sign, abs=4 * float(found.error[pair, 0]))
-        assert float(found.mean[pair, 1]) == -float(found.mean[pair, 0])
+        assert float(payoffs.error[pair, 0]) == pytest.approx((0.75 * 0.25 / 4_000) ** 0.5, rel=0.05)
+        assert float(payoffs.mean[pair, 0]) == pytest.approx(0.75 * sign, abs=4 * float(payoffs.error[pair, 0]))
+        assert float(payoffs.mean[pair, 1]) == -float(payoffs.mean[pair, 0])
 
 
 def test_mixture_drops_policies_of_tiny_probability():
     game = Game.of("KuhnPoker-v0")
     population = {role: [RandomPolicy.of(game, role), Always(0)] for role in game.roles}
     marginals = [torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])]
-    side = Side.mixture(population, [each.double() for each in marginals])
+    side = Side.mixture(population, [marginal.double() for marginal in marginals])
     assert [len(side.policies[role]) for role in game.roles] == [1, 2]
     assert [float(side.weights[role].sum()) for role in game.roles] == [1.0, 1.0]
 
@@ -236,13 +238,13 @@ def test_seats_are_compared_against_the_same_opponents():
 
 
 def test_claims_need_intervals_apart_and_no_loss_in_either_seat():
-    what = ["than its last policy", "not shown worse as a", "not shown worse as b"]
+    texts = ["than its last policy", "not shown worse as a", "not shown worse as b"]
     for psro, joint, ahead, expected in (
         ([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], (2.0, -2.0), [True, True, False]),
         ([1.0, 1.1, 0.9], [2.0, 4.1, 1.0], (-2.0, 2.0), [False, False, True]),  # wide intervals
         ([3.0, 3.1, 2.9], [2.0, 2.1, 1.9], (2.0, 2.0), [False, True, True]),
     ):
-        assert study_section.claims(recorded(psro, joint, ahead))["PSRO"] == dict(zip(what, expected, strict=True))
+        assert study_section.claims(recorded(psro, joint, ahead))["PSRO"] == dict(zip(texts, expected, strict=True))
 
 
 def test_interval_over_seeds_has_its_nominal_coverage():
@@ -261,15 +263,19 @@ def test_interval_over_seeds_has_its_nominal_coverage():
 @pytest.mark.parametrize("name", STUDIES)
 def test_settings_of_a_study_fit_its_game(name, monkeypatch):
     """The leagues run for minutes; their configurations are made here."""
-    made, found = [], STUDIES[name]
-    monkeypatch.setattr(study_methods, "open_run", lambda path, game, algorithm, config: made.append(config) or 1 / 0)
-    game = found.game()
-    for method in found.methods.values():
+    configs, definition = [], STUDIES[name]
+    monkeypatch.setattr(
+        study_methods, "open_run", lambda path, game, algorithm, config: configs.append(config) or 1 / 0
+    )
+    game = definition.game()
+    for method in definition.methods.values():
         if method.kind != "joint_ppo":
             with pytest.raises(ZeroDivisionError):
-                study_methods.train_method(method.kind, game, found.steps, 0, method.settings, found.overrides())
-    methods = [method for method in found.methods.values() if method.kind != "joint_ppo"]
-    for config, method in zip(made, methods, strict=True):
+                study_methods.train_method(
+                    method.kind, game, definition.steps, 0, method.settings, definition.overrides()
+                )
+    methods = [method for method in definition.methods.values() if method.kind != "joint_ppo"]
+    for config, method in zip(configs, methods, strict=True):
         train = study_methods.training(game, "cpu", config.train_overrides)
         rollout = train.rollout_steps
         if method.kind == "psro":
@@ -277,8 +283,8 @@ def test_settings_of_a_study_fit_its_game(name, monkeypatch):
         else:
             steps, parts = config.iterations * config.steps, config.iterations
             if method.kind == "alphastar" and method.settings["exploiters"]:  # two kinds, of two roles
-                steps *= 1 + 4 * round(0.06 * found.steps / parts / rollout) * rollout / config.steps
-        assert abs(steps - found.steps) <= 2 * parts * rollout
+                steps *= 1 + 4 * round(0.06 * definition.steps / parts / rollout) * rollout / config.steps
+        assert abs(steps - definition.steps) <= 2 * parts * rollout
 
 
 def test_pages_name_every_study():

@@ -36,10 +36,12 @@ def played(rates, labor):
 
 
 def test_recorded_optimum_is_that_of_brute_force():
-    found = tax_optimum.brute_force(CONFIG)
-    assert found.welfare == pytest.approx(OPTIMAL_WELFARE, abs=1e-7)
+    optimum = tax_optimum.brute_force(CONFIG)
+    assert optimum.welfare == pytest.approx(OPTIMAL_WELFARE, abs=1e-7)
     assert len(CONFIG.rates) ** len(CONFIG.cutoffs) == 9261
-    assert played(np.array([found.rates]), np.array([found.labor]))[1][0] == pytest.approx(OPTIMAL_WELFARE, rel=1e-5)
+    assert played(np.array([optimum.rates]), np.array([optimum.labor]))[1][0] == pytest.approx(
+        OPTIMAL_WELFARE, rel=1e-5
+    )
 
 
 def test_shares_of_the_optimum_in_the_task_are_right():
@@ -61,8 +63,8 @@ def test_no_worker_gains_in_the_environment_by_other_labor():
         for worker in range(4):
             labor[worker, :, worker] = np.arange(101)
         utility, _ = played(rates[None].repeat(404, 0), labor.reshape(404, 4))
-        for worker, own in enumerate(utility.reshape(4, 101, 4)):
-            assert own[:, worker].max() - own[int(best[worker]), worker] < 1e-3
+        for worker, utilities in enumerate(utility.reshape(4, 101, 4)):
+            assert utilities[:, worker].max() - utilities[int(best[worker]), worker] < 1e-3
 
 
 def test_welfare_equals_the_environment():
@@ -99,9 +101,9 @@ def test_scripted_workers_respond_best_and_the_scripted_planner_uses_saez_formul
     action[:, -1] = 1 + torch.from_numpy(np.rint(rates / CONFIG.rate_disc)).long()
     core.step(action)
     best = tax_optimum.best_responses(CONFIG, rates)
-    found = worker.act(core.obs[:, :-1])[..., 0].numpy()
-    assert (found == best).mean() > 0.97  # other labor is as good up to the rounding of float32
-    np.testing.assert_allclose(played(rates, found)[1], played(rates, best)[1], rtol=1e-4)
+    labor = worker.act(core.obs[:, :-1])[..., 0].numpy()
+    assert (labor == best).mean() > 0.97  # other labor is as good up to the rounding of float32
+    np.testing.assert_allclose(played(rates, labor)[1], played(rates, best)[1], rtol=1e-4)
 
 
 @pytest.mark.variations

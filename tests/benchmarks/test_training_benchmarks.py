@@ -37,44 +37,44 @@ def test_engines_and_rollouts_are_contenders():
 @needs_two_cores
 def test_training_on_one_thread_prepares_kernels_of_one_thread():
     """Kernels use all cores that they see when they are prepared."""
-    before = os.sched_getaffinity(0), torch.get_num_threads()
+    limits = os.sched_getaffinity(0), torch.get_num_threads()
     training = PPOTraining("CartPole-v1", 4, 1, PPO, "kernel")
-    (learner,) = (each.learner for each in training._trainer.assignments.values())
+    (learner,) = (assignment.learner for assignment in training._trainer.assignments.values())
     assert (learner.engine.launches.threads, training._trainer.collector.kernels.plan.threads) == (1, 1)
     assert training.uses_kernels
     training.close()
-    assert (os.sched_getaffinity(0), torch.get_num_threads()) == before
+    assert (os.sched_getaffinity(0), torch.get_num_threads()) == limits
 
 
 def test_kernels_train_with_one_thread_of_pytorch(monkeypatch):
     """Waiting threads of PyTorch would take the cores of the kernels."""
-    seen = []
+    counts = []
     for engine in ("kernel", "torch"):
         training = PPOTraining("CartPole-v1", 4, 2, PPO, engine)
-        monkeypatch.setattr(training._trainer, "iterate", lambda: seen.append(torch.get_num_threads()))
+        monkeypatch.setattr(training._trainer, "iterate", lambda: counts.append(torch.get_num_threads()))
         training.turn(1)
         training.close()
-    assert seen == [1, 2]
+    assert counts == [1, 2]
 
 
 @needs_two_cores
 def test_few_cores_end_with_the_block():
-    every = os.sched_getaffinity(0)
+    cores = os.sched_getaffinity(0)
     with few_cores(1):
         assert len(os.sched_getaffinity(0)) == 1
-    assert os.sched_getaffinity(0) == every
+    assert os.sched_getaffinity(0) == cores
 
 
 def test_busy_processes_do_not_count_as_disturbance():
     with rounds.busy_processes(1) as pids:
         (pid,) = pids
-        before = timing._Usage.now(pids)
+        start = timing._Usage.now(pids)
         used = timing._used_by(pid)
         while timing._used_by(pid) < used + 0.2:
             pass
-        alone, together = (timing._Usage.now(each) for each in ((), pids))
+        alone, together = (timing._Usage.now(processes) for processes in ((), pids))
         assert together.measured >= alone.measured + 0.2
-        assert together.measured - before.measured >= 0.2
+        assert together.measured - start.measured >= 0.2
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -82,9 +82,9 @@ def test_busy_processes_do_not_count_as_disturbance():
 def test_rollout_advances_every_world(interface):
     play, core = rollouts.make_rollout("SimpleTag-v0", 8, interface, 1, 1)
     threads = torch.get_num_threads()
-    before = core.episode_index.clone()
+    index = core.episode_index.clone()
     play()
-    assert (core.episode_index == before + 1).all()  # an episode has 25 steps
+    assert (core.episode_index == index + 1).all()  # an episode has 25 steps
     assert torch.get_num_threads() == threads
 
 
@@ -99,8 +99,8 @@ def test_rollouts_have_equal_networks():
     first, second = map(rollouts.networks, cores)
     assert [len(layers) for layers in first.values()] == [3, 3]
     for group, layers in first.items():
-        for one, other in zip(layers, second[group], strict=True):
-            assert torch.equal(one[0], other[0])
+        for layer, other in zip(layers, second[group], strict=True):
+            assert torch.equal(layer[0], other[0])
 
 
 def test_engines_take_turns_with_every_seed(monkeypatch):
@@ -111,9 +111,9 @@ def test_engines_take_turns_with_every_seed(monkeypatch):
         return runs.RunTime(1.0 + seed, "")
 
     monkeypatch.setattr(runs, "measure", measure)
-    found = runs.alternate(runs.UNTIL_RETURN, ("kernel", "torch"), 2)
+    results = runs.alternate(runs.UNTIL_RETURN, ("kernel", "torch"), 2)
     assert played == [("torch", 0), ("kernel", 0), ("kernel", 1), ("torch", 1)]
-    assert {engine: [one.seconds for one in times] for engine, times in found.items()} == {
+    assert {engine: [timed.seconds for timed in times] for engine, times in results.items()} == {
         "kernel": [1.0, 2.0],
         "torch": [1.0, 2.0],
     }
@@ -125,9 +125,9 @@ def test_training_is_timed_until_its_goal_or_by_its_log():
     reached = runs.measure(runs.TimedTraining((*short, "--until-return", "1"), to_goal=True), "torch", 0)
     assert reached.result.startswith("reached 1 after ")
     assert reached.seconds > 0.5
-    whole = runs.measure(runs.TimedTraining(short, to_goal=False), "torch", 0)
-    assert 0 < whole.seconds < 60
-    assert whole.result.startswith("agent trained: ")
+    timed = runs.measure(runs.TimedTraining(short, to_goal=False), "torch", 0)
+    assert 0 < timed.seconds < 60
+    assert timed.result.startswith("agent trained: ")
 
 
 def test_result_of_a_training_names_the_trained_policies():
@@ -174,10 +174,10 @@ def test_update_of_both_engines_is_measured():
 
 
 def test_acting_of_both_engines_is_measured():
-    found = acting.measure("CartPole-v1", "dqn", 8, 2, repeats=2)
-    assert min(*found.rollout, found.rollout_ratio, found.iteration_ratio) > 0
-    kernels = [acting.ReplayTraining("CartPole-v1", "dqn", 8, 2, each).collector.kernels for each in acting.ENGINES]
-    assert [each is not None for each in kernels] == [False, True]
+    result = acting.measure("CartPole-v1", "dqn", 8, 2, repeats=2)
+    assert min(*result.rollout, result.rollout_ratio, result.iteration_ratio) > 0
+    kernels = [acting.ReplayTraining("CartPole-v1", "dqn", 8, 2, engine).collector.kernels for engine in acting.ENGINES]
+    assert [kernel is not None for kernel in kernels] == [False, True]
 
 
 def test_seeds_are_trained_in_processes_and_in_one(monkeypatch):
@@ -205,7 +205,7 @@ def test_overhead_of_lightning_is_not_measured_without_it(monkeypatch):
 
 def test_overhead_of_lightning_is_the_ratio_of_alternating_turns():
     pytest.importorskip("lightning")
-    found = lightning_overhead.measure(3)
-    assert len(found.trainer) == len(found.lightning) == 3
-    assert found.ratios == [b / a for a, b in zip(found.trainer, found.lightning, strict=True)]
-    assert min(found.trainer) > 0
+    result = lightning_overhead.measure(3)
+    assert len(result.trainer) == len(result.lightning) == 3
+    assert result.ratios == [b / a for a, b in zip(result.trainer, result.lightning, strict=True)]
+    assert min(result.trainer) > 0

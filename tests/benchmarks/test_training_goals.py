@@ -46,23 +46,25 @@ def test_result_of_an_episode_is_a_measure():
 
 
 def test_goals_are_evaluated_with_the_policies_that_they_name(run):
-    wanted = (
+    goals = (
         Goal("seconds", 1.0),
         Goal("survivors runner", 1.0, ("tagger",), greedy=False),
         Goal("length", "scripted", ("tagger",), "scripted", greedy=False),
         Goal("return runner", "checkpoint 0.25", ("runner",), "trained", greedy=False),
         Goal("return runner", "checkpoint 1", ("runner",), "trained", greedy=False),
     )
-    found = evaluate_goals(wanted, run, EPISODES, seed=3)
-    reached, others = found["reached"], found["others"]
+    result = evaluate_goals(goals, run, EPISODES, seed=3)
+    reached, opponents = result["reached"], result["others"]
     assert reached[0] is None
     matches = Matches(run, EPISODES, 3)
     assert reached[1] == matches.play({"tagger": TRAINED, "runner": RANDOM}, False)["survivors runner"]
     assert reached[2] == matches.play({"tagger": TRAINED, "runner": "scripted"}, False)["length"]
-    assert others["random"] == matches.play({"tagger": RANDOM, "runner": RANDOM}, False)
-    assert others["scripted"] == matches.play({"tagger": "scripted", "runner": "scripted"}, False)
-    assert others["runner checkpoint 1, others trained"]["runner"] == reached[4], "the last checkpoint is the final one"
-    assert others["runner checkpoint 0.25, others trained"] != others["runner checkpoint 1, others trained"]
+    assert opponents["random"] == matches.play({"tagger": RANDOM, "runner": RANDOM}, False)
+    assert opponents["scripted"] == matches.play({"tagger": "scripted", "runner": "scripted"}, False)
+    assert opponents["runner checkpoint 1, others trained"]["runner"] == reached[4], (
+        "the last checkpoint is the final one"
+    )
+    assert opponents["runner checkpoint 0.25, others trained"] != opponents["runner checkpoint 1, others trained"]
 
 
 def test_checkpoint_of_a_share_is_the_nearest(run):

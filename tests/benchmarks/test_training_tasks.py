@@ -121,16 +121,16 @@ def test_league_is_a_task_whose_checkpoints_are_the_copies_of_its_players(tmp_pa
     few = ("num_envs=4", "learner.rollout_length=4", "learner.hidden_sizes=[4]")
     options = "SimpleTag-v0 --env-arg max_episode_steps=4 --algorithm self_play --iterations 2 --steps 32 "
     options += "--rules.freeze-every 16 --episodes-per-matchup 4 --device cpu "
-    options += " ".join(f"--train-overrides {each}" for each in few)
+    options += " ".join(f"--train-overrides {option}" for option in few)
     goals = (Goal("return agent", "checkpoint 0", ("agent",), greedy=False),)
     task = TrainingTask("league", options, goals, "chosen", "s", command="league train")
-    found = train_tasks.learn(task, 0, "1")
-    assert (found["exit"], found["steps"]) == (0, 64)
-    assert [steps for steps, _ in found["curve"]["agent"]] == [32, 64]
-    assert found["checkpoint"].endswith("policies/checkpoints/000000002")
-    assert "agent checkpoint 0, others random" in found["others"]
-    again = train_tasks.learn(task, 0, "1", rerun=False)
-    assert {**again, "wall": 0} == {**found, "wall": 0}, "a finished run is evaluated, not repeated"
+    result = train_tasks.learn(task, 0, "1")
+    assert (result["exit"], result["steps"]) == (0, 64)
+    assert [steps for steps, _ in result["curve"]["agent"]] == [32, 64]
+    assert result["checkpoint"].endswith("policies/checkpoints/000000002")
+    assert "agent checkpoint 0, others random" in result["others"]
+    repeated = train_tasks.learn(task, 0, "1", rerun=False)
+    assert {**repeated, "wall": 0} == {**result, "wall": 0}, "a finished run is evaluated, not repeated"
 
 
 @pytest.mark.parametrize("algorithm", ["mappo", "qmix"])

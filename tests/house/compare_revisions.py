@@ -110,25 +110,25 @@ def options(tree: Path, run: Run, folder: Path) -> list[str]:
     """Return the options of a run under the names that a revision gives them."""
     length = 3 if run.words[0] == "league" else 2
     algorithm = run.words[length : length + 2] if run.words[length] == "--algorithm" else []
-    known = set(command(tree, [*run.words[:length], *algorithm, "--help"]).stdout.split())
+    help_flags = set(command(tree, [*run.words[:length], *algorithm, "--help"]).stdout.split())
     words: list[str] = []
     for name, value in (("run_dir", str(folder)), *run.options):
-        found = next((flag for flag in OPTIONS[name] if flag in known), None)
-        if found is None:
+        option = next((flag for flag in OPTIONS[name] if flag in help_flags), None)
+        if option is None:
             raise SystemExit(f"{tree}: no option {' or '.join(OPTIONS[name])} in the help of {run.text}")
-        words += [found, value]
+        words += [option, value]
     return words
 
 
 def tensors(folder: Path) -> Counter[str]:
     """Return the digests of all tensors under a folder."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for file in folder.rglob("*.safetensors"):
         with safe_open(file, framework="numpy") as opened:
             for name in opened.keys():  # noqa: SIM118  # not a dict
                 value = opened.get_tensor(name)
-                found[f"{value.shape} {value.dtype} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"] += 1
-    return found
+                counts[f"{value.shape} {value.dtype} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"] += 1
+    return counts
 
 
 def metrics(folder: Path) -> Counter[tuple[str, ...]]:
@@ -147,11 +147,11 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
     if any(part in path for part in CLOCKS):
         return
     if isinstance(value, dict):
-        for name, one in value.items():
-            yield from leaves(one, name)
+        for name, child in value.items():
+            yield from leaves(child, name)
     elif isinstance(value, list):
-        for one in value:
-            yield from leaves(one, path)
+        for child in value:
+            yield from leaves(child, path)
     elif isinstance(value, int | float):
         yield repr(value)
 
@@ -219,15 +219,15 @@ def compare_speed(trees: dict[str, Path]) -> int:
         rows = []
         for number in range(ROUNDS):
             order = list(trees) if number % 2 else list(trees)[::-1]
-            found = {name: seconds(name, steps) for name in order}
-            rows.append([found["before"] / steps * 1e6, found["after"] / steps * 1e6])
+            times = {name: seconds(name, steps) for name in order}
+            rows.append([times["before"] / steps * 1e6, times["after"] / steps * 1e6])
         for probe in probes.values():
             probe.communicate()
-        low, ratio, high = statistics.quantiles([after / before for before, after in rows], n=4)
-        before, after = (statistics.median(column) for column in zip(*rows, strict=True))
+        low, ratio, high = statistics.quantiles([after / baseline for baseline, after in rows], n=4)
+        baseline, after = (statistics.median(column) for column in zip(*rows, strict=True))
         slower += ratio > MAX_RATIO
         print(
-            f"SimpleTag-v0, {num_envs} worlds: {before:.2f} -> {after:.2f} us per env.step (medians of {ROUNDS}); "
+            f"SimpleTag-v0, {num_envs} worlds: {baseline:.2f} -> {after:.2f} us per env.step (medians of {ROUNDS}); "
             f"ratio {ratio:.3f}, quartiles {low:.3f} to {high:.3f}",
             flush=True,
         )
@@ -241,24 +241,24 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("after", nargs="?", default="HEAD", help="revision to check")
     parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS), help="tasks to run")
     parser.add_argument("--speed", action="store_true", help="compare the time of env.step instead")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     differences = 0
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         trees = {}
         for name in ("before", "after"):
-            trees[name] = Path(place, name)
-            unpack(getattr(given, name), trees[name])
-        if given.speed:
+            trees[name] = Path(folder, name)
+            unpack(getattr(arguments, name), trees[name])
+        if arguments.speed:
             return compare_speed(trees)
-        for task in given.only:
-            found = {name: play(tree, RUNS[task], Path(place, f"{task}-{name}")) for name, tree in trees.items()}
-            for what, value in found["before"].items():
-                equal = value == found["after"][what]
+        for task in arguments.only:
+            results = {name: play(tree, RUNS[task], Path(folder, f"{task}-{name}")) for name, tree in trees.items()}
+            for part, value in results["before"].items():
+                equal = value == results["after"][part]
                 differences += not equal
-                print(f"{task:12} {what:10} {'equal' if equal else 'DIFFERENT'} ({len(value)} values)", flush=True)
+                print(f"{task:12} {part:10} {'equal' if equal else 'DIFFERENT'} ({len(value)} values)", flush=True)
                 if not equal and isinstance(value, Counter):
-                    print(f"    only before: {list(value - found['after'][what])[:5]!s:.600}")
-                    print(f"    only after:  {list(found['after'][what] - value)[:5]!s:.600}")
+                    print(f"    only before: {list(value - results['after'][part])[:5]!s:.600}")
+                    print(f"    only after:  {list(results['after'][part] - value)[:5]!s:.600}")
     return int(differences > 0)
 
 

@@ -33,5 +33,5 @@ def test_unquoted_commands_are_found():
 
 @pytest.mark.parametrize("package", ["gpu_envs", "trainers", "league"])
 def test_commands_in_messages_are_quoted(package):
-    found = {str(file): unquoted_commands(file.read_text("utf-8")) for file in (ROOT / package).rglob("*.py")}
-    assert not {file: lines for file, lines in found.items() if lines}, "use gpu_envs.utils.terminal.shell_command"
+    unquoted = {str(file): unquoted_commands(file.read_text("utf-8")) for file in (ROOT / package).rglob("*.py")}
+    assert not {file: lines for file, lines in unquoted.items() if lines}, "use gpu_envs.utils.terminal.shell_command"

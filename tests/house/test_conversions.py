@@ -35,10 +35,10 @@ def aim(state: State, count: int):
 def shared_constants(source):
     """Return the lines where a Warp function converts a constant that it uses elsewhere too."""
     lines = []
-    converts = any(f"{each}(" in source for each in CONVERSIONS)  # parsing and walking take long
+    converts = any(f"{conversion}(" in source for conversion in CONVERSIONS)  # parsing and walking take long
     for function in ast.walk(ast.parse(source)) if converts else ():
         decorators = function.decorator_list if isinstance(function, ast.FunctionDef) else []
-        if not any(ast.unparse(each).startswith(("wp.func", "wp.kernel")) for each in decorators):
+        if not any(ast.unparse(decorator).startswith(("wp.func", "wp.kernel")) for decorator in decorators):
             continue
         nodes = list(ast.walk(function))
         loops = {node.target.id for node in nodes if isinstance(node, ast.For)}
@@ -63,5 +63,5 @@ def test_shared_constant_in_conversion_is_found(source, count):
 def test_no_conversion_shares_its_constant():
     files = sorted((ROOT / "warp_kernels").rglob("*.py"))
     assert len(files) > 50
-    found = {str(path.relative_to(ROOT)): shared_constants(path.read_text(encoding="utf-8")) for path in files}
-    assert not {path: lines for path, lines in found.items() if lines}
+    shared = {str(path.relative_to(ROOT)): shared_constants(path.read_text(encoding="utf-8")) for path in files}
+    assert not {path: lines for path, lines in shared.items() if lines}

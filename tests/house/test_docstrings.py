@@ -28,14 +28,14 @@ LEAGUES = (
 )
 
 
-def report_lines(found):
+def report_lines(entries):
     """Return one line for each missing docstring."""
-    return "\n".join(["", *map(str, found)])
+    return "\n".join(["", *map(str, entries)])
 
 
 def test_public_names_have_docstrings():
-    found = [each for each in symbols() if not each.words and not inherited(each)]
-    assert not found, report_lines(found)
+    offenders = [symbol for symbol in symbols() if not symbol.words and not inherited(symbol)]
+    assert not offenders, report_lines(offenders)
 
 
 @pytest.mark.parametrize("owner", [IO, Rules, EnvDefinition])
@@ -46,30 +46,34 @@ def test_help_of_what_authors_write_describes_every_field(owner):
 
 
 def test_tensors_have_documented_shapes():
-    found = [each for each in symbols() if each.name not in HOOKS and lacks_shape(each)]
-    assert not found, report_lines(found)
+    offenders = [symbol for symbol in symbols() if symbol.name not in HOOKS and lacks_shape(symbol)]
+    assert not offenders, report_lines(offenders)
 
 
 def test_raised_errors_are_documented():
     """But for console commands, whose errors are lines that the command line prints."""
-    found = []
-    for each in symbols():
-        if not isinstance(each.node, ast.FunctionDef) or [arg.arg for arg in each.node.args.args] == ["argv"]:
+    messages = []
+    for symbol in symbols():
+        if not isinstance(symbol.node, ast.FunctionDef) or [arg.arg for arg in symbol.node.args.args] == ["argv"]:
             continue
-        left = raised(each.node)
-        left = left and {error for error in left if error not in each.words + inherited(each)}
-        found += [f"{each}: {', '.join(sorted(left))}"] if left else []
-    assert not found, report_lines(found)
+        left = raised(symbol.node)
+        left = left and {error for error in left if error not in symbol.words + inherited(symbol)}
+        messages += [f"{symbol}: {', '.join(sorted(left))}"] if left else []
+    assert not messages, report_lines(messages)
 
 
 def test_constants_of_rules_have_units():
-    found = [
-        each
-        for each in symbols()
-        if each.where.startswith("warp_kernels/") and each.owner == "Params" and isinstance(each.node, ast.AnnAssign)
-        if ast.unparse(each.node.annotation) == "float" and not UNITLESS.search(each.name) and "[" not in each.words
+    offenders = [
+        symbol
+        for symbol in symbols()
+        if symbol.where.startswith("warp_kernels/")
+        and symbol.owner == "Params"
+        and isinstance(symbol.node, ast.AnnAssign)
+        if ast.unparse(symbol.node.annotation) == "float"
+        and not UNITLESS.search(symbol.name)
+        and "[" not in symbol.words
     ]
-    assert not found, report_lines(found)
+    assert not offenders, report_lines(offenders)
 
 
 def words_of(path):
@@ -92,7 +96,7 @@ def test_rules_name_their_source(package):
 
 def test_algorithms_name_their_source():
     recorded = registry.IMITATION.values()
-    modules = [each.module for each in (*registry.ALGORITHMS.values(), *recorded)]
+    modules = [entry.module for entry in (*registry.ALGORITHMS.values(), *recorded)]
     files = {f"trainers/algorithms/{module.replace(chr(46), chr(47))}.py" for module in modules}
     for path in sorted(files | {f"league/{name}.py" for name in LEAGUES}):
         assert SOURCE.search(words_of(path)), f"{path} names no source"

@@ -102,7 +102,9 @@ def test_ci_runs_another_part_at_the_next_commit(machine):
 
 def test_ci_runs_every_session_that_is_not_of_an_original():
     nox = noxfile()
-    sessions = {name for name, found in vars(nox).items() if hasattr(found, "tags") and "parity" not in found.tags}
+    sessions = {
+        name for name, session in vars(nox).items() if hasattr(session, "tags") and "parity" not in session.tags
+    }
     calls = " ".join(calls_of(part)[-1] for part in (1, 2, 3)).split()
     listed = {call.partition("-")[2].partition("-3.")[0] for call in calls if call.startswith("session-")}
     assert {*listed, "wheel"} == sessions  # the session of a release

@@ -25,8 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 def test_version_is_defined_once():
     assert "version" in PROJECT["dynamic"]
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", gpu_envs.__version__)
-    others = [ROOT / name for name in ("pyproject.toml", "CITATION.cff", "README.md", "docs/conf.py", "Makefile")]
-    assert not [path.name for path in others if gpu_envs.__version__ in path.read_text(encoding="utf-8")]
+    files = [ROOT / name for name in ("pyproject.toml", "CITATION.cff", "README.md", "docs/conf.py", "Makefile")]
+    assert not [path.name for path in files if gpu_envs.__version__ in path.read_text(encoding="utf-8")]
     assert "version" not in citation()
 
 
@@ -36,15 +36,15 @@ def citation():
 
 def test_citation_has_the_fields_of_its_schema():
     """https://github.com/citation-file-format/citation-file-format, schema 1.2.0: keys, and which are required."""
-    found = citation()
-    assert found["cff-version"] == "1.2.0"
-    assert {"authors", "cff-version", "message", "title"} <= found.keys()
-    assert found.keys() <= {"abstract", "authors", "cff-version", "date-released", "keywords", "license", "message",
+    fields = citation()
+    assert fields["cff-version"] == "1.2.0"
+    assert {"authors", "cff-version", "message", "title"} <= fields.keys()
+    assert fields.keys() <= {"abstract", "authors", "cff-version", "date-released", "keywords", "license", "message",
                             "title", "type"}  # fmt: skip
-    assert found["authors"] == [{"name": "The gpu-envs contributors"}] == PROJECT["authors"]
-    assert found["license"] == PROJECT["license"]
-    assert found["type"] == "software"
-    assert all(isinstance(found[key], str) for key in ("abstract", "message", "title"))
+    assert fields["authors"] == [{"name": "The gpu-envs contributors"}] == PROJECT["authors"]
+    assert fields["license"] == PROJECT["license"]
+    assert fields["type"] == "software"
+    assert all(isinstance(fields[key], str) for key in ("abstract", "message", "title"))
 
 
 def test_changelog_has_the_expected_sections():
@@ -107,8 +107,8 @@ def test_wheel_has_packages_and_metadata(built):
         names, about = set(wheel.namelist()), message_from_bytes(wheel.read(f"{info}/METADATA"))
         entries = wheel.read(f"{info}/entry_points.txt").decode()
     page = "league/watch/page/"
-    wanted = {name for name in tracked() if name.partition("/")[0] in PACKAGES and not name.startswith(page)}
-    assert {name for name in names if not name.startswith(info)} == wanted
+    expected = {name for name in tracked() if name.partition("/")[0] in PACKAGES and not name.startswith(page)}
+    assert {name for name in names if not name.startswith(info)} == expected
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert "gpu_envs/cli/templates/line/rules.py.txt" in names
     assert "trainers/zoo/cartpole-ppo/manifest.json" in names
@@ -132,8 +132,8 @@ def test_sdist_has_sources_and_documents(built):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_installed_package_works_from_an_empty_folder(built, kind, tmp_path):
-    home, here = tmp_path / "venv", tmp_path / "empty"
-    here.mkdir()
+    home, folder = tmp_path / "venv", tmp_path / "empty"
+    folder.mkdir()
     run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=tmp_path)
     packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(home), "platbase": str(home)}))
     # what it depends on; a folder that is named in a .pth brings no .pth of its own, so that no checkout comes with it
@@ -142,15 +142,15 @@ def test_installed_package_works_from_an_empty_folder(built, kind, tmp_path):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env |= {"PATH": f"{home / 'bin'}{os.pathsep}{env['PATH']}", "OMP_NUM_THREADS": "1"}
     pip = (sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--no-deps", "--no-index")
-    run(*pip, "--no-build-isolation", "--disable-pip-version-check", str(built[kind]), cwd=here, env=env)
+    run(*pip, "--no-build-isolation", "--disable-pip-version-check", str(built[kind]), cwd=folder, env=env)
 
-    where = run("python", "-c", "import gpu_envs, league; print(gpu_envs.__file__)", cwd=here, env=env)
-    assert Path(where.strip()).is_relative_to(packages), where
-    assert "SimpleTag-v0" in run("gpu-envs", "list", cwd=here, env=env).split()
-    checked = run("gpu-envs", "check", "SimpleTag-v0", cwd=here, env=env)
+    location = run("python", "-c", "import gpu_envs, league; print(gpu_envs.__file__)", cwd=folder, env=env)
+    assert Path(location.strip()).is_relative_to(packages), location
+    assert "SimpleTag-v0" in run("gpu-envs", "list", cwd=folder, env=env).split()
+    checked = run("gpu-envs", "check", "SimpleTag-v0", cwd=folder, env=env)
     assert checked.startswith("SimpleTag-v0 passed all 12 checks in "), checked
     train = "gpu-envs train SimpleTag-v0 --device cpu --num-envs 16 --total-steps 4096 --eval-episodes 0 --no-video"
-    assert "trained" in run(*train.split(), "--run-dir", "run", cwd=here, env=env)
-    assert (here / "run" / "metrics.csv").exists()
+    assert "trained" in run(*train.split(), "--run-dir", "run", cwd=folder, env=env)
+    assert (folder / "run" / "metrics.csv").exists()
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    run("python", "-c", example[1], cwd=here, env=env)
+    run("python", "-c", example[1], cwd=folder, env=env)

@@ -19,13 +19,15 @@ def traits(env_id):
     kind, build = find(env_id).load()
     definition = build(build_config(kind, SMALL[env_id], env_id))
     rules = definition.rules
-    found = {f"rules with {name}" for name in OF_RULES if getattr(rules, name)}
-    found |= {name for name in OF_DEFINITION if getattr(definition, name)}
+    names = {f"rules with {name}" for name in OF_RULES if getattr(rules, name)}
+    names |= {name for name in OF_DEFINITION if getattr(definition, name)}
     masked = "masked" if rules.masked else "any"
-    found |= {f"{masked} {type(space).__name__} actions" for space in definition.action_spaces.values()}
-    found |= {f"{min(rules.num_agents, 3)} agents or more", f"{min(len(definition.groups), 2)} groups or more"}
+    names |= {f"{masked} {type(space).__name__} actions" for space in definition.action_spaces.values()}
+    names |= {f"{min(rules.num_agents, 3)} agents or more", f"{min(len(definition.groups), 2)} groups or more"}
     spaces = {"actions": definition.action_spaces, "observations": definition.observation_spaces}
-    return found | {f"unequal {name}" for name, each in spaces.items() if len({str(s) for s in each.values()}) > 1}
+    return names | {
+        f"unequal {name}" for name, by_agent in spaces.items() if len({str(s) for s in by_agent.values()}) > 1
+    }
 
 
 def test_representatives_have_all_traits():

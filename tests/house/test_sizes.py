@@ -50,11 +50,11 @@ def outline(body):
 
 def statements(body):
     """Return statements and those in them."""
-    found = list(body)
-    for node in found:
+    nodes = list(body)
+    for node in nodes:
         for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            found += getattr(node, name, ())
-    return found
+            nodes += getattr(node, name, ())
+    return nodes
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -76,12 +76,12 @@ def test_every_folder_is_a_package(package):
 def test_class_names_are_unique():
     places = defaultdict(list)
     for package in PACKAGES:
-        for path, found in outlines(package).items():
-            for name in found.classes:
+        for path, outline in outlines(package).items():
+            for name in outline.classes:
                 places[name].append(str(path.relative_to(ROOT)))
     assert places.keys() >= AUTHORING_CONTRACT
-    own = places.keys() - AUTHORING_CONTRACT
-    assert not {name: places[name] for name in own if len(places[name]) > 1}
+    names = places.keys() - AUTHORING_CONTRACT
+    assert not {name: places[name] for name in names if len(places[name]) > 1}
 
 
 def test_only_environments_share_class_names():
@@ -89,23 +89,23 @@ def test_only_environments_share_class_names():
     groups = {path.name for path in (ROOT / "gpu_envs" / "envs").iterdir() if path.is_dir()}
     places = defaultdict(list)
     for package in PACKAGES:
-        for path, found in outlines(package).items():
+        for path, outline in outlines(package).items():
             parts = path.relative_to(ROOT).parts
             if parts[:2] == ("gpu_envs", "envs") or (parts[0] == "warp_kernels" and parts[1] in groups):
                 continue
-            for name in AUTHORING_CONTRACT.intersection(found.classes):
+            for name in AUTHORING_CONTRACT.intersection(outline.classes):
                 places[name].append(str(path.relative_to(ROOT)))
-    assert not {name: found for name, found in places.items() if len(found) > 1}
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
 def test_every_public_name_is_exported():
     """`__all__` of a module names its public functions and classes; the API reference documents just these."""
     missing = {}
     for package in PACKAGES[:-1]:
-        for path, found in outlines(package).items():
-            if path.name == "__init__.py" and found.exported is None:
+        for path, outline in outlines(package).items():
+            if path.name == "__init__.py" and outline.exported is None:
                 continue
-            if public := found.public - (found.exported or set()):
+            if public := outline.public - (outline.exported or set()):
                 missing[str(path.relative_to(ROOT))] = sorted(public)
     assert not missing
 
@@ -123,4 +123,4 @@ def test_names_of_test_files_are_unique():
         if not (path.parent / "__init__.py").exists() and "libraries" not in path.parts:
             places[path.name].append(str(path.relative_to(ROOT)))
     assert len(places) > 100
-    assert not {name: found for name, found in places.items() if len(found) > 1}
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}

@@ -32,7 +32,7 @@ def measure(package, root=ROOT):
     lines = []
     for symbol in report["symbols"]:
         if symbol["isExported"] and (not symbol["isTypeKnown"] or symbol["isTypeAmbiguous"]):
-            reasons = [each["message"].replace("\n", " ") for each in symbol["diagnostics"]]
+            reasons = [diagnostic["message"].replace("\n", " ") for diagnostic in symbol["diagnostics"]]
             lines.append(f"{symbol['name']}: {'; '.join(reasons) or 'uses a name without a known type'}")
     return report["completenessScore"], lines
 
@@ -40,13 +40,13 @@ def measure(package, root=ROOT):
 def main(packages):
     """Print the share of every package; return 1 if one is below the required share."""
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(packages or PACKAGES, pool.map(measure, packages or PACKAGES), strict=True))
-    for package, (share, lines) in found.items():
+        results = dict(zip(packages or PACKAGES, pool.map(measure, packages or PACKAGES), strict=True))
+    for package, (share, lines) in results.items():
         low = share < REQUIRED
         for line in lines if packages or low else ():
             print(f"  {line}")
         print(f"{package}: types of {share:.1%} of public names are known{f', expected {REQUIRED:.0%}' if low else ''}")
-    return int(min(share for share, _ in found.values()) < REQUIRED)
+    return int(min(share for share, _ in results.values()) < REQUIRED)
 
 
 if __name__ == "__main__":

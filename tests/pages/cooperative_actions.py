@@ -104,11 +104,11 @@ def hanabi_actions():
         core = make_core("Hanabi-v0", 1, "cpu", seed=0, autoreset="disabled")
         core.reset()
         assert core.action_mask[0, 0, index] == (legal == "always") or "hint" in legal or "match" in legal
-        before = core.get_state()
-        before["state.hand"][0] = torch.tensor([0, 6, 12, 18, 24])
-        before["state.information"][:] = 4
-        before["io.action_mask"][:] = True
-        core.set_state(before)
+        state = core.get_state()
+        state["state.hand"][0] = torch.tensor([0, 6, 12, 18, 24])
+        state["state.information"][:] = 4
+        state["io.action_mask"][:] = True
+        core.set_state(state)
         core.step(torch.tensor([[index, 0]]))
         after = {field: tensor[0] for field, tensor in core.world_state.items()}
         words = action.split()
@@ -117,8 +117,8 @@ def hanabi_actions():
             bit = 5 + int(words[4]) - 1 if words[3] == "rank" else COLORS.index(words[3])
             assert after["revealed"][1].sum() == 1 << bit
         else:
-            place = int(words[2])
-            assert after["last_card"] == [0, 6, 12, 18, 24][place]
+            slot = int(words[2])
+            assert after["last_card"] == [0, 6, 12, 18, 24][slot]
             assert after["information"] == 4 + (words[0] == "discard")
             assert after["fireworks"].sum() + 3 - after["lives"] == (words[0] == "play")
 

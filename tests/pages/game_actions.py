@@ -13,9 +13,9 @@ from gpu_envs.runtime.factory import make_core
 def connect_four_actions():
     (table,) = tables.action_tables("games/connect_four")
     assert [index for index, _ in table] == list(range(7))
-    for index, where in table:
+    for index, position in table:
         after = one_step("games/connect_four", lambda state: None, index, rows=6, columns=7)
-        assert after["marks"].tolist() == [1 << 7 * int(re.match(r"column (\d)", where)[1]), 0]
+        assert after["marks"].tolist() == [1 << 7 * int(re.match(r"column (\d)", position)[1]), 0]
 
 
 def disc_game_actions():
@@ -27,8 +27,8 @@ def disc_game_actions():
 def tic_tac_toe_actions():
     (table,) = tables.action_tables("games/tic_tac_toe")
     down, across = ("top", "middle", "bottom"), ("left", "middle", "right")
-    for index, where in table:
-        row, column = (side.split()[0] for side in where.split(", "))
+    for index, position in table:
+        row, column = (side.split()[0] for side in position.split(", "))
         after = one_step("games/tic_tac_toe", lambda state: None, index)
         assert after["marks"].tolist() == [1 << 4 * across.index(column) + down.index(row), 0]
 
@@ -55,8 +55,8 @@ def leduc_poker_actions():
 
 def dark_hex_actions():
     (table,) = tables.action_tables("games/hidden/dark_hex")
-    for index, where, _ in table:
-        row, column = map(int, re.match(r"row (\d), column (\d)", where).groups())
+    for index, position, _ in table:
+        row, column = map(int, re.match(r"row (\d), column (\d)", position).groups())
         after = one_step("games/hidden/dark_hex", lambda state: None, index, num_rows=3)
         assert after["marks"].tolist() == [1 << 3 * row + column, 0]
 
@@ -87,13 +87,13 @@ def liars_dice_actions():
 
 
 def markov_soccer_actions():
-    def apart(state):
+    def separate(state):
         state["cell"].copy_(torch.tensor([[7, 2]]))
 
     (table,) = tables.action_tables("games/hidden/markov_soccer")
     to = {"up": 4, "down": 10, "left": 6, "right": 8, "stand": 7}
     for index, move in table:
-        after = one_step("games/hidden/markov_soccer", apart, index, grid="A.O\n..B\n...\n...")
+        after = one_step("games/hidden/markov_soccer", separate, index, grid="A.O\n..B\n...\n...")
         assert after["cell"][0] == to[move]
 
 
@@ -110,8 +110,8 @@ def oshi_zumo_actions():
 def phantom_tic_tac_toe_actions():
     (table,) = tables.action_tables("games/hidden/phantom_tic_tac_toe")
     down, across = ("top", "middle", "bottom"), ("left", "center", "right")
-    for index, where, _ in table:
-        row, column = where.split()
+    for index, position, _ in table:
+        row, column = position.split()
         after = one_step("games/hidden/phantom_tic_tac_toe", lambda state: None, index)
         assert after["marks"].tolist() == [1 << 3 * down.index(row) + across.index(column), 0]
 

@@ -9,16 +9,16 @@ from docs.scripts import tables
 
 
 def simple_tag_actions():
-    def apart(state):
+    def separate(state):
         state["pos"].copy_(torch.arange(12.0).view(1, 6, 2))
 
     discrete, continuous = tables.action_tables("mpe/simple_tag")
     accel = torch.tensor([[3.0], [3.0], [3.0], [4.0]])
     for index, push in discrete:
-        after = one_step("mpe/simple_tag", apart, index)
+        after = one_step("mpe/simple_tag", separate, index)
         torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
     for index, push, _ in continuous:
-        after = one_step("mpe/simple_tag", apart, torch.eye(5)[index], continuous_actions=True)
+        after = one_step("mpe/simple_tag", separate, torch.eye(5)[index], continuous_actions=True)
         torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
 
 
@@ -45,15 +45,15 @@ def mpe_actions(name, accel=5.0):
     """Check the tables on agents at rest without contacts; ``accel`` is in m/s^2, for all agents or per agent."""
     accel = torch.as_tensor(accel).reshape(-1, 1)
 
-    def apart(state):
+    def separate(state):
         state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
 
     discrete, continuous = tables.action_tables(name)
     for index, push in discrete:
-        after = one_step(name, apart, index)
+        after = one_step(name, separate, index)
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
     for index, push, _ in continuous:
-        after = one_step(name, apart, torch.eye(5)[index], continuous_actions=True)
+        after = one_step(name, separate, torch.eye(5)[index], continuous_actions=True)
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
 
 
@@ -64,7 +64,7 @@ def collect_treasure_actions():
 def talking_actions(name, speakers, accel, tables_of):
     """Hold tables of words and pushes against what agents do: (table, rows of the agents, continuous) each."""
 
-    def apart(state):
+    def separate(state):
         if "pos" in state:
             state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
 
@@ -73,17 +73,17 @@ def talking_actions(name, speakers, accel, tables_of):
         for index, meaning, *_ in table:
             action = torch.zeros(len(accel), components) if continuous else torch.zeros(len(accel))
             action[rows] = torch.eye(components)[index] if continuous else float(index)
-            after = one_step(name, apart, action, continuous_actions=continuous)
+            after = one_step(name, separate, action, continuous_actions=continuous)
             if accel.any():
                 torch.testing.assert_close(after["vel"][rows], accel[rows, None] * 0.1 * direction_of(meaning))
             letter = re.match(r"letter (\d+)", meaning)
             for speaker in speakers:
-                said = torch.zeros(after["said"].shape[1])
+                message = torch.zeros(after["said"].shape[1])
                 if speaker in rows and letter:
-                    said[int(letter[1])] = 1.0
+                    message[int(letter[1])] = 1.0
                 elif not continuous:
-                    said[0] = 1.0  # choice 0, which is a letter too
-                assert torch.equal(after["said"][speaker], said)
+                    message[0] = 1.0  # choice 0, which is a letter too
+                assert torch.equal(after["said"][speaker], message)
 
 
 def simple_crypto_actions():
@@ -100,12 +100,12 @@ def simple_reference_actions():
 
 def simple_speaker_listener_actions():
     word, push, loudness, throttle = tables.action_tables("mpe/simple_speaker_listener")
-    both = (word, [0], False), (push, [1], False), (loudness, [0], True), (throttle, [1], True)
-    talking_actions("mpe/simple_speaker_listener", [0], torch.tensor([0.0, 5.0]), both)
+    cases = (word, [0], False), (push, [1], False), (loudness, [0], True), (throttle, [1], True)
+    talking_actions("mpe/simple_speaker_listener", [0], torch.tensor([0.0, 5.0]), cases)
 
 
 def simple_world_comm_actions():
     lead, push, loudness, throttle = tables.action_tables("mpe/simple_world_comm")
-    others, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
-    both = (lead, [0], False), (push, others, False), (loudness, [0], True), (throttle, others, True)
-    talking_actions("mpe/simple_world_comm", [0], accel, both)
+    followers, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
+    cases = (lead, [0], False), (push, followers, False), (loudness, [0], True), (throttle, followers, True)
+    talking_actions("mpe/simple_world_comm", [0], accel, cases)

@@ -18,7 +18,7 @@ QUICK = ("CartPole-v1", "Pendulum-v1", "RockPaperScissors-v0", "SimpleSpeakerLis
 
 @pytest.mark.parametrize(
     ("name", "env_id"),
-    [pytest.param(*each, marks=() if each[1] in QUICK else pytest.mark.slow) for each in NAMES.items()],
+    [pytest.param(*entry, marks=() if entry[1] in QUICK else pytest.mark.slow) for entry in NAMES.items()],
 )
 def test_action_tables(name, env_id):  # env_id: for the parts of all tests, see selection.py
     """Each row has the effect that it describes."""

@@ -9,7 +9,9 @@ from docs.scripts import generate
 from trainers.algorithms.registry import ALGORITHMS, IMITATION, find
 
 PAGES = Path(__file__).parents[2] / "docs" / "algorithms"
-FAMILIES = sorted({each.module.rpartition(".")[2] for each in (*ALGORITHMS.values(), *IMITATION.values())} - {"masac"})
+FAMILIES = sorted(
+    {entry.module.rpartition(".")[2] for entry in (*ALGORITHMS.values(), *IMITATION.values())} - {"masac"}
+)
 HEADINGS = ["Equation", "Source", "Learning curves", "Settings"]
 
 
@@ -33,15 +35,15 @@ def test_page_has_equation_source_curves_and_settings(family):
 
 def test_settings_of_every_algorithm_are_shown():
     """The site replaces a block of the page with the table."""
-    shown = [
+    names = [
         name for path in PAGES.glob("*.md") for name in re.findall(r"^```\{settings\} (\w+)$", path.read_text(), re.M)
     ]
-    assert len(shown) == len(set(shown))
-    for name in shown:
+    assert len(names) == len(set(names))
+    for name in names:
         table = generate.options(name)
         assert re.search(r"^\| `--learner\.[\w-]+` \| .+ \| .+ \|$", table, re.MULTILINE)
         assert "|  |\n" not in table, f"{name}: a setting without meaning"
-    assert {find(name).config_type for name in {*ALGORITHMS, *IMITATION}} == {find(name).config_type for name in shown}
+    assert {find(name).config_type for name in {*ALGORITHMS, *IMITATION}} == {find(name).config_type for name in names}
 
 
 def test_unknown_family_raises():

@@ -24,31 +24,31 @@ def subcommands(family):
     return str(caught.value).rpartition("expected one of ")[2].split(", ")
 
 
-def unknown(text, known):
-    """Return the commands of a page's code that are not known; ``known`` has the subcommands by command."""
+def unknown(text, subcommands):
+    """Return the commands of a page's code that do not exist; ``subcommands`` has the subcommands by command."""
     fenced = [match[0] for match in FENCED.finditer(text)]
     inline = [match[2] for part in FENCED.sub("\n\n", text).split("\n\n") for match in INLINE.finditer(part)]
-    found = [match for code in (*fenced, *inline) for match in NAMED.finditer(code)]
+    matches = [match for code in (*fenced, *inline) for match in NAMED.finditer(code)]
     return [
         " ".join(match[0].split())
-        for match in found
-        if match[1] not in known or (known[match[1]] and match[2] and match[2] not in known[match[1]])
+        for match in matches
+        if match[1] not in subcommands or (subcommands[match[1]] and match[2] and match[2] not in subcommands[match[1]])
     ]
 
 
 @pytest.fixture(scope="module")
-def known():
+def known_commands():
     return {name: subcommands(name) if name in FAMILIES else [] for name in commands.commands()}
 
 
-def test_pages_name_commands_that_exist(known):
-    found = {str(path.relative_to(ROOT)): unknown(path.read_text(encoding="utf-8"), known) for path in PAGES}
-    assert {path: names for path, names in found.items() if names} == {}
+def test_pages_name_commands_that_exist(known_commands):
+    results = {str(path.relative_to(ROOT)): unknown(path.read_text(encoding="utf-8"), known_commands) for path in PAGES}
+    assert {path: names for path, names in results.items() if names} == {}
 
 
-def test_unknown_commands_are_found(known):
+def test_unknown_commands_are_found(known_commands):
     text = "`gpu-envs league\nexploit` and gpu-envs goes\n\n```bash\ngpu-envs exploits RUN\n```\n`gpu-envs exploit RUN`"
-    assert unknown(text, known) == ["gpu-envs exploits", "gpu-envs league exploit"]
+    assert unknown(text, known_commands) == ["gpu-envs exploits", "gpu-envs league exploit"]
 
 
 def test_no_page_installs_from_the_index_where_the_package_is_not():

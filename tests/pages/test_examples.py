@@ -72,21 +72,21 @@ def test_two_level_training_of_the_configuration_file_runs(tmp_path):
     run = tmp_path / "run"
     few = ["--num-envs", "2", "--learner.rollout-length", "20", "--learner.num-minibatches", "1"]
     clocks = ["--decide-every", "planner=5", "--learn-after", "planner=80", "--total-steps", "160"]
-    kept = ["--checkpoint-interval", "1", "--keep-last-checkpoints", "4", "--no-video", "--run-dir", str(run)]
+    storage = ["--checkpoint-interval", "1", "--keep-last-checkpoints", "4", "--no-video", "--run-dir", str(run)]
     config = ["--config", str(EXAMPLES / "gather_trade_build_planner.yaml"), "--device", "cpu", "--env-arg", "period=5"]
-    assert main(["train", *config, *few, *clocks, *kept]) == 0
+    assert main(["train", *config, *few, *clocks, *storage]) == 0
     saved = [checkpoint.load(run / "checkpoints" / f"{iteration:09d}") for iteration in (1, 2, 4)]
-    for name, still in (("agent", False), ("planner", True)):
-        first, second, last = (next(iter(each.policy(name).actor.parameters())) for each in saved)
-        assert torch.equal(first, second) == still, name
+    for name, is_equal in (("agent", False), ("planner", True)):
+        first, second, last = (next(iter(training.policy(name).actor.parameters())) for training in saved)
+        assert torch.equal(first, second) == is_equal, name
         assert not torch.equal(second, last), name
 
 
 def test_planners_file_has_the_preset_of_a_gpu():
-    given = read_config(EXAMPLES / "gather_trade_build_planner.yaml")
-    wanted = preset(given["env_id"], given["device"], given["algorithm"])
+    config = read_config(EXAMPLES / "gather_trade_build_planner.yaml")
+    defaults = preset(config["env_id"], config["device"], config["algorithm"])
     for name in ("num_envs", "total_steps", "checkpoint_interval"):
-        assert given[name] == getattr(wanted, name), name
-    for name, value in given["learner"].items():
-        expected = getattr(wanted.learner, name)
+        assert config[name] == getattr(defaults, name), name
+    for name, value in config["learner"].items():
+        expected = getattr(defaults.learner, name)
         assert value == (list(expected) if isinstance(expected, tuple) else expected), name

@@ -23,10 +23,10 @@ def test_links_lead_somewhere(path):
     """In the repository; `make docs` checks the same pages as a site."""
     text = path.read_text(encoding="utf-8")
     for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)]*))?\)", text):
-        there = path.parent / target if target else path
-        if there.parent == REFERENCE and path.name == "index.md":  # the start page of the site
+        destination = path.parent / target if target else path
+        if destination.parent == REFERENCE and path.name == "index.md":  # the start page of the site
             continue
-        assert there.exists(), target
-        assert not anchor or anchor in heading_names(there), f"{target}#{anchor}"
+        assert destination.exists(), target
+        assert not anchor or anchor in heading_names(destination), f"{target}#{anchor}"
     for address in re.findall(r"\]\((\w+:[^)]*)\)", text):
         assert re.fullmatch(r"(https?://[\w.-]+\.[a-z]+(/[^\s]*)?|mailto:[^@\s]+@[^@\s]+)", address), address

@@ -44,20 +44,20 @@ def every_page(quick):
     ]
 
 
-def defines(path, wanted):
+def defines(path, names):
     """Return whether a module defines these top-level functions and classes, or takes them from another."""
-    text = path.read_text() if wanted else ""
-    if not all(name in text for name in wanted):  # parsing takes long
+    text = path.read_text() if names else ""
+    if not all(name in text for name in names):  # parsing takes long
         return False
     body = ast.parse(text).body
-    own = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    return wanted <= own | {each.name for node in body if isinstance(node, ast.ImportFrom) for each in node.names}
+    defined = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return names <= defined | {alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
 
 
-def without_folder(place):
+def without_folder(path):
     """Return the place of an environment whose file lies in a folder of its name."""
-    *group, folder, name = place.split("/")
-    return "/".join((*group, name)) if group and folder == name else place
+    *group, folder, name = path.split("/")
+    return "/".join((*group, name)) if group and folder == name else path
 
 
 # ---------------------------------------------------------------- nothing is missing
@@ -67,10 +67,10 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
     """Every environment has rules, host module, page with picture, and oracle test; no file is left over."""
     assert sorted(NAMES.values()) == list_envs()
 
-    def places(folder, pattern, wanted=frozenset()):
+    def places(folder, pattern, names=frozenset()):
         """Return the paths of files under a folder, without suffix."""
-        found = [path for path in (ROOT / folder).rglob(pattern) if path.name != "__init__.py"]
-        return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if defines(path, wanted)}
+        paths = [path for path in (ROOT / folder).rglob(pattern) if path.name != "__init__.py"]
+        return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in paths if defines(path, names)}
 
     host = {without_folder(path) for path in places("gpu_envs/envs", "*.py", {"Config", "build"})}
     rules = {without_folder(path) for path in places("warp_kernels", "*.py", {"rules", "Params", "State"})}
@@ -82,8 +82,8 @@ def test_every_environment_has_files_a_page_and_an_oracle_test():
 
 def sections(text):
     """Return the parts of a page by heading, in order; the part before the first heading has the key ""."""
-    found = re.split(r"^(##+ .+)$", text, flags=re.MULTILINE)
-    return dict(zip(("", *found[1::2]), found[::2], strict=True))
+    parts = re.split(r"^(##+ .+)$", text, flags=re.MULTILINE)
+    return dict(zip(("", *parts[1::2]), parts[::2], strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,8 +92,8 @@ def test_page_holds_every_part(name):
     parts, stem = sections(text), name.rpartition("/")[2]
     assert [heading for heading in parts if heading in HEADINGS] == list(HEADINGS)
     for heading, marked in {"": ("summary",), **HEADINGS}.items():
-        made = dict.fromkeys(re.split(r"\W", match[2])[0] for match in generate.MARKED.finditer(parts[heading]))
-        assert list(made) == list(marked), heading
+        generated = dict.fromkeys(re.split(r"\W", match[2])[0] for match in generate.MARKED.finditer(parts[heading]))
+        assert list(generated) == list(marked), heading
         assert len(generate.MARKED.sub("", parts[heading]).strip()) > 10 or marked, f"{heading} says nothing"
     assert text.startswith(f"# {NAMES[name]}\n")
     assert pictures.captioned(text, name) == text
@@ -146,9 +146,9 @@ def test_single_agents_of_several_groups_are_listed_by_name():
 def test_every_command_shows_its_help():
     """The site replaces a block of the page with the output of its command."""
     page = (ROOT / "docs" / "guides" / "command_line.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```\{help\}\ngpu-envs (.+) --help\n```$", page, re.MULTILINE)
-    assert {words.split()[0] for words in shown} == set(commands.commands())
-    for words in shown:
+    command_lines = re.findall(r"^```\{help\}\ngpu-envs (.+) --help\n```$", page, re.MULTILINE)
+    assert {words.split()[0] for words in command_lines} == set(commands.commands())
+    for words in command_lines:
         assert f"usage: gpu-envs {words} " in commands.help_text(*words.split())
 
 
@@ -196,8 +196,8 @@ def test_stale_table_is_found(tmp_path):
 def test_shapes_of_states_are_those_of_tensors(name, env_id):
     core = make_core(env_id, 3, "cpu")
     rows = re.findall(r"^\| `(\w+)` \| `\((E[^)]*)\)`", tables.state(name), re.MULTILINE)
-    found = {key: tuple(map(int, shape.replace("E", "3").rstrip(",").split(","))) for key, shape in rows}
-    assert found == {key: tuple(tensor.shape) for key, tensor in core.world_state.items()}
+    shapes = {key: tuple(map(int, shape.replace("E", "3").rstrip(",").split(","))) for key, shape in rows}
+    assert shapes == {key: tuple(tensor.shape) for key, tensor in core.world_state.items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -223,23 +223,23 @@ def test_observations_lie_in_the_described_ranges(name, env_id):
                 entries = torch.tensor(values).repeat_interleave(torch.tensor([b.width for b in blocks]))
                 bound[row, : len(entries)] = entries
         obs, info = core.reset()
-        present, seen = info["alive"], 0
+        present, count = info["alive"], 0
         for _ in range(25):
             outside = ((obs < low - 1e-5) | (obs > high + 1e-5)) & present[..., None]
             assert not outside.any(), outside.nonzero()[0]
-            seen += int((obs[present] != 0).any(-1).sum())
+            count += int((obs[present] != 0).any(-1).sum())
             core.reset(reset_mask=~core.alive.any(1))
             obs, _, _, _, info = core.step(core.sample_actions())
             present = info["valid"]
-        assert seen > 100
+        assert count > 100
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_observation_tables_cover_all_agents(name):
     """The views shown are of every width that agents have."""
-    shown = {agent for agent, settings in tables.views(name)}
+    agents = {agent for agent, settings in tables.views(name)}
     _, d = tables.configured(name, {})
-    assert {d.observation_spaces[agent].shape for agent in shown} == {s.shape for s in d.observation_spaces.values()}
+    assert {d.observation_spaces[agent].shape for agent in agents} == {s.shape for s in d.observation_spaces.values()}
 
 
 def test_internals_list_the_phases_of_a_step():

@@ -42,10 +42,10 @@ def test_example_with_fewer_worlds_prints_about_what_the_page_shows(tmp_path, mo
     assert "num_envs=4096" in TEXT
     (tmp_path / "README.md").write_text(TEXT.replace("num_envs=4096", "num_envs=256"), encoding="utf-8")
     notebook.run(tmp_path / "README.md", notebook.PYTHON)
-    shown, found = notebook.blocks(TEXT, "text")[0].code, capsys.readouterr().out
+    expected, output = notebook.blocks(TEXT, "text")[0].code, capsys.readouterr().out
     number = r"\d+\.\d"
-    assert re.sub(number, "", found) == re.sub(number, "", shown)
-    values = [[float(each) for each in re.findall(number, text)] for text in (found, shown)]
+    assert re.sub(number, "", output) == re.sub(number, "", expected)
+    values = [[float(value) for value in re.findall(number, text)] for text in (output, expected)]
     assert values[0] == pytest.approx(values[1], abs=0.5)
 
 
@@ -58,7 +58,7 @@ def test_example_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
 
 
 def test_headline_has_the_ratios_of_the_result_files():
-    simulation, training = (float(each) for each in re.findall(r"([\d.]+) times", readme.headline())[:2])
+    simulation, training = (float(ratio) for ratio in re.findall(r"([\d.]+) times", readme.headline())[:2])
     result = report.shown()
     assert simulation <= summary.pair(result, *readme.SIMULATION).ratio < simulation + 1
     assert training <= summary.pair(result, *readme.TRAINING).ratio < training + 0.1

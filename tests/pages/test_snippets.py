@@ -25,8 +25,8 @@ ENVIRONMENT = "docs/envs/games/kuhn_poker.md"
 
 def pages():
     """Return every page with Python code, relative to the root."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    with_code = [path for path in found if notebook.blocks(path.read_text(encoding="utf-8"), notebook.PYTHON)]
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    with_code = [path for path in paths if notebook.blocks(path.read_text(encoding="utf-8"), notebook.PYTHON)]
     return [str(path.relative_to(ROOT)) for path in with_code if path not in notebook.notebooks()]
 
 

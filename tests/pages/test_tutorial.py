@@ -98,9 +98,9 @@ def test_commands_of_the_tutorial_run(tmp_path):
     path = tmp_path / "meet" / "rules.py"
     assert path.read_text() == rules.removeprefix("# file: meet/rules.py\n")
     run(check)
-    before, after = change.removeprefix("# change in: meet/rules.py\n").split("# to\n")
-    assert before in rules
-    path.write_text(path.read_text().replace(before, after))
+    original, after = change.removeprefix("# change in: meet/rules.py\n").split("# to\n")
+    assert original in rules
+    path.write_text(path.read_text().replace(original, after))
     assert " ".join(blocks("text")[0].split()) in " ".join(run(check, code=2).split())
     path.write_text(rules.removeprefix("# file: meet/rules.py\n"))
     run(debug)
@@ -111,10 +111,10 @@ def test_commands_of_the_tutorial_run(tmp_path):
     assert trained["returns"]["walker"]["mean"] > random["returns"]["walker"]["mean"] + 50
     (tmp_path / "use_meet.py").write_text(use)
     run("python use_meet.py")
-    before, after = map(str.strip, ship.removeprefix("# change in: meet/__init__.py\n").split("# to\n"))
+    original, after = map(str.strip, ship.removeprefix("# change in: meet/__init__.py\n").split("# to\n"))
     path = tmp_path / "meet" / "__init__.py"
-    assert before in path.read_text()
-    path.write_text(path.read_text().replace(before, after))
+    assert original in path.read_text()
+    path.write_text(path.read_text().replace(original, after))
     assert "gamma: 0.95" in run(f"{train} --print-config")
     assert "other: scripted" in run("gpu-envs eval out/meet --opponents scripted --allow-import meet")
 

@@ -147,8 +147,8 @@ def test_tutorials_have_the_required_beginning_and_end(path):
 def test_training_commands_of_tutorials_are_valid():
     """The parser accepts every training command of a page."""
     lines = [line for path in notebook.notebooks() for line in path.read_text().splitlines()]
-    shown = [line.removeprefix("!") for line in lines if re.match(r"!?gpu-envs train \w", line)]
-    assert len(shown) >= 4
-    for line in shown:
+    command_lines = [line.removeprefix("!") for line in lines if re.match(r"!?gpu-envs train \w", line)]
+    assert len(command_lines) >= 4
+    for line in command_lines:
         args, _ = parse_train(shlex.split(line)[2:])
         assert args.env_id

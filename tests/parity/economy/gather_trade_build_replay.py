@@ -180,8 +180,8 @@ def _of_components(core, action, components):
 def layout_statistics(kinds):
     """Return numbers about layouts of kinds of terrain (N, H, W), (N, 10): of stone, then of wood.
 
-    They are the number of sources, the number of pairs of neighbors, also diagonal ones, mean row and column, and whether
-    cell 0 has one.
+    They are the number of sources, the number of pairs of neighbors, also diagonal ones, mean row and column, and
+    whether cell 0 has one.
     """
     statistics = []
     for kind in (1, 2):
