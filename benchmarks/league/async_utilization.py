@@ -81,11 +81,11 @@ class SleepingDevices:
 
     def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Return the key and result of the next finished task."""
-        found = self.processes.next(within)
-        if found is None:
+        finished = self.processes.next(within)
+        if finished is None:
             return None
-        self.busy += found[1]["busy"]
-        return found[0], found[1]["result"]
+        self.busy += finished[1]["busy"]
+        return finished[0], finished[1]["result"]
 
     def cancel(self) -> None:
         """Remove all tasks."""
@@ -136,8 +136,8 @@ def of_pipeline(asynchronous: bool, iterations: int) -> float:
 
     def seconds(key: str) -> float:
         parts = key.split("/")
-        place = parts[2] if parts[0] == "segment" else parts[4] if parts[1] == "part" else None
-        return 0.0 if place is None else UNIT * LENGTHS[int(place) * 3 % DEVICES]
+        level = parts[2] if parts[0] == "segment" else parts[4] if parts[1] == "part" else None
+        return 0.0 if level is None else UNIT * LENGTHS[int(level) * 3 % DEVICES]
 
     settings: dict[str, Any] = {"variant": "pipeline", "pipeline_depth": DEVICES, "num_segments": 2}
     config = PSROConfig(
@@ -166,6 +166,6 @@ def measure() -> dict[str, Any]:
     """Measure leagues and pipelines with a barrier and without, one after the other."""
     rows = []
     for name, run, synchronous, asynchronous in (("league", of_league, 4, 24), ("pipeline PSRO", of_pipeline, 2, 4)):
-        found = {"run": name, "synchronous": run(False, synchronous), "asynchronous": run(True, asynchronous)}
-        rows.append(found | {"iterations": [synchronous, asynchronous]})
+        summary = {"run": name, "synchronous": run(False, synchronous), "asynchronous": run(True, asynchronous)}
+        rows.append(summary | {"iterations": [synchronous, asynchronous]})
     return {"devices": DEVICES, "lengths": LENGTHS, "unit": UNIT, "game": GAME, "rows": rows}

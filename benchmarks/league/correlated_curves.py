@@ -35,7 +35,7 @@ def correlated_curves(
         methods: Fields of `PSROConfig` by the name of the method; responses and payoffs are exact.
         below: Gap that every method must reach.
     """
-    game, found = Game.of(env_id, env), dict[str, Any]()
+    game, results = Game.of(env_id, env), dict[str, Any]()
     for name, settings in methods.items():
         config = PSROConfig(oracle="exact", payoff_estimation="exact", **settings)
         with (
@@ -48,10 +48,12 @@ def correlated_curves(
                 gap = store.iterations()[number][GAPS[config.meta_solver]]
                 curve.append([time.perf_counter() - began, max(gap, 0.0)])
             sizes = store.iterations()[config.iterations]["policies"]
-        found[name] = {"curve": curve, "policies": sizes}
+        results[name] = {"curve": curve, "policies": sizes}
         print(env_id, name, curve[-1], sizes, flush=True)
-    met = {f"{name} reaches {below:g}": first_below(each["curve"], below) is not None for name, each in found.items()}
-    return {"env_id": env_id, "env": dict(env), "correlated": found, "below": below, "met": met}
+    met = {
+        f"{name} reaches {below:g}": first_below(method["curve"], below) is not None for name, method in results.items()
+    }
+    return {"env_id": env_id, "env": dict(env), "correlated": results, "below": below, "met": met}
 
 
 def section(result: Mapping[str, Any]) -> list[str]:
@@ -67,11 +69,11 @@ def section(result: Mapping[str, Any]) -> list[str]:
         "policies per role | seconds |",
         "| --- |" + " --- |" * (len(levels) + 4),
     ]
-    for name, each in result["correlated"].items():
-        curve = each["curve"]
+    for name, method in result["correlated"].items():
+        curve = method["curve"]
         reached = [first_below(curve, level) for level in levels]
         cells = ["not reached" if at is None else str(at) for at in reached]
-        sizes = ", ".join(str(size) for size in each["policies"].values())
+        sizes = ", ".join(str(size) for size in method["policies"].values())
         seconds, last = curve[-1]
         lines.append(f"| {name} | {curve[0][1]:.4f} | {' | '.join(cells)} | {last:.1g} | {sizes} | {seconds:.1f} |")
     return lines

@@ -32,15 +32,18 @@ class Side:
         """Return populations with their meta-strategy, one seat per role."""
         policies, weights = {}, {}
         for (role, population), marginal in zip(populations.items(), marginals, strict=True):
-            kept = (marginal > RARE).nonzero().flatten().tolist()
-            policies[role] = [population[index] for index in kept]
-            weights[role] = marginal[kept] / marginal[kept].sum()
+            indices = (marginal > RARE).nonzero().flatten().tolist()
+            policies[role] = [population[index] for index in indices]
+            weights[role] = marginal[indices] / marginal[indices].sum()
         return cls(policies, weights)
 
     @classmethod
     def uniform(cls, policies: Mapping[str, Sequence[PolicyProtocol]]) -> Side:
         """Return policies with equal probabilities."""
-        weights = {role: torch.full((len(own),), 1 / len(own), dtype=torch.float64) for role, own in policies.items()}
+        weights = {
+            role: torch.full((len(population),), 1 / len(population), dtype=torch.float64)
+            for role, population in policies.items()
+        }
         return cls(policies, weights)
 
 
@@ -78,12 +81,12 @@ def cross_play(
         matchups.append(played + offset)
         counts.append(count[tuple(played.T)])
         groups.append(torch.full((len(played),), number))
-    found = simulate_matchups(
+    sampled = simulate_matchups(
         pools, game=game, matchups=torch.cat(matchups).tolist(), episodes=torch.cat(counts).tolist(), seed=seed
     )
     sums = torch.zeros((2, len(pairs), len(roles)), dtype=torch.float64)
-    sums[0].index_add_(0, torch.cat(groups), found.total)
-    sums[1].index_add_(0, torch.cat(groups), found.square)
+    sums[0].index_add_(0, torch.cat(groups), sampled.total)
+    sums[1].index_add_(0, torch.cat(groups), sampled.square)
     mean = sums[0] / episodes
     variance = ((sums[1] - episodes * mean.square()) / (episodes - 1)).clamp(min=0)
     return PairReturns(mean, (variance / episodes).sqrt())

@@ -88,8 +88,8 @@ def exploitability(
     }
     verdicts = {
         oracle: all(
-            own is not None and (openspiel is None or own < openspiel)
-            for own, openspiel in zip(reached[f"gpu_envs {oracle}"], reached[f"OpenSpiel {oracle}"], strict=True)
+            native is not None and (openspiel is None or native < openspiel)
+            for native, openspiel in zip(reached[f"gpu_envs {oracle}"], reached[f"OpenSpiel {oracle}"], strict=True)
         )
         for oracle in ("learned", "exact")
     }
@@ -111,9 +111,9 @@ def _openspiel_curve(env_id: str, oracle: str, iterations: int, patience: float,
         if number:
             run.iterate()
         seconds = time.perf_counter() - began - watched
-        before = time.perf_counter()
+        start = time.perf_counter()
         curve.append([seconds, run.nash_conv()])
-        watched += time.perf_counter() - before
+        watched += time.perf_counter() - start
         if seconds > patience:
             break
     return {"curve": curve, "seed": seed}
@@ -131,8 +131,8 @@ def cells(envs: Sequence[str], side: int, goals: Mapping[str, float]) -> dict[st
     for env_id in envs:
         game = Game.of(env_id)
         populations = _short(game, side)
-        every = [(i, j) for i in range(side) for j in range(side)]
-        batches = {"cell": [[pair] for pair in every[:: side + 1]], "table": [every]}
+        pairs = [(i, j) for i in range(side) for j in range(side)]
+        batches = {"cell": [[pair] for pair in pairs[:: side + 1]], "table": [pairs]}
 
         def simulate(batch: list[list[tuple[int, int]]], seed: int, game: Game = game, pools: Any = populations) -> int:
             for matchups in batch:
@@ -170,9 +170,9 @@ def _clocks() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def _count(took: dict[str, list[float]], who: str, since: tuple[float, float], cells: int) -> None:
+def _count(took: dict[str, list[float]], label: str, since: tuple[float, float], cells: int) -> None:
     """Record milliseconds per cell: wall-clock time and CPU time."""
-    for name, now, then in zip((who, f"{who}_cpu"), _clocks(), since, strict=True):
+    for name, now, then in zip((label, f"{label}_cpu"), _clocks(), since, strict=True):
         took[name].append(1e3 * (now - then) / cells)
 
 
@@ -305,8 +305,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 if __name__ == "__main__":

@@ -72,12 +72,12 @@ class Commits:
     def __init__(self, store: RunStore) -> None:
         self.store, self.seconds, self.processes = store, [], []
 
-    def __call__(self, key: str, found: dict[str, Any]) -> None:
+    def __call__(self, key: str, outcome: dict[str, Any]) -> None:
         began = time.perf_counter()
-        self.processes.append(found.pop("process"))
-        assert not found.pop("torch"), "expected a worker that sleeps to have no torch"
+        self.processes.append(outcome.pop("process"))
+        assert not outcome.pop("torch"), "expected a worker that sleeps to have no torch"
         with self.store.step(key) as result:
-            results: Any = SimpleNamespace(**found)
+            results: Any = SimpleNamespace(**outcome)
             self.store.add_results(np.zeros((CELLS, 2), np.int64), results)
             result["process"] = self.processes[-1]
         self.seconds.append(time.perf_counter() - began)
@@ -92,13 +92,13 @@ def store_of(folder: str) -> RunStore:
     return store
 
 
-def dispatch(workers: int, seconds: float = SECONDS, each: int = EACH) -> dict[str, Any]:
+def dispatch(workers: int, seconds: float = SECONDS, tasks: int = EACH) -> dict[str, Any]:
     """Measure sleeping tasks on a local cluster, submitted and committed by a coordinator.
 
     Args:
         workers: Number of concurrent tasks.
         seconds: Sleep of each task [s].
-        each: Tasks per worker.
+        tasks: Tasks per worker.
     """
     with tempfile.TemporaryDirectory() as folder, store_of(folder) as store:
         ray = connect("benchmarks.league.executor_scaling", "local", num_cpus=workers)
@@ -115,19 +115,19 @@ def dispatch(workers: int, seconds: float = SECONDS, each: int = EACH) -> dict[s
             commits.seconds.clear()
             executor.waited = 0.0
             clocks = _clocks()
-            _give(coordinator, commits, "calls", workers * each, seconds)
+            _give(coordinator, commits, "calls", workers * tasks, seconds)
             took, busy, used = (now - then for now, then in zip(_clocks(), clocks, strict=True))
         finally:
             for module in (of_ray, worker):
                 ray.cloudpickle.unregister_pickle_by_value(module)
             ray.shutdown()
-    calls = workers * each
+    calls = workers * tasks
     return {
         "workers": workers,
         "calls": calls,
         "sleep": seconds,
         "seconds": took,
-        "efficiency": seconds * each / took,
+        "efficiency": seconds * tasks / took,
         "ms_per_call": 1e3 * (took - executor.waited) / calls,
         "commit_ms": 1e3 * statistics.median(commits.seconds),
         "thread_ms_per_call": 1e3 * busy / calls,
@@ -145,7 +145,7 @@ def _give(coordinator: Coordinator, commits: Commits, name: str, count: int, sec
     for number in range(count):
         key = f"{name}/{number}"
         call = RemoteTask(key, sleeping_device.asleep, arguments={"seconds": seconds, "cells": CELLS})
-        coordinator.submit(call, lambda found, key=key: commits(key, found), lane="payoffs")
+        coordinator.submit(call, lambda outcome, key=key: commits(key, outcome), lane="payoffs")
     coordinator.wait("payoffs")
 
 
@@ -218,22 +218,22 @@ def _real(
         executor.waited, began = 0.0, time.perf_counter()
         for number in range(count):
             key = f"{name}/{number}"
-            who = torch.stack([torch.arange(CELLS) % POLICIES, torch.arange(CELLS) // POLICIES % POLICIES], 1)
+            pairs = torch.stack([torch.arange(CELLS) % POLICIES, torch.arange(CELLS) // POLICIES % POLICIES], 1)
             if kind == "payoffs":
-                call = cells_of(key, GAME, pools, who, torch.full((CELLS,), 10), 0, sampling)
+                call = cells_of(key, GAME, pools, pairs, torch.full((CELLS,), 10), 0, sampling)
             else:
                 arguments = {"state": LazyValue(lambda: state)}
                 call = RemoteTask(key, relay, {role: pools[role] for role in GAME.roles}, arguments, learns=True)
 
-            def commit(found: Any, key: str = key) -> None:
+            def commit(outcome: Any, key: str = key) -> None:
                 began = time.perf_counter()
                 with store.step(key) as result:
                     if kind == "payoffs":
-                        store.add_results(torch.zeros(CELLS, 2, dtype=torch.int64), found)
-                        result["bytes"] = sum(tensor.nbytes for tensor in vars(found).values())
+                        store.add_results(torch.zeros(CELLS, 2, dtype=torch.int64), outcome)
+                        result["bytes"] = sum(tensor.nbytes for tensor in vars(outcome).values())
                     else:
-                        store.add_policy(GAME.roles[0], found["policy"])
-                        store.put_state("learner", found["state"])
+                        store.add_policy(GAME.roles[0], outcome["policy"])
+                        store.put_state("learner", outcome["state"])
                 took.append(time.perf_counter() - began)
 
             coordinator.submit(call, commit)
@@ -261,18 +261,18 @@ def main(argv: Sequence[str]) -> None:
     for workers in WORKERS if everything else args.workers or ():
         row = {**dispatch(workers), **_origin()}
         print(json.dumps(row), flush=True)
-        rows = [each for each in recorded().get("dispatch", []) if each["workers"] != workers]
-        record({"dispatch": sorted([*rows, row], key=lambda each: each["workers"])})
+        rows = [entry for entry in recorded().get("dispatch", []) if entry["workers"] != workers]
+        record({"dispatch": sorted([*rows, row], key=lambda entry: entry["workers"])})
     if everything or args.constants:
-        found = {**constants(), **_origin()}
-        print(json.dumps(found), flush=True)
-        record({"constants": found})
+        result = {**constants(), **_origin()}
+        print(json.dumps(result), flush=True)
+        record({"constants": result})
     parts = {"leagues": (args.leagues, async_utilization), "actors": (args.actors, actor_processes)}
     for name, (chosen, module) in parts.items():
         if everything or chosen:
-            found = {**module.measure(), **_origin()}
-            print(json.dumps(found), flush=True)
-            record({name: found})
+            result = {**module.measure(), **_origin()}
+            print(json.dumps(result), flush=True)
+            record({name: result})
     if args.faults:
         record({"faults": {"runs": faults(args.faults), **_origin()}})
     if {"dispatch", "constants", "faults", "leagues", "actors"} <= recorded().keys():
@@ -330,8 +330,8 @@ def rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
-    return [rounded(each) for each in value] if isinstance(value, list) else value
+        return {key: rounded(item) for key, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

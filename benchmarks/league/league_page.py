@@ -43,11 +43,11 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str], studies: Mappin
         claims: Claim of each demonstration, in the order of the page.
         studies: Recorded results by study.
     """
-    shown = [name for name in claims if name in results]
-    curves = {name: results[name] for name in shown if "lines" in results[name]}
+    recorded = [name for name in claims if name in results]
+    curves = {name: results[name] for name in recorded if "lines" in results[name]}
     lines = [HEAD + "| demonstration | claim | met |", "| --- | --- | --- |"]
-    for name in shown:
-        met = ", ".join(f"{which}: {'yes' if reached else '**no**'}" for which, reached in results[name]["met"].items())
+    for name in recorded:
+        met = ", ".join(f"{claim}: {'yes' if reached else '**no**'}" for claim, reached in results[name]["met"].items())
         title = TITLES[name]
         anchor = title.lower().replace(" ", "-")
         lines.append(f"| [{title}](#{anchor}) | {claims[name]} | {met} |")
@@ -59,17 +59,17 @@ def write(results: Mapping[str, Any], claims: Mapping[str, str], studies: Mappin
     if curves:
         _draw(curves)
         lines += ["![NashConv over seconds](league_curves.png)", ""]
-    exact = {name: results[name] for name in shown if "methods" in results[name]}
+    exact = {name: results[name] for name in recorded if "methods" in results[name]}
     if exact:
         population_curves.draw(exact)
         lines += ["![NashConv of exact populations](league_population_curves.png)", ""]
-    by_step = {name: results[name] for name in shown if "by_step" in results[name]}
+    by_step = {name: results[name] for name in recorded if "by_step" in results[name]}
     if by_step:
         self_play_curves.draw(by_step)
         lines += ["![NashConv of PPO and PSRO by environment step](league_self_play_curves.png)", ""]
     for name, result in studies.items():
         lines += study_section.section(name, result)
-    for name in shown:
+    for name in recorded:
         lines += _about(name, results[name])
     PAGE.write_text("\n".join(lines), encoding="utf-8")
 
@@ -108,12 +108,12 @@ def _cells(result: Mapping[str, Any]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in result["rows"]:
-        own, openspiel, own_cpu, openspiel_cpu = (
+        native, openspiel, native_cpu, openspiel_cpu = (
             statistics.median(row[name]) for name in ("gpu_envs", "openspiel", "gpu_envs_cpu", "openspiel_cpu")
         )
         count = result["side"] ** 2 if row["batch"] == "table" else 1
         lines.append(
-            f"| {row['env_id']} | {count} | {own:.2f} | {openspiel:.0f} | {row['ratio']:.1f} | {own_cpu:.2f} | "
+            f"| {row['env_id']} | {count} | {native:.2f} | {openspiel:.0f} | {row['ratio']:.1f} | {native_cpu:.2f} | "
             f"{openspiel_cpu:.0f} | {row['ratio_cpu']:.1f} |"
         )
     return lines
@@ -152,8 +152,8 @@ def _draw(results: Mapping[str, Any]) -> None:
 
     figure = Figure(figsize=(1.6 + 3.6 * len(results), 3.0), layout="constrained")
     drawn: dict[str, Any] = {}
-    for place, (name, result) in enumerate(results.items(), start=1):
-        axes = figure.add_subplot(1, len(results), place)
+    for index, (name, result) in enumerate(results.items(), start=1):
+        axes = figure.add_subplot(1, len(results), index)
         for line in result["lines"]:
             label = f"{_library(line)}, {line['oracle']}"
             (drawn[label],) = axes.plot(

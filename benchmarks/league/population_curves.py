@@ -73,26 +73,26 @@ def population_curves(
         factor: Claimed ratio of the iterations of PSRO to those of XDO until NashConv `below`.
         few: Claimed largest number of iterations of SP-PSRO until NashConv `below`.
     """
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, settings in methods.items():
-        found[name] = nash_conv_curve(env_id, PSROConfig(oracle="exact", payoff_estimation="exact", **settings))
-        print(env_id, name, found[name]["curve"][-1], flush=True)
+        results[name] = nash_conv_curve(env_id, PSROConfig(oracle="exact", payoff_estimation="exact", **settings))
+        print(env_id, name, results[name]["curve"][-1], flush=True)
     tree = GameTree.of(Game.of(env_id))
     tolerance = methods[XDO]["restricted_tolerance"]
     began = time.perf_counter()
-    whole = solve_restricted_game(tree, tolerance=tolerance)
+    solution = solve_restricted_game(tree, tolerance=tolerance)
     return {
         "env_id": env_id,
-        "methods": found,
+        "methods": results,
         "below": below,
         "choices": [int(legal.sum()) for legal in tree.legal],
         "whole_game": {
             "seconds": time.perf_counter() - began,
-            "nash_conv": whole.nash_conv,
-            "iterations": whole.iterations,
-            "value": whole.value,
+            "nash_conv": solution.nash_conv,
+            "iterations": solution.iterations,
+            "value": solution.value,
         },
-        "met": verdicts({name: each["curve"] for name, each in found.items()}, below, factor, few),
+        "met": verdicts({name: method["curve"] for name, method in results.items()}, below, factor, few),
     }
 
 
@@ -111,11 +111,11 @@ def nash_conv_curve(env_id: str, config: PSROConfig) -> dict[str, Any]:
             for number in range(config.iterations + 1):
                 psro.iterate(number)
                 curve.append([time.perf_counter() - began, store.iterations()[number]["nash_conv"]])
-            found: dict[str, Any] = {"curve": curve, "seed": config.seed}
+            result: dict[str, Any] = {"curve": curve, "seed": config.seed}
             if config.variant == "xdo":
                 numbers = range(1, config.iterations + 1)
-                found["choices"] = [store.result(f"{number}/restricted")["choices"] for number in numbers]
-    return found
+                result["choices"] = [store.result(f"{number}/restricted")["choices"] for number in numbers]
+    return result
 
 
 def verdicts(curves: Mapping[str, Sequence[Sequence[float]]], below: float, factor: float, few: int) -> dict[str, bool]:
@@ -134,7 +134,7 @@ def verdicts(curves: Mapping[str, Sequence[Sequence[float]]], below: float, fact
 
 def section(result: Mapping[str, Any]) -> list[str]:
     """Return the text and the table of one game."""
-    methods, whole, below = result["methods"], result["whole_game"], result["below"]
+    methods, solution, below = result["methods"], result["whole_game"], result["below"]
     restricted, choices = methods["XDO"]["choices"][-1], result["choices"]
     lines = [
         f"{result['env_id']}. NashConv is exact, best responses and payoffs too, and nothing is random. Seconds are of "
@@ -143,8 +143,8 @@ def section(result: Mapping[str, Any]) -> list[str]:
         f"{result['settings']['methods']['SP-PSRO']['num_segments']} best responses for each average policy, and "
         "has the meta-strategy of anytime PSRO. The "
         f"last restricted game of XDO has {restricted[0]} + {restricted[1]} of {choices[0]} + {choices[1]} choices. "
-        f"CFR+ solves the whole game to NashConv {whole['nash_conv']:.4f} in {whole['seconds']:.2f} s "
-        f"({whole['iterations']} iterations); value of the first player {whole['value']:.4f}.",
+        f"CFR+ solves the whole game to NashConv {solution['nash_conv']:.4f} in {solution['seconds']:.2f} s "
+        f"({solution['iterations']} iterations); value of the first player {solution['value']:.4f}.",
         "",
         f"{_factor(methods, below)} {_rise(methods['PSRO']['curve'])} The figure shows values below {_FLOOR:g} as "
         f"{_FLOOR:g}.",
@@ -156,12 +156,12 @@ def section(result: Mapping[str, Any]) -> list[str]:
     for name, method in methods.items():
         curve = method["curve"]
         reached = [first_below(curve, level) for level in LEVELS]
-        cells = ["not reached" if each is None else str(each) for each in reached]
+        cells = ["not reached" if number is None else str(number) for number in reached]
         at = first_below(curve, below)
         cells.append("not reached" if at is None else f"{curve[at][0]:.1f}")
         seconds, last = curve[-1]
         rise, least = largest_rise(curve), min(value for _, value in curve)
-        numbers = [f"{each:.4f}" for each in (rise, least, last)]
+        numbers = [f"{number:.4f}" for number in (rise, least, last)]
         lines.append(f"| {name} | {' | '.join([*cells, *numbers])} | {len(curve) - 1} | {seconds:.1f} |")
     return lines
 
@@ -179,7 +179,7 @@ def _factor(methods: Mapping[str, Any], below: float) -> str:
 def _rise(curve: Sequence[Sequence[float]]) -> str:
     """Return the largest rise of PSRO in words."""
     values = [value for _, value in curve]
-    number = max(range(1, len(values)), key=lambda place: values[place] - values[place - 1])
+    number = max(range(1, len(values)), key=lambda index: values[index] - values[index - 1])
     return f"PSRO rises most in iteration {number}, from {values[number - 1]:.2f} to {values[number]:.2f}."
 
 
@@ -222,4 +222,4 @@ def first_below(curve: Sequence[Sequence[float]], below: float) -> int | None:
 
 def largest_rise(curve: Sequence[Sequence[float]]) -> float:
     """Return the largest rise of NashConv from one iteration to the next; 0 if it never rises."""
-    return max([0.0, *(now - before for (_, before), (_, now) in pairwise(curve))])
+    return max([0.0, *(now - previous for (_, previous), (_, now) in pairwise(curve))])

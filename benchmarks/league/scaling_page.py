@@ -183,18 +183,18 @@ def write(results: Mapping[str, Any]) -> None:
 
 def _text(results: Mapping[str, Any]) -> str:
     leagues, actors, constants = (results[name] for name in ("leagues", "actors", "constants"))
-    runs, most = results["faults"]["runs"], results["dispatch"][-1]
+    runs, largest = results["faults"]["runs"], results["dispatch"][-1]
     games = {run["kind"]: run["game"] for run in runs}
     game = max(constants["games"], key=lambda row: row["policy_bytes"])
     loads, seconds = loads_of(game, {row["kind"]: row for row in constants["calls"]}), game["response_seconds"]
     limits = sorted(((load, full_at(load, seconds)) for load in loads), key=lambda limit: limit[1])
     return TEMPLATE.format(
-        most=most,
+        most=largest,
         efficiency=100 * EFFICIENCY,
-        efficient=_yes(most["efficiency"] >= EFFICIENCY),
+        efficient=_yes(largest["efficiency"] >= EFFICIENCY),
         cost=COST,
-        cheap=_yes(most["ms_per_call"] <= COST),
-        dispatch_machine=_machine(most),
+        cheap=_yes(largest["ms_per_call"] <= COST),
+        dispatch_machine=_machine(largest),
         dispatch=_rows(
             "| {workers} | {calls} | {seconds:.2f} | {speed_up:.1f} | {percent:.1f} % | {ms_per_call:.2f} | "
             "{commit_ms:.2f} | {thread_ms_per_call:.2f} | {process_ms_per_call:.2f} |",
@@ -251,7 +251,7 @@ def _text(results: Mapping[str, Any]) -> str:
 
 def _rows(row: str, values: Sequence[Mapping[str, Any]]) -> str:
     """Return a row of a table for each of some values."""
-    return "\n".join(row.format(**each) for each in values)
+    return "\n".join(row.format(**value) for value in values)
 
 
 def tally(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -283,14 +283,14 @@ def loads_of(game: Mapping[str, Any], costs: Mapping[str, Mapping[str, float]]) 
     total = 1e-3 * (response["ms_per_call"] + PAYOFF_CALLS * payoffs["ms_per_call"])
     commits = 1e-3 * (response["commit_ms"] + PAYOFF_CALLS * payoffs["commit_ms"])
     states = 2 * game["state_bytes"]
-    own = states + game["policy_bytes"] + PAYOFF_CALLS * payoffs["result_bytes"]
+    traffic = states + game["policy_bytes"] + PAYOFF_CALLS * payoffs["result_bytes"]
     return [
         Load("the coordinator's time", f"{1e3 * total:.1f} ms", lambda gpus: total),
         Load("writing to SQLite and files, part of it", f"{1e3 * commits:.1f} ms", lambda gpus: commits),
         Load(
             "the link, for learners' states and results",
-            f"{own:,} bytes",
-            lambda gpus: own / LINK,
+            f"{traffic:,} bytes",
+            lambda gpus: traffic / LINK,
         ),
         Load(
             "the link, for policies to all nodes",

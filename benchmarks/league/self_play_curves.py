@@ -48,16 +48,16 @@ def self_play_curves(
     runs: dict[str, list[dict[str, Any]]] = {}
     for seed in range(seeds):
         config = {**presets.psro_preset(env_id), "iterations": iterations, "seed": seed}
-        found = nash_conv_curve(env_id, PSROConfig(**config))["curve"]
-        curve = [[number * steps, nash_conv] for number, (_, nash_conv) in enumerate(found)]
-        runs.setdefault("PSRO", []).append({"curve": curve, "seconds": found[-1][0]})
+        points = nash_conv_curve(env_id, PSROConfig(**config))["curve"]
+        curve = [[number * steps, nash_conv] for number, (_, nash_conv) in enumerate(points)]
+        runs.setdefault("PSRO", []).append({"curve": curve, "seconds": points[-1][0]})
         for entropy in entropies:
             for name, run in _self_play(game, iterations * steps, entropy, seed).items():
                 runs.setdefault(f"PPO, entropy {entropy:g}, {name}", []).append(run)
-        print(env_id, seed, {name: each[-1]["curve"][-1][1] for name, each in runs.items()}, flush=True)
-    final = {name: [run["curve"][-1][1] for run in each] for name, each in runs.items()}
-    names = {which: f"PPO, entropy {claimed:g}, {which}" for which in ("last policy", "average policy")}
-    met = {f"{which} below PSRO": ahead(final[name], final["PSRO"]) for which, name in names.items()}
+        print(env_id, seed, {name: rows[-1]["curve"][-1][1] for name, rows in runs.items()}, flush=True)
+    final = {name: [run["curve"][-1][1] for run in rows] for name, rows in runs.items()}
+    names = {kind: f"PPO, entropy {claimed:g}, {kind}" for kind in ("last policy", "average policy")}
+    met = {f"{kind} below PSRO": ahead(final[name], final["PSRO"]) for kind, name in names.items()}
     return {"env_id": env_id, "by_step": runs, "met": met}
 
 
@@ -83,8 +83,8 @@ def _self_play(game: Game, steps: int, entropy: float, seed: int) -> dict[str, d
         for point in range(1, POINTS + 1):
             while learners.steps * POINTS < point * config.total_steps:
                 learners.iterate()
-            for seat, each in enumerate(game.seats):
-                snapshots[seat].append(tabulate(learners.learner(each.role).policy(), tree, seat))
+            for seat, entry in enumerate(game.seats):
+                snapshots[seat].append(tabulate(learners.learner(entry.role).policy(), tree, seat))
             weights = torch.full((point,), 1 / point, dtype=torch.float64)
             mixed = [tree.mix(tables, weights, seat) for seat, tables in enumerate(snapshots)]
             curves["last policy"].append([learners.steps, tree.nash_conv([tables[-1] for tables in snapshots])])
@@ -109,10 +109,10 @@ def section(result: Mapping[str, Any]) -> list[str]:
         "| method | final NashConv, mean | least | largest | minimum of a run, mean | seconds of a run |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name, each in runs.items():
-        final = [run["curve"][-1][1] for run in each]
-        lowest = statistics.mean(min(value for _, value in run["curve"]) for run in each)
-        seconds = statistics.mean(run["seconds"] for run in each)
+    for name, rows in runs.items():
+        final = [run["curve"][-1][1] for run in rows]
+        lowest = statistics.mean(min(value for _, value in run["curve"]) for run in rows)
+        seconds = statistics.mean(run["seconds"] for run in rows)
         numbers = [f"{value:.3f}" for value in (statistics.mean(final), min(final), max(final), lowest)]
         lines.append(f"| {name} | {' | '.join(numbers)} | {seconds:.0f} |")
     return lines
@@ -128,12 +128,12 @@ def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
 
     figure = Figure(figsize=(2.0 + 3.6 * len(results), 3.0), layout="constrained")
     drawn: dict[str, Any] = {}
-    for place, result in enumerate(results.values(), start=1):
-        axes = figure.add_subplot(1, len(results), place)
+    for panel, result in enumerate(results.values(), start=1):
+        axes = figure.add_subplot(1, len(results), panel)
         for index, (name, runs) in enumerate(result["by_step"].items()):
             for run in runs:
                 steps, values = zip(*run["curve"], strict=True)
-                (drawn[name],) = axes.plot([each / 1e6 for each in steps], values, color=f"C{index}", lw=0.9)
+                (drawn[name],) = axes.plot([step / 1e6 for step in steps], values, color=f"C{index}", lw=0.9)
         axes.set_yscale("log")
         axes.set_title(result["env_id"], fontsize=9)
         axes.tick_params(labelsize=7)

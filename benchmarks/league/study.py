@@ -36,7 +36,9 @@ from trainers.models.policy import Policy
 __all__ = ["main", "measure", "run_study"]
 
 
-def run_study(name: str, methods: Sequence[str], seeds: Sequence[int], commit: str = "", again: bool = False) -> None:
+def run_study(
+    name: str, methods: Sequence[str], seeds: Sequence[int], commit: str = "", remeasure: bool = False
+) -> None:
     """Run the missing trainings of a study, then cross-play if all are there and some are new.
 
     Args:
@@ -44,7 +46,7 @@ def run_study(name: str, methods: Sequence[str], seeds: Sequence[int], commit: s
         methods: Methods, those before the ones that refer to them.
         seeds: Random seeds.
         commit: Commit of the code of this process; empty: the present one.
-        again: Measure the exploitability of recorded trainings again.
+        remeasure: Measure the exploitability of recorded trainings again.
     """
     study, commit = STUDIES[name], commit or provenance.commit()
     for seed in seeds:
@@ -52,13 +54,15 @@ def run_study(name: str, methods: Sequence[str], seeds: Sequence[int], commit: s
             row = recorded_run(name, study, method, seed)
             if seed in study.seeds(method) and row is None:
                 _record(name, method, seed, _train(name, study, method, seed, commit))
-            elif again and row is not None:
+            elif remeasure and row is not None:
                 _record(name, method, seed, row | {"sides": _measured(name, study, method, seed, row["sides"])})
-    runs = {each: [recorded_run(name, study, each, seed) for seed in study.seeds(each)] for each in study.compared()}
-    known = {method: [row and row["processor_seconds"] for row in own] for method, own in runs.items()}
-    if all(map(all, known.values())) and _read(name).get("cross_play", {}).get("runs") != known:
-        found = _cross_play(name, study, runs) | {"runs": known, "commit": commit, "date": date.today().isoformat()}
-        _change(name, lambda result: result | {"cross_play": found})
+    runs = {
+        label: [recorded_run(name, study, label, seed) for seed in study.seeds(label)] for label in study.compared()
+    }
+    seconds = {method: [row and row["processor_seconds"] for row in rows] for method, rows in runs.items()}
+    if all(map(all, seconds.values())) and _read(name).get("cross_play", {}).get("runs") != seconds:
+        table = _cross_play(name, study, runs) | {"runs": seconds, "commit": commit, "date": date.today().isoformat()}
+        _change(name, lambda result: result | {"cross_play": table})
 
 
 def recorded_run(name: str, study: Study, method: str, seed: int) -> dict[str, Any] | None:
@@ -75,21 +79,21 @@ def measure(study: Study, side: Side, seed: int) -> dict[str, Any]:
     game = study.game()
     tabular = TabularGame.of(game)
     if tabular is not None:
-        policies = {role: list(own) for role, own in side.policies.items()}
+        policies = {role: list(population) for role, population in side.policies.items()}
         value = tabular.nash_conv(policies, [side.weights[seat.role] for seat in game.seats])
         return {"nash_conv": value}
     train = dataclasses.replace(train_config(game, study.overrides()), total_steps=study.budget)
     start: dict[str, Policy] = {}
     for role, weights in side.weights.items():
-        found = side.policies[role][int((weights == weights.max()).nonzero()[-1])]  # the latest of the most probable
-        if isinstance(found, Policy):
-            start[role] = found
+        policy = side.policies[role][int((weights == weights.max()).nonzero()[-1])]  # the latest of the most probable
+        if isinstance(policy, Policy):
+            start[role] = policy
     marginals = [side.weights[seat.role] for seat in game.seats]
     bound = approximate_exploitability(
         game, side.policies, marginals, train, episodes=study.episodes, seed=seed, start=start
     )
-    gains = {each.seat: [each.value, each.response, each.gain] for each in bound.seats}
-    nash_conv = sum(max(each.gain, 0.0) for each in bound.seats)
+    gains = {estimate.seat: [estimate.value, estimate.response, estimate.gain] for estimate in bound.seats}
+    nash_conv = sum(max(estimate.gain, 0.0) for estimate in bound.seats)
     return {"nash_conv": nash_conv, "half_width": bound.half_width, "seats": gains, "seconds": bound.seconds}
 
 
@@ -97,7 +101,7 @@ def _train(name: str, study: Study, method: str, seed: int, commit: str) -> dict
     """Train a method, save its policies, and return the results."""
     about, game, steps = study.methods[method], study.game(), study.steps
     if about.equal != "steps":
-        like, joint = (recorded_run(name, study, each, seed) for each in (about.like, JOINT))
+        like, joint = (recorded_run(name, study, reference, seed) for reference in (about.like, JOINT))
         if like is None or joint is None:
             raise SystemExit(
                 f"{method}, seed {seed}: expected recorded runs of {about.like} and {JOINT}; run them first"
@@ -106,34 +110,34 @@ def _train(name: str, study: Study, method: str, seed: int, commit: str) -> dict
             steps = like["samples"] // len(game.roles)
         else:
             steps = round(joint["steps"] * like["processor_seconds"] / joint["processor_seconds"])
-    found, seconds, used = train_method(about.kind, game, steps, seed, about.settings, study.overrides())
-    for side_name, side in found.sides.items():
+    trained, seconds, used = train_method(about.kind, game, steps, seed, about.settings, study.overrides())
+    for side_name, side in trained.sides.items():
         _save(_folder(name, method, side_name, seed), side)
     row: dict[str, Any] = {
         "commit": commit,
         "date": date.today().isoformat(),
         "machine": provenance.machine(),
         "settings": study.settings_of(method),
-        "steps": found.steps,
-        "samples": found.samples,
-        "episodes": found.episodes,
+        "steps": trained.steps,
+        "samples": trained.samples,
+        "episodes": trained.episodes,
         "seconds": seconds,
         "processor_seconds": used,
-        "sides": _measured(name, study, method, seed, found.sides),
+        "sides": _measured(name, study, method, seed, trained.sides),
     }
-    shown = {key: round(each["nash_conv"], 3) for key, each in row["sides"].items()}
-    print(name, method, seed, f"{found.steps:,} steps {seconds:.0f} s", shown, flush=True)
+    summary = {key: round(side_row["nash_conv"], 3) for key, side_row in row["sides"].items()}
+    print(name, method, seed, f"{trained.steps:,} steps {seconds:.0f} s", summary, flush=True)
     return row
 
 
 def _measured(name: str, study: Study, method: str, seed: int, sides: Iterable[str]) -> dict[str, Any]:
     """Return the exploitability of the saved sides of a training."""
-    found = {}
+    rows = {}
     for side_name in sides:
         side = _load(_folder(name, method, side_name, seed))
-        found[side_name] = measure(study, side, seed)
-        found[side_name]["policies"] = {role: len(own) for role, own in side.policies.items()}
-    return found
+        rows[side_name] = measure(study, side, seed)
+        rows[side_name]["policies"] = {role: len(population) for role, population in side.policies.items()}
+    return rows
 
 
 def _record(name: str, method: str, seed: int, row: dict[str, Any]) -> None:
@@ -149,22 +153,22 @@ def _record(name: str, method: str, seed: int, row: dict[str, Any]) -> None:
 def _cross_play(name: str, study: Study, runs: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Play populations and joint PPO against joint PPO, all seeds against all: returns as tables of seeds."""
     sides, places = list[Side](), dict[str, list[int]]()
-    for method, own in runs.items():
-        for side_name in own[0]["sides"]:
-            folders = [_folder(name, method, side_name, seed) for seed in range(len(own))]
-            places[f"{method}, {side_name}" if side_name else method] = list(range(len(sides), len(sides) + len(own)))
+    for method, rows in runs.items():
+        for side_name in rows[0]["sides"]:
+            folders = [_folder(name, method, side_name, seed) for seed in range(len(rows))]
+            places[f"{method}, {side_name}" if side_name else method] = list(range(len(sides), len(sides) + len(rows)))
             sides += map(_load, folders)
     populations = [label for label in places if label in study.methods and study.methods[label].population]
     baselines = [label for label in places if label not in populations]
-    keys = [(one, other) for other in baselines for one in (*populations, other)]
-    keys += [(other, one) for one, other in keys if one != other]
-    pairs = [(a, b) for one, other in keys for a in places[one] for b in places[other]]
-    found = cross_play(study.game(), sides, pairs, study.cross_play_episodes)
+    keys = [(player, other) for other in baselines for player in (*populations, other)]
+    keys += [(other, player) for player, other in keys if player != other]
+    pairs = [(a, b) for player, other in keys for a in places[player] for b in places[other]]
+    outcome = cross_play(study.game(), sides, pairs, study.cross_play_episodes)
     tables: dict[str, dict[str, Any]] = {}
     start = 0
     for first, second in keys:
         shape = (len(places[first]), len(places[second]))
-        part = found.mean[start : start + shape[0] * shape[1]].reshape(*shape, 2)
+        part = outcome.mean[start : start + shape[0] * shape[1]].reshape(*shape, 2)
         start += shape[0] * shape[1]
         tables.setdefault(first, {})[second] = part.permute(2, 0, 1).tolist()
     # by side in the first seat and side in the second: (seat, seed of the first, seed of the second)
@@ -172,7 +176,7 @@ def _cross_play(name: str, study: Study, runs: Mapping[str, Sequence[Any]]) -> d
 
 
 def _folder(name: str, method: str, side: str, seed: int) -> Path:
-    parts = [each.replace(" ", "-").replace(",", "") for each in (method, side or "mixture")]
+    parts = [part.replace(" ", "-").replace(",", "") for part in (method, side or "mixture")]
     return provenance.ROOT / "out" / "study" / name / "-".join([*parts, str(seed)])
 
 
@@ -185,7 +189,7 @@ def _save(folder: Path, side: Side) -> None:
         kinds[role] = [kind_of(policy) for policy in policies]
         for index, policy in enumerate(policies):
             policy.save(partial / f"{role}-{index}")  # pyright: ignore[reportAttributeAccessIssue]
-    weights = {role: own.tolist() for role, own in side.weights.items()}
+    weights = {role: marginal.tolist() for role, marginal in side.weights.items()}
     (partial / "side.json").write_text(json.dumps({"kinds": kinds, "weights": weights}))
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -200,7 +204,9 @@ def _load(folder: Path) -> Side:
         role: [KINDS[kind](folder / f"{role}-{index}", "cpu") for index, kind in enumerate(kinds)]
         for role, kinds in about["kinds"].items()
     }
-    return Side(policies, {role: torch.tensor(own, dtype=torch.float64) for role, own in about["weights"].items()})
+    return Side(
+        policies, {role: torch.tensor(marginal, dtype=torch.float64) for role, marginal in about["weights"].items()}
+    )
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -229,8 +235,8 @@ def _format(result: dict[str, Any]) -> str:
         + "\n}"
         for method in sorted(runs)
     ]
-    others = "".join(f',\n"{key}": {json.dumps(value)}' for key, value in sorted(rounded.items()))
-    return '{"runs": {\n' + ",\n".join(lines) + "\n}" + others + "}\n"
+    entries = "".join(f',\n"{key}": {json.dumps(value)}' for key, value in sorted(rounded.items()))
+    return '{"runs": {\n' + ",\n".join(lines) + "\n}" + entries + "}\n"
 
 
 def main(argv: Sequence[str]) -> None:

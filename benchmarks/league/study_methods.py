@@ -65,11 +65,11 @@ def joint_ppo(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
     """
     config = dataclasses.replace(train_config(game, overrides), total_steps=steps)
     number = settings.get("num_snapshots")
-    found = train_jointly({}, game=game, train=config, steps=steps, num_snapshots=number or 1, seed=seed)
-    sides = {LAST: Side.uniform({role: own[-1:] for role, own in found.snapshots.items()})}
+    result = train_jointly({}, game=game, train=config, steps=steps, num_snapshots=number or 1, seed=seed)
+    sides = {LAST: Side.uniform({role: snapshots[-1:] for role, snapshots in result.snapshots.items()})}
     if number:
-        sides[AVERAGE] = Side.uniform(found.snapshots)
-    return Trained(sides, found.steps, found.steps * len(game.roles))
+        sides[AVERAGE] = Side.uniform(result.snapshots)
+    return Trained(sides, result.steps, result.steps * len(game.roles))
 
 
 def psro(game: Game, steps: int, seed: int, settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> Trained:
@@ -84,8 +84,8 @@ def psro(game: Game, steps: int, seed: int, settings: Mapping[str, Any], overrid
     """
     fields = {**presets.psro_preset(game.env_id), **settings}
     joint = round(steps * fields.pop("joint_share", 0.0))
-    each = (steps - joint) // (fields["iterations"] * len(game.roles))
-    fields["train_overrides"] = {**overrides, **fields.get("train_overrides", {}), "total_steps": each}
+    response_steps = (steps - joint) // (fields["iterations"] * len(game.roles))
+    fields["train_overrides"] = {**overrides, **fields.get("train_overrides", {}), "total_steps": response_steps}
     config = PSROConfig(**fields, seed=seed, joint_steps=joint)
     with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, "psro", config) as store:
         run = PSRO(store, config)
@@ -113,15 +113,17 @@ def alphastar(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
     count, iterations = settings.get("exploiters", 1), settings["iterations"]
     rollout = train_config(game, overrides).rollout_steps
     of_exploiter = max(round(settings.get("exploiter_share", 0.1) * steps / iterations / rollout), 1) * rollout
-    each = steps // iterations - 2 * count * len(game.roles) * of_exploiter  # main agents of both roles share worlds
-    each = max(each // rollout, 1) * rollout
-    least, of_exploiters = settings.get("freeze_after", 1) * each, 5 * of_exploiter
+    main_steps = (
+        steps // iterations - 2 * count * len(game.roles) * of_exploiter
+    )  # main agents of both roles share worlds
+    main_steps = max(main_steps // rollout, 1) * rollout
+    least, of_exploiters = settings.get("freeze_after", 1) * main_steps, 5 * of_exploiter
     rules = FreezeRules(min_steps=least, timeout=least)
     exploiter = FreezeRules(
         count=count,
         min_steps=of_exploiters,
         timeout=of_exploiters,
-        share_of_steps=min(of_exploiter / each, 1.0),
+        share_of_steps=min(of_exploiter / main_steps, 1.0),
         reset_probability=1.0,
         reset_to=settings.get("reset_to", "main"),
     )
@@ -131,7 +133,7 @@ def alphastar(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
     config = dataclasses.replace(
         config, main_matches=dataclasses.replace(config.main_matches, **settings.get("main_matches", {}))
     )
-    return _league(game, AlphaStarLeagueBuilder(config), each, seed, settings, overrides)
+    return _league(game, AlphaStarLeagueBuilder(config), main_steps, seed, settings, overrides)
 
 
 def self_play(game: Game, steps: int, seed: int, settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> Trained:
@@ -144,19 +146,19 @@ def self_play(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
         settings: `opponents` and `latest` of `SelfPlayConfig`, and those of `_league`.
         overrides: Training settings.
     """
-    each = steps // settings["iterations"]
+    main_steps = steps // settings["iterations"]
     config = SelfPlayConfig(
         opponents=settings["opponents"],
         latest=settings["latest"],
-        freeze_every=settings.get("freeze_after", 1) * each,
+        freeze_every=settings.get("freeze_after", 1) * main_steps,
     )
-    return _league(game, SelfPlayBuilder(config), each, seed, settings, overrides)
+    return _league(game, SelfPlayBuilder(config), main_steps, seed, settings, overrides)
 
 
 def _league(
     game: Game,
     builder: LeagueBuilder,
-    each: int,
+    main_steps: int,
     seed: int,
     settings: Mapping[str, Any],
     overrides: Mapping[str, Any],
@@ -166,16 +168,16 @@ def _league(
     Args:
         game: Game.
         builder: Builder of the league.
-        each: Environment steps of main agents per iteration.
+        main_steps: Environment steps of main agents per iteration.
         seed: Random seed.
         settings: `iterations`; `episodes_per_matchup` of the payoff table; `train_overrides`.
         overrides: Training settings of all methods.
     """
     iterations = settings["iterations"]
-    train = {**overrides, "total_steps": iterations * each, **settings.get("train_overrides", {})}
+    train = {**overrides, "total_steps": iterations * main_steps, **settings.get("train_overrides", {})}
     config = LeagueConfig(
         iterations=iterations,
-        steps=each,
+        steps=main_steps,
         episodes_per_matchup=settings.get("episodes_per_matchup", 300),
         seed=seed,
         train_overrides=train,
@@ -205,5 +207,5 @@ def train_method(
 ) -> tuple[Trained, float, float]:
     """Train a method; also return the seconds and the processor seconds that it took."""
     began, used = time.perf_counter(), time.process_time()
-    found = METHODS[kind](game, steps, seed, settings, overrides)
-    return found, time.perf_counter() - began, time.process_time() - used
+    trained = METHODS[kind](game, steps, seed, settings, overrides)
+    return trained, time.perf_counter() - began, time.process_time() - used

@@ -15,7 +15,7 @@ from benchmarks.hardware.figure_file import save_figure
 from benchmarks.hardware.provenance import ROOT
 from trainers.storage.seed_metrics import mean_and_interval
 
-__all__ = ["JOINT", "apart", "claims", "difference", "draw", "over_seeds", "section", "summary", "values"]
+__all__ = ["JOINT", "claims", "difference", "draw", "is_below", "over_seeds", "section", "summary", "values"]
 
 PICTURE = ROOT / "docs" / "league_studies.png"
 JOINT, LAST, AVERAGE = "joint PPO", "last policy", "average policy"
@@ -27,11 +27,11 @@ TITLES = {"leduc": "Leagues on Leduc poker", "simpletag": "Leagues on SimpleTag"
 def values(result: Mapping[str, Any], method: str, side: str) -> list[float]:
     """Return NashConv of a side by seed."""
     runs = result["runs"].get(method, {})
-    found = [runs[seed]["sides"][side].get("nash_conv") for seed in sorted(runs, key=int)]
-    return [each for each in found if each is not None]
+    nash_convs = [runs[seed]["sides"][side].get("nash_conv") for seed in sorted(runs, key=int)]
+    return [value for value in nash_convs if value is not None]
 
 
-def apart(below: Sequence[float], above: Sequence[float]) -> bool:
+def is_below(below: Sequence[float], above: Sequence[float]) -> bool:
     """Return whether the 95 % interval over seeds of the first lies below that of the second."""
     if min(len(below), len(above)) < 2:
         return False
@@ -46,12 +46,12 @@ def difference(result: Mapping[str, Any], population: str, baseline: str, seat: 
     """
     returns = result["cross_play"]["returns"]
     if seat == 0:
-        own, reference = (torch.tensor(returns[each][baseline][0]) for each in (population, baseline))
+        earned, reference = (torch.tensor(returns[side][baseline][0]) for side in (population, baseline))
     else:  # the seat is that of the columns
-        own, reference = (torch.tensor(returns[baseline][each][1]).T for each in (population, baseline))
+        earned, reference = (torch.tensor(returns[baseline][side][1]).T for side in (population, baseline))
     count = len(reference)  # rows: who sits here, columns: who sits opposite
-    others = (reference.sum(0) - reference.diagonal()) / (count - 1)
-    return over_seeds((own - others).double())
+    baseline_mean = (reference.sum(0) - reference.diagonal()) / (count - 1)
+    return over_seeds((earned - baseline_mean).double())
 
 
 def over_seeds(differences: Tensor) -> list[float]:
@@ -66,24 +66,26 @@ def over_seeds(differences: Tensor) -> list[float]:
 
 def claims(result: Mapping[str, Any]) -> dict[str, dict[str, bool]]:
     """Return by population whether it is less exploitable than joint PPO, and not shown to be worse in cross-play."""
-    found = {}
+    verdicts = {}
     for population in _populations(result):
-        own = values(result, population, "")
-        each = {f"than its {side}": apart(own, values(result, JOINT, side)) for side in _sides(result)}
+        nash_convs = values(result, population, "")
+        checks = {f"than its {side}": is_below(nash_convs, values(result, JOINT, side)) for side in _sides(result)}
         if "cross_play" in result:
             baseline = f"{JOINT}, {_sides(result)[0]}"
             for seat, role in enumerate(_roles(result)):
                 mean, half = difference(result, population, baseline, seat)
-                each[f"not shown worse as {role}"] = mean + half >= 0
-        found[population] = each
-    return found
+                checks[f"not shown worse as {role}"] = mean + half >= 0
+        verdicts[population] = checks
+    return verdicts
 
 
 def summary(name: str, result: Mapping[str, Any]) -> list[str]:
     """Return the rows of a study in the table of all demonstrations, one per population."""
     title, rows = TITLES[name], list[str]()
-    for population, found in claims(result).items():
-        met = ", ".join(f"{what}: {'yes' if each else '**no**'}" for what, each in found.items()) or "not complete"
+    for population, checks in claims(result).items():
+        met = (
+            ", ".join(f"{label}: {'yes' if passed else '**no**'}" for label, passed in checks.items()) or "not complete"
+        )
         claim = f"{population} is less exploitable than joint PPO after equal steps, and not worse in cross-play."
         rows.append(f"| [{title}](#{title.lower().replace(' ', '-')}) | {claim} | {met} |")
     return rows
@@ -133,18 +135,18 @@ def draw(results: Mapping[str, Mapping[str, Any]]) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 0.5 + 1.9 * len(results)), layout="constrained")
-    for place, (name, result) in enumerate(results.items(), start=1):
-        axes = figure.add_subplot(len(results), 1, place)
+    for index, (name, result) in enumerate(results.items(), start=1):
+        axes = figure.add_subplot(len(results), 1, index)
         rows = [
-            (_label(method, side), own)
+            (_label(method, side), nash_convs)
             for method, about in result["settings"]["methods"].items()
             if not about["tried"]
             for side in next(iter(result["runs"].get(method, {"": {"sides": ()}}).values()))["sides"]
-            if (own := values(result, method, side))
+            if (nash_convs := values(result, method, side))
         ]
-        for height, (_, own) in enumerate(rows):
-            mean, half = mean_and_interval(own)
-            axes.plot(own, [height] * len(own), "o", color="C0", markersize=3, alpha=0.35)
+        for height, (_, nash_convs) in enumerate(rows):
+            mean, half = mean_and_interval(nash_convs)
+            axes.plot(nash_convs, [height] * len(nash_convs), "o", color="C0", markersize=3, alpha=0.35)
             axes.errorbar(mean, height, xerr=0.0 if math.isnan(half) else half, color="C3", marker="|", capsize=3)
         axes.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=7)
         axes.invert_yaxis()
@@ -169,14 +171,14 @@ def _exploitability(result: Mapping[str, Any], attempts: bool) -> list[str]:
         if bool(about["tried"]) != attempts or not runs:
             continue
         for side in next(iter(runs.values()))["sides"]:
-            own = values(result, method, side)
+            gains = values(result, method, side)
             steps = statistics.mean(run["steps"] for run in runs.values())
             episodes = statistics.mean(run["episodes"] for run in runs.values())
             seconds = statistics.mean(run["processor_seconds"] for run in runs.values())
-            pairs = {each: values(result, JOINT, each) for each in (LAST, AVERAGE)}
-            compared = ["" if attempts else _verdict(own, pairs[each], method) for each in pairs]
+            pairs = {baseline: values(result, JOINT, baseline) for baseline in (LAST, AVERAGE)}
+            compared = ["" if attempts else _verdict(gains, pairs[baseline], method) for baseline in pairs]
             lines.append(
-                f"| {about['tried'] or _label(method, side)} | {_within(mean_and_interval(own)) if own else ''} | "
+                f"| {about['tried'] or _label(method, side)} | {_within(mean_and_interval(gains)) if gains else ''} | "
                 f"{' | '.join(compared)} | {len(runs)} | {steps:,.0f} | {episodes:,.0f} | {seconds:.0f} |"
             )
     return lines
@@ -215,15 +217,17 @@ def _cross_play(result: Mapping[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _verdict(own: Sequence[float], other: Sequence[float], method: str) -> str:
-    if method.startswith(JOINT) or not own or not other:
+def _verdict(nash_convs: Sequence[float], other: Sequence[float], method: str) -> str:
+    if method.startswith(JOINT) or not nash_convs or not other:
         return ""
-    return "yes" if apart(own, other) else "**no**"
+    return "yes" if is_below(nash_convs, other) else "**no**"
 
 
 def _populations(result: Mapping[str, Any]) -> list[str]:
     return [
-        name for name, each in result["settings"]["methods"].items() if each["population"] and name in result["runs"]
+        name
+        for name, method in result["settings"]["methods"].items()
+        if method["population"] and name in result["runs"]
     ]
 
 

@@ -80,9 +80,9 @@ class Study:
 
     def settings_of(self, method: str) -> dict[str, Any]:
         """Return as JSON values all settings that the policies of a method depend on."""
-        own = self.to_json()
-        about = {key: value for key, value in own["methods"][method].items() if key != "tried"}
-        return {"method": about, **{key: own[key] for key in ("env_id", "env", "steps", "train")}}
+        content = self.to_json()
+        about = {key: value for key, value in content["methods"][method].items() if key != "tried"}
+        return {"method": about, **{key: content[key] for key in ("env_id", "env", "steps", "train")}}
 
 
 def study_file(name: str) -> Path:

@@ -117,7 +117,7 @@ def text(
         comparisons="\n".join(row for group in groups.values() for row in _comparisons(group, result["machine"])),
         unmeasured=sources.unmeasured(groups),
         published="\n".join(
-            f"| {one.name} | {one.what} | {one.figure} | {one.device} | {one.source} |" for one in PUBLISHED
+            f"| {entry.name} | {entry.what} | {entry.figure} | {entry.device} | {entry.source} |" for entry in PUBLISHED
         ),
         interfaces="\n".join(row for group in groups.values() for row in _interfaces(group, result["machine"])),
         curves="\n".join(f"![{group['title']}]({picture_of(id)})" for id, group in groups.items() if curves(group)),
@@ -148,10 +148,10 @@ def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[str]:
         alike.setdefault((figure.unit, figure.target, verdict(figure, busy)), []).append(figure)
     for (unit, limit, judged), figures in alike.items():
         worst = min(figures, key=lambda figure: figure.margin)
-        what = worst.what if target.title in worst.what else f"{target.title}: {worst.what}"
+        title = worst.what if target.title in worst.what else f"{target.title}: {worst.what}"
         if len(figures) > 1:
-            what += f" (and {len(figures) - 1} more)" if worst.value is None else f" (the worst of {len(figures)})"
-        yield f"| {what} | {number(worst.value)} | {unit} | {_sign(limit)} | {judged} |"
+            title += f" (and {len(figures) - 1} more)" if worst.value is None else f" (the worst of {len(figures)})"
+        yield f"| {title} | {number(worst.value)} | {unit} | {_sign(limit)} | {judged} |"
 
 
 def _goals_of_gpu(report: dict[str, Any]) -> Iterator[str]:
@@ -221,7 +221,7 @@ def _run(id: str, group: dict[str, Any], machine: dict[str, Any]) -> str:
 def _with_noise(group: dict[str, Any]) -> list[tuple[Figure, bool]]:
     """Return figures with whether the machine was busy, from the next noise figure."""
     busy, judged = False, []
-    for figure in reversed([Figure(**one) for one in group["figures"]]):
+    for figure in reversed([Figure(**entry) for entry in group["figures"]]):
         busy = (figure.value or 0.0) > 100 * QUIET if figure.what == NOISE else busy
         judged.append((figure, busy))
     return judged[::-1]
@@ -229,7 +229,7 @@ def _with_noise(group: dict[str, Any]) -> list[tuple[Figure, bool]]:
 
 def curves(group: dict[str, Any]) -> list[Figure]:
     """Return the figures of a group that are plotted."""
-    return [figure for figure in (Figure(**one) for one in group["figures"]) if figure.curve]
+    return [figure for figure in (Figure(**entry) for entry in group["figures"]) if figure.curve]
 
 
 def picture_of(id: str) -> str:

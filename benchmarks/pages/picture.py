@@ -62,15 +62,15 @@ def draw_ratios(pairs: Sequence[Pair], path: Path) -> None:
 
     with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
         canvas, axes = plt.subplots(figsize=(10.4, 0.6 + 0.4 * len(pairs)), layout="constrained")
-        for place, each in enumerate(pairs):
-            faster = each.ratio >= 1
-            axes.barh(place, each.ratio - 1, left=1, height=0.6, color=COLORS[0] if faster else COLORS[1])
-            text, right = f"{number(each.ratio)} x {each.other}", max(each.ratio, 1.0)
-            axes.annotate(text, (right, place), (5, 0), textcoords="offset points", va="center")
+        for index, pair in enumerate(pairs):
+            faster = pair.ratio >= 1
+            axes.barh(index, pair.ratio - 1, left=1, height=0.6, color=COLORS[0] if faster else COLORS[1])
+            text, right = f"{number(pair.ratio)} x {pair.other}", max(pair.ratio, 1.0)
+            axes.annotate(text, (right, index), (5, 0), textcoords="offset points", va="center")
         axes.axvline(1, color="black", lw=1)
-        axes.set_yticks(range(len(pairs)), [each.label for each in pairs])
+        axes.set_yticks(range(len(pairs)), [pair.label for pair in pairs])
         axes.invert_yaxis()
-        ratios = [each.ratio for each in pairs]
+        ratios = [pair.ratio for pair in pairs]
         axes.set(xscale="log", xlim=(min(*ratios, 1) / 1.5, 500 * max(ratios)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g} x")
         axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in range(-3, 7) if 10**power <= max(ratios)]))

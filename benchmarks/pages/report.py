@@ -84,16 +84,16 @@ def read(path: Path) -> dict[str, Any]:
     return sources.combined(json.loads(path.read_text()), _recorded("groups"), promised)
 
 
-def shown(page: Path = PAGE) -> dict[str, Any]:
+def published_result(page: Path = PAGE) -> dict[str, Any]:
     """Return the result that the page shows, so that other pages quote the same figures.
 
     Raises:
         ValueError: The page names no result file.
     """
-    found = re.search(r"^<!-- Generated from `(\S+)`", page.read_text(), re.MULTILINE)
-    if found is None:
+    match = re.search(r"^<!-- Generated from `(\S+)`", page.read_text(), re.MULTILINE)
+    if match is None:
         raise ValueError(f"{page}: expected a comment 'Generated from `FILE`', got none; write the page again")
-    return read(ROOT / found[1])
+    return read(ROOT / match[1])
 
 
 def _file_name(machine: dict[str, Any]) -> str:
@@ -109,16 +109,16 @@ def take(path: Path) -> Path:
     Raises:
         ValueError: A group was not measured by `make bench`, or in part, or its commit is unknown.
     """
-    taken = json.loads(path.read_text())
-    for id, group in taken["groups"].items():
+    result = json.loads(path.read_text())
+    for id, group in result["groups"].items():
         if group["effort"] != asdict(BENCH):
             raise ValueError(f"{path}: {id} is of `{group['command']}`, in shorter or fewer turns; take `make bench`")
         if group["commit"] == provenance.UNKNOWN or group["commit"].endswith(provenance.CHANGED):
             raise ValueError(f"{path}: {id} is of commit {group['commit']}; commit first, then measure")
         if rounds_left := sources.unplayed(id, group):
             raise ValueError(f"{path}: {id} lacks {', '.join(rounds_left)}; take `make bench ARGS='-k {id}'`")
-    target = RESULTS / f"{_file_name(taken['machine'])}.json"
-    write(target, taken["machine"], _measured(target) | taken["groups"])
+    target = RESULTS / f"{_file_name(result['machine'])}.json"
+    write(target, result["machine"], _measured(target) | result["groups"])
     return target
 
 
@@ -151,24 +151,24 @@ def main(argv: list[str]) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="short turns: to try the suite, not for figures; writes under out/"
     )
-    given = parser.parse_args(argv)
-    target = given.source
-    if given.take is not None:
+    args = parser.parse_args(argv)
+    target = args.source
+    if args.take is not None:
         try:
-            target = take(given.take)
+            target = take(args.take)
         except ValueError as error:
             parser.error(str(error))
     elif target is None:
-        here = provenance.machine()
-        target = (ROOT / "out" / "bench-quick" if given.quick else RESULTS) / f"{_file_name(here)}.json"
-        groups = _measured(target) if given.only else {}
-        for id, group in measure(given.only, QUICK if given.quick else Effort()):
+        machine = provenance.machine()
+        target = (ROOT / "out" / "bench-quick" if args.quick else RESULTS) / f"{_file_name(machine)}.json"
+        groups = _measured(target) if args.only else {}
+        for id, group in measure(args.only, QUICK if args.quick else Effort()):
             groups[id] = group
-            write(target, here, groups)
-    written = target.with_suffix(".md") if given.quick else PAGE
+            write(target, machine, groups)
+    written = target.with_suffix(".md") if args.quick else PAGE
     written.parent.mkdir(parents=True, exist_ok=True)
     source = target.resolve()
-    result = json.loads(target.read_text()) if given.quick else read(target)
+    result = json.loads(target.read_text()) if args.quick else read(target)
     source_name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
     written.write_text(performance_page.text(result, source_name, TARGETS, _recorded("parts")))
     if pairs := summary.pairs(result):

@@ -13,7 +13,7 @@ from benchmarks.throughput.library_comparisons import COMPARISONS
 
 def combined(
     main: Mapping[str, Any],
-    others: Iterable[Mapping[str, Any]],
+    other_results: Iterable[Mapping[str, Any]],
     promised: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """Return a result with the groups of other machines that have more of today's contenders or figures.
@@ -22,18 +22,20 @@ def combined(
 
     Args:
         main: Contents of the result file of a page; its groups are kept in a tie of figures and dates.
-        others: Contents of other result files.
+        other_results: Contents of other result files.
         promised: Names of the figures with targets of the groups without contenders, by id of the group.
     """
-    every = [main["groups"], *(other["groups"] for other in others)]
+    all_groups = [main["groups"], *(other["groups"] for other in other_results)]
     groups = dict(main["groups"])
     for comparison in COMPARISONS:
-        found = [each[comparison.id] for each in every if comparison.id in each]
-        if found:
-            groups[comparison.id] = max(found, key=lambda group: (-len(lacking(comparison.id, group)), _date(group)))
+        candidates = [entry[comparison.id] for entry in all_groups if comparison.id in entry]
+        if candidates:
+            groups[comparison.id] = max(
+                candidates, key=lambda group: (-len(lacking(comparison.id, group)), _date(group))
+            )
     for id, names in (promised or {}).items():
-        if found := [each[id] for each in every if id in each]:
-            groups[id] = max(found, key=lambda group: (-len(_missing(names, group)), _date(group)))
+        if candidates := [entry[id] for entry in all_groups if id in entry]:
+            groups[id] = max(candidates, key=lambda group: (-len(_missing(names, group)), _date(group)))
     return {**main, "groups": groups}
 
 
@@ -52,14 +54,14 @@ def lacking(id: str, group: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
     measured = {(row["round"], row["name"]) for row in rows if row["kind"] != "absent"}
     absent = [(row["round"], row["name"]) for row in rows if row["kind"] == "absent"]
-    wanted = [
+    current = [
         (round_.title, contender.name)
         for comparison in COMPARISONS
         if comparison.id == id
         for round_ in comparison.rounds
         for contender in round_.contenders
     ]
-    return [each for each in dict.fromkeys((*wanted, *absent)) if each not in measured]
+    return [key for key in dict.fromkeys((*current, *absent)) if key not in measured]
 
 
 def unplayed(id: str, group: Mapping[str, Any]) -> list[str]:
@@ -81,8 +83,8 @@ def unmeasured(groups: Mapping[str, Any]) -> str:
 
 def elsewhere(group: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
     """Return the processor of a group if it is another one than that of a machine, else an empty string."""
-    here = group.get("machine", machine).get("cpu")
-    return "" if here in (None, machine.get("cpu")) else processor(here)
+    cpu = group.get("machine", machine).get("cpu")
+    return "" if cpu in (None, machine.get("cpu")) else processor(cpu)
 
 
 def processor(cpu: str) -> str:

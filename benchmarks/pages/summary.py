@@ -59,33 +59,33 @@ class Pair(NamedTuple):
 def pair(result: Mapping[str, Any], group_id: str, round_title: str, label: str) -> Pair:
     """Return gpu-envs and the fastest other library of a round."""
     group = result["groups"][group_id]
-    every = [figure.get("row") or {} for figure in group["figures"]]
-    contenders = [row for row in every if row.get("round") == round_title]
-    own = next(row for row in contenders if row["kind"] == "gpu_envs" and row["ratio"] == 1)
+    rows = [figure.get("row") or {} for figure in group["figures"]]
+    contenders = [row for row in rows if row.get("round") == round_title]
+    native = next(row for row in contenders if row["kind"] == "gpu_envs" and row["ratio"] == 1)
     best = max((row for row in contenders if row["kind"] == "peer"), key=lambda row: row["rate"])
     machine = group.get("machine", result["machine"])
     return Pair(
         label,
-        own["rate"],
-        own["unit"],
+        native["rate"],
+        native["unit"],
         best["name"],
         best["rate"],
         best["ratio"],
         sources.processor(machine["cpu"]),
         machine["cores"],
         group["commit"],
-        own["others"] > QUIET,
+        native["others"] > QUIET,
     )
 
 
-def pairs(result: Mapping[str, Any], shown: Sequence[tuple[str, str, str]] | None = None) -> list[Pair]:
-    """Return the pairs of the rows that a result has; ``shown`` is SHOWN by default."""
-    found = []
-    for group_id, round_title, label in SHOWN if shown is None else shown:
+def pairs(result: Mapping[str, Any], selection: Sequence[tuple[str, str, str]] | None = None) -> list[Pair]:
+    """Return the pairs of the rows that a result has; ``selection`` is SHOWN by default."""
+    result_pairs = []
+    for group_id, round_title, label in SHOWN if selection is None else selection:
         rows = [figure.get("row") or {} for figure in result["groups"].get(group_id, {"figures": []})["figures"]]
         if {"gpu_envs", "peer"} <= {row["kind"] for row in rows if row.get("round") == round_title}:
-            found.append(pair(result, group_id, round_title, label))
-    return found
+            result_pairs.append(pair(result, group_id, round_title, label))
+    return result_pairs
 
 
 def table(result: Mapping[str, Any]) -> list[str]:
@@ -94,23 +94,23 @@ def table(result: Mapping[str, Any]) -> list[str]:
     if not rows:
         return []
     lines = ["| | ratio | gpu-envs | fastest other library |", "| --- | --- | --- | --- |"]
-    here = sources.processor(result["machine"]["cpu"])
+    processor = sources.processor(result["machine"]["cpu"])
     commits: dict[str, dict[str, None]] = {}
-    for each in rows:
-        remarks = [each.processor if each.processor != here else "", "the machine was busy" if each.busy else ""]
+    for row in rows:
+        remarks = [row.processor if row.processor != processor else "", "the machine was busy" if row.busy else ""]
         remark = ", ".join(filter(None, remarks))
-        label = f"{each.label} ({remark})" if remark else each.label
-        rates = [f"{number(rate)} {each.unit}" for rate in (each.rate, each.other_rate)]
-        lines.append(f"| {label} | {number(each.ratio)} x | {rates[0]} | {each.other}: {rates[1]} |")
-        commits.setdefault(f"{each.processor}, {each.cores} cores", {})[each.commit] = None
+        label = f"{row.label} ({remark})" if remark else row.label
+        rates = [f"{number(rate)} {row.unit}" for rate in (row.rate, row.other_rate)]
+        lines.append(f"| {label} | {number(row.ratio)} x | {rates[0]} | {row.other}: {rates[1]} |")
+        commits.setdefault(f"{row.processor}, {row.cores} cores", {})[row.commit] = None
     groups = {group_id: result["groups"][group_id] for group_id, *_ in SHOWN if group_id in result["groups"]}
-    machines = [f"{where}, commit {' and '.join(sorted(commits[where]))}." for where in commits]
+    machines = [f"{machine}, commit {' and '.join(sorted(commits[machine]))}." for machine in commits]
     return [*lines, "", " ".join(filter(None, [*machines, sources.unmeasured(groups)]))]
 
 
 def alt_text(result: Mapping[str, Any]) -> str:
     """Return a description of the chart for readers who do not see it."""
-    ratios = [each.ratio for each in pairs(result)]
+    ratios = [row.ratio for row in pairs(result)]
     faster = sum(ratio > 1 for ratio in ratios)
     return (
         f"Speed of gpu-envs over the fastest other library in {len(ratios)} comparisons: faster in {faster}, from "
@@ -137,7 +137,7 @@ WORK = {"peers-rolled": "whole rollouts in one call", "interfaces-one": "one wor
 
 def ranges(result: Mapping[str, Any]) -> list[str]:
     """Return a table as lines of Markdown: lowest and highest ratio to each library, with the rounds of both."""
-    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    ratios_of_work: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for group_id, group in result["groups"].items():
         work = WORK.get(group_id, "training" if "training" in group_id else "simulation")
         for row in (figure.get("row") or {} for figure in group["figures"]):
@@ -145,10 +145,10 @@ def ranges(result: Mapping[str, Any]) -> list[str]:
             if row.get("kind") == "peer" and name:
                 title = group["title"].split(" compared ")[0].split(":")[0]
                 round_title = row["round"] if "-v" in row["round"] else f"{title}, {row['round']}"
-                found.setdefault((name, work), []).append((row["ratio"], round_title))
+                ratios_of_work.setdefault((name, work), []).append((row["ratio"], round_title))
     lines = ["| library | | lowest ratio | highest ratio |", "| --- | --- | --- | --- |"]
     for name in LIBRARIES.values():
-        for (_, work), ratios in ((key, sorted(ratios)) for key, ratios in found.items() if key[0] == name):
+        for (_, work), ratios in ((key, sorted(ratios)) for key, ratios in ratios_of_work.items() if key[0] == name):
             ends = [f"{number(ratio)} x: {title}" for ratio, title in (ratios[0], ratios[-1])]
             lines.append(f"| {name} | {work} | {' | '.join(ends)} |")
     return lines

@@ -20,11 +20,11 @@ from gpu_envs.definition import registry
 
 
 def _promised(unit: str, target: str, *whats: str) -> tuple[Figure, ...]:
-    return tuple(Figure(what, unit, None, target=target) for what in whats)
+    return tuple(Figure(title, unit, None, target=target) for title in whats)
 
 
-def _figure(what: str, unit: str, spread: Spread, scale: float = 1.0, **more: Any) -> Figure:
-    return Figure(what, unit, spread.median * scale, spread.low * scale, spread.high * scale, **more)
+def _figure(title: str, unit: str, spread: Spread, scale: float = 1.0, **more: Any) -> Figure:
+    return Figure(title, unit, spread.median * scale, spread.low * scale, spread.high * scale, **more)
 
 
 def _among(agents: int) -> str:
@@ -54,12 +54,12 @@ def _many_agents(effort: Effort) -> Iterator[Figure]:
         curve = f"{total:,} agents in all, {THREADS} threads"
         yield _figure(f"{n:,} agents in each of {total // n:,} worlds", "agent-steps/s", rates, curve=curve, at=n)
     yield _noise(played)
-    seen = {n: isolated.run("many-agents", n) for n in AGENT_COUNTS[1:]}
-    for n, memory in seen.items():
+    usage = {n: isolated.run("many-agents", n) for n in AGENT_COUNTS[1:]}
+    for n, memory in usage.items():
         note = f"{memory['resident_mib']:.0f} MiB resident"
         yield Figure(f"tensors of a world of {n:,}", "bytes per agent", memory["bytes"] / n, note=note)
-    some, many = AGENT_COUNTS[1], AGENT_COUNTS[-1]
-    growth = seen[many]["bytes"] / many / (seen[some]["bytes"] / some)
+    fewer, many = AGENT_COUNTS[1], AGENT_COUNTS[-1]
+    growth = usage[many]["bytes"] / many / (usage[fewer]["bytes"] / fewer)
     yield Figure(BYTES, "ratio", growth, target="<= 1.1")
 
 
@@ -83,12 +83,14 @@ def _memory_rows(effort: Effort) -> dict[str, tuple[str, int, int, str, str]]:
 
 
 def _memory(effort: Effort) -> Iterator[Figure]:
-    for what, row in _memory_rows(effort).items():
+    for title, row in _memory_rows(effort).items():
         if not available(row[0]):
             continue
-        seen = isolated.run("memory", *row)
-        growth = seen["after_mib"] - seen["before_mib"]
-        yield Figure(what, "MiB growth", growth, target="<= 1", note=f"{seen['after_mib']:.0f} MiB resident at the end")
+        usage = isolated.run("memory", *row)
+        growth = usage["after_mib"] - usage["before_mib"]
+        yield Figure(
+            title, "MiB growth", growth, target="<= 1", note=f"{usage['after_mib']:.0f} MiB resident at the end"
+        )
 
 
 OUTSIDE, KERNELS = "outside of policy, environment and learning", "kernels on the calling thread"
@@ -106,16 +108,16 @@ def _training_time(effort: Effort) -> Iterator[Figure]:
     """Yield the time of trainings by phase from their logs, and the share of kernels from a profile."""
     from benchmarks.training.ppo import PPOTraining
 
-    for title, what in PHASED:
-        training = PPOTraining(what.env_id, what.worlds, what.threads, what.ppo, what.engine)
+    for title, subject in PHASED:
+        training = PPOTraining(subject.env_id, subject.worlds, subject.threads, subject.ppo, subject.engine)
         shares = [training.shares(turn=effort.seconds) for _ in range(1 + effort.repeats // 2)][
             1:
         ]  # the first warms up
         profile = hotspots.shares(partial(training.turn, 1), effort.seconds) if training.uses_kernels else {}
         training.close()
         for phase in (*shares[0], OUTSIDE):
-            seen = [sum(one.get(name, 0.0) for name in IN_PHASES) for one in shares]
-            values = [1 - share for share in seen] if phase == OUTSIDE else [one[phase] for one in shares]
+            inside = [sum(sample.get(name, 0.0) for name in IN_PHASES) for sample in shares]
+            values = [1 - share for share in inside] if phase == OUTSIDE else [sample[phase] for sample in shares]
             target = "<= 15" if phase == OUTSIDE else ""
             yield _figure(f"{title}, {phase}", "% of the time", Spread.of(values), 100, target=target)
         if profile:
@@ -133,12 +135,12 @@ RUN_ENGINES = ("auto", "kernel", "torch")
 
 def _training_runs(effort: Effort) -> Iterator[Figure]:
     """Yield the seconds of whole trainings in processes of their own; a sample is a seed, and engines take turns."""
-    for what, run, limit in RUNS:
+    for label, run, limit in RUNS:
         runs.fill_cache(run)
         (noise, results), *_ = undisturbed(partial(runs.alternate, run, RUN_ENGINES, effort.compiles), 1)
         for engine, seeds in results.items():
-            seconds, target = [one.seconds for one in seeds], "" if engine == "torch" else limit
-            title, note = f"{what}, engine {engine}", ". ".join(one.result for one in seeds)
+            seconds, target = [run_time.seconds for run_time in seeds], "" if engine == "torch" else limit
+            title, note = f"{label}, engine {engine}", ". ".join(run_time.result for run_time in seeds)
             yield Figure(title, "s", median(seconds), min(seconds), max(seconds), target, note)
         yield _noise([noise])
 
@@ -149,14 +151,14 @@ TOGETHER = f"{runs.NUM_SEEDS} runs of gpu-envs train CartPole-v1 one after the o
 def _training_seeds(effort: Effort) -> Iterator[Figure]:
     """Yield the time of several runs in processes of their own over that of the same runs in one process."""
     runs.fill_cache(runs.SEVERAL)
-    kept = undisturbed(runs.separate_and_together, effort.compiles)
-    for what, unit, values, target in (
-        (TOGETHER, "ratio", [separate / together for _, (separate, together) in kept], ">= 3"),
-        ("one after the other", "s", [separate for _, (separate, _) in kept], ""),
-        (f"--num-seeds {runs.NUM_SEEDS}", "s", [together for _, (_, together) in kept], ""),
+    samples = undisturbed(runs.separate_and_together, effort.compiles)
+    for title, unit, values, target in (
+        (TOGETHER, "ratio", [separate / together for _, (separate, together) in samples], ">= 3"),
+        ("one after the other", "s", [separate for _, (separate, _) in samples], ""),
+        (f"--num-seeds {runs.NUM_SEEDS}", "s", [together for _, (_, together) in samples], ""),
     ):
-        yield Figure(what, unit, median(values), min(values), max(values), target)
-    yield _noise([noise for noise, _ in kept])
+        yield Figure(title, unit, median(values), min(values), max(values), target)
+    yield _noise([noise for noise, _ in samples])
 
 
 LIGHTNING = "time of a rollout and its update, Lightning's loop over the trainer's"
@@ -168,12 +170,12 @@ def _training_lightning(effort: Effort) -> Iterator[Figure]:
     if importlib.util.find_spec("lightning") is None:
         yield Figure(LIGHTNING, "ratio", None, target=target, note="Lightning is not installed: gpu-envs[lightning]")
         return
-    kept = undisturbed(partial(lightning_overhead.measure, 8 * effort.repeats), 1)
-    found = kept[0][1]
-    yield _figure(LIGHTNING, "ratio", Spread.of(found.ratios), target=target, note=found.settings)
-    for name, seconds in (("trainer", found.trainer), ("Lightning", found.lightning)):
-        yield _figure(name, "env-steps/s", Spread.of([found.steps / each for each in seconds]))
-    yield _noise([noise for noise, _ in kept])
+    samples = undisturbed(partial(lightning_overhead.measure, 8 * effort.repeats), 1)
+    times = samples[0][1]
+    yield _figure(LIGHTNING, "ratio", Spread.of(times.ratios), target=target, note=times.settings)
+    for name, seconds in (("trainer", times.trainer), ("Lightning", times.lightning)):
+        yield _figure(name, "env-steps/s", Spread.of([times.steps / duration for duration in seconds]))
+    yield _noise([noise for noise, _ in samples])
 
 
 LARGE = {"cards", "economy", "grid", "hidden", "kitchen", "smax"}
@@ -190,22 +192,22 @@ def _compile(effort: Effort) -> Iterator[Figure]:
     """Yield the start-up time of every environment in a separate process, with an empty and a filled kernel cache."""
     noise, of_warp = [], []
     for env_id in gpu_envs.list_envs():
-        kept = undisturbed(partial(isolated.compile_times, env_id), effort.compiles)
-        noise += [others for others, _ in kept]
-        for index, (what, target) in enumerate(starts(env_id).items()):
-            seen = [pair[index] for _, pair in kept]
-            walls = [one["seconds"] for one in seen]
-            note = f"CPU time {median(one['cpu_seconds'] for one in seen):.2f} s"
-            yield Figure(f"{env_id}, {what}", "s", median(walls), min(walls), max(walls), target, note)
-            of_warp += [one["warp_start_seconds"] for one in seen]
+        samples = undisturbed(partial(isolated.compile_times, env_id), effort.compiles)
+        noise += [usage for usage, _ in samples]
+        for index, (title, target) in enumerate(starts(env_id).items()):
+            starts_of_index = [pair[index] for _, pair in samples]
+            walls = [start["seconds"] for start in starts_of_index]
+            note = f"CPU time {median(start['cpu_seconds'] for start in starts_of_index):.2f} s"
+            yield Figure(f"{env_id}, {title}", "s", median(walls), min(walls), max(walls), target, note)
+            of_warp += [start["warp_start_seconds"] for start in starts_of_index]
     yield _noise(noise)
     yield Figure("Warp's own start, not in the above", "s", median(of_warp), min(of_warp), max(of_warp))
 
 
 TRAINED = ("CartPole-v1", "SimpleSpread-v0", "SimpleTag-v0", "TagContinuous-v0", "LeducPoker-v0", "Pendulum-v1")
 TRAINING_STARTS = tuple(
-    (f"first {phase} of PPO in kernels, {what}", phase, index, limit)
-    for index, (what, limit) in enumerate((("cold compile", 8.0), ("from the cache", 0.3)))
+    (f"first {phase} of PPO in kernels, {case}", phase, index, limit)
+    for index, (case, limit) in enumerate((("cold compile", 8.0), ("from the cache", 0.3)))
     for phase in ("rollout", "update")
 )
 """Title, phase, whether the kernel cache is filled, and target [s], for each kernel of the phase."""
@@ -215,11 +217,11 @@ def _training_compile(effort: Effort) -> Iterator[Figure]:
     """Yield the time of the first rollout and update in separate processes, with an empty and a filled cache."""
     noise = []
     for env_id in TRAINED:
-        kept = undisturbed(partial(isolated.compile_times, env_id, "start-training"), effort.compiles)
-        noise += [others for others, _ in kept]
-        for what, phase, index, limit in TRAINING_STARTS:
-            walls = [pair[index][phase] for _, pair in kept]
-            yield Figure(f"{env_id}, {what}", "s", median(walls), min(walls), max(walls), f"<= {limit:g}")
+        samples = undisturbed(partial(isolated.compile_times, env_id, "start-training"), effort.compiles)
+        noise += [usage for usage, _ in samples]
+        for title, phase, index, limit in TRAINING_STARTS:
+            walls = [pair[index][phase] for _, pair in samples]
+            yield Figure(f"{env_id}, {title}", "s", median(walls), min(walls), max(walls), f"<= {limit:g}")
     yield _noise(noise)
 
 
@@ -227,15 +229,15 @@ FILES, WITH_TORCH = "files that import gpu_envs compiles", "import gpu_envs, tor
 
 
 def _import(effort: Effort) -> Iterator[Figure]:
-    runs = [seen for _, seen in undisturbed(isolated.import_times, effort.compiles)]
-    yield Figure(FILES, "files", max(one["files"] for one in runs), target="<= 0")
-    for what, keys, target in (
+    runs = [sample for _, sample in undisturbed(isolated.import_times, effort.compiles)]
+    yield Figure(FILES, "files", max(run["files"] for run in runs), target="<= 0")
+    for title, keys, target in (
         ("import torch alone", ("torch_seconds",), ""),
         ("import gpu_envs after it", ("rest_seconds",), ""),
         (WITH_TORCH, ("torch_seconds", "rest_seconds"), "<= 3"),
     ):
-        times = [sum(one[key] for key in keys) for one in runs]
-        yield Figure(what, "s", median(times), min(times), max(times), target)
+        times = [sum(run[key] for key in keys) for run in runs]
+        yield Figure(title, "s", median(times), min(times), max(times), target)
 
 
 TARGETS = (
@@ -260,9 +262,9 @@ TARGETS = (
         _training_runs,
         tuple(
             figure
-            for what, _, target in RUNS
+            for case, _, target in RUNS
             for engine in RUN_ENGINES[:2]
-            for figure in _promised("s", target, f"{what}, engine {engine}")
+            for figure in _promised("s", target, f"{case}, engine {engine}")
         ),
     ),
     PerformanceTarget(
@@ -287,8 +289,8 @@ TARGETS = (
         tuple(
             figure
             for env_id in TRAINED
-            for what, _, _, limit in TRAINING_STARTS
-            for figure in _promised("s", f"<= {limit:g}", f"{env_id}, {what}")
+            for case, _, _, limit in TRAINING_STARTS
+            for figure in _promised("s", f"<= {limit:g}", f"{env_id}, {case}")
         ),
     ),
     PerformanceTarget(
@@ -302,8 +304,8 @@ TARGETS = (
         tuple(
             figure
             for env_id in gpu_envs.list_envs()
-            for what, target in starts(env_id).items()
-            for figure in _promised("s", target, f"{env_id}, {what}")
+            for case, target in starts(env_id).items()
+            for figure in _promised("s", target, f"{env_id}, {case}")
         ),
     ),
     PerformanceTarget(

@@ -59,7 +59,7 @@ def _pictures(folder: Path, groups: dict[str, Any]) -> list[Path]:
     paths = []
     for comparison in COMPARISONS:
         group = groups.get(comparison.id)
-        curves = [Figure(**one) for one in group["figures"] if one["curve"]] if group else []
+        curves = [Figure(**entry) for entry in group["figures"] if entry["curve"]] if group else []
         if not curves:
             continue
         by_agent = [_times_agents(figure) for figure in curves]

@@ -134,10 +134,10 @@ def test_other_pages_quote_the_result_of_the_performance_page(tmp_path):
     page = tmp_path / "performance.md"
     page.write_text("# Performance\n")
     with pytest.raises(ValueError, match="expected a comment"):
-        report.shown(page)
+        report.published_result(page)
     source = "benchmarks/results/intel-r-xeon-r-processor-family-6-model-207-2-cores.json"
     page.write_text(f"# Performance\n\n<!-- Generated from `{source}` by a command. -->\n")
-    assert report.shown(page)["machine"]["cpu"].startswith("Intel")
+    assert report.published_result(page)["machine"]["cpu"].startswith("Intel")
 
 
 def test_ranges_have_the_lowest_and_the_highest_ratio_of_each_library(monkeypatch):

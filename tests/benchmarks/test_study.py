@@ -126,7 +126,7 @@ def test_recorded_training_without_its_policies_is_reported(files, monkeypatch):
     study.run_study("small", ["joint PPO"], [0])
     shutil.rmtree(files / "out")
     with pytest.raises(SystemExit, match="expected the policies of a recorded training, got none"):
-        study.run_study("small", ["joint PPO"], [0], again=True)
+        study.run_study("small", ["joint PPO"], [0], remeasure=True)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_policies_are_measured_again_without_training(files, monkeypatch):
     study.run_study("small", ["PSRO"], [0])
     monkeypatch.setattr(study, "train_method", None)
     monkeypatch.setattr(study, "measure", lambda *_: {"nash_conv": 7.0})
-    study.run_study("small", ["PSRO"], [0], again=True)
+    study.run_study("small", ["PSRO"], [0], remeasure=True)
     assert study.recorded_run("small", SMALL, "PSRO", 0)["sides"][""]["nash_conv"] == 7.0
 
 

@@ -59,7 +59,7 @@ def test_example_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
 
 def test_headline_has_the_ratios_of_the_result_files():
     simulation, training = (float(ratio) for ratio in re.findall(r"([\d.]+) times", readme.headline())[:2])
-    result = report.shown()
+    result = report.published_result()
     assert simulation <= summary.pair(result, *readme.SIMULATION).ratio < simulation + 1
     assert training <= summary.pair(result, *readme.TRAINING).ratio < training + 0.1
 
