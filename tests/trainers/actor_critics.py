@@ -26,8 +26,13 @@ KINDS = {
 def trainer_of(core, config, out, algorithm="ppo", **changes) -> Trainer:
     """Return a trainer of a toy environment, or of a real one by its id."""
     name = core if isinstance(core, str) else type(core).__name__
-    given = {"num_envs": 8 if isinstance(core, str) else core.num_envs, "eval_episodes": 0, "num_threads": 1, **changes}
-    run = TrainConfig(name, algorithm=algorithm, learner=config, **given)
+    arguments = {
+        "num_envs": 8 if isinstance(core, str) else core.num_envs,
+        "eval_episodes": 0,
+        "num_threads": 1,
+        **changes,
+    }
+    run = TrainConfig(name, algorithm=algorithm, learner=config, **arguments)
     return Trainer(run, out) if isinstance(core, str) else Trainer(run, out, None, lambda *_, **__: core)
 
 
@@ -44,7 +49,7 @@ def learner_for(kind: str, core, state_width: int = 0, seed: int = 0, **changes)
 @pytest.fixture(autouse=True)
 def one_thread():
     """Compute with one thread, and restore their number; autouse in each file that imports it."""
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)

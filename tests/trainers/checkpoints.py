@@ -13,9 +13,9 @@ def iterations_of(out: Path) -> list[int]:
         return [int(row["iteration"]) for row in csv.DictReader(file)]
 
 
-def assert_equal_checkpoints(one: Path, two: Path) -> None:
+def assert_equal_checkpoints(left: Path, right: Path) -> None:
     """Assert that every tensor and counter is equal bit for bit, except for the seconds."""
-    first, second = checkpoint.load(one), checkpoint.load(two)
+    first, second = checkpoint.load(left), checkpoint.load(right)
     assert (first.iteration, first.steps, first.score) == (second.iteration, second.steps, second.score)
     assert first.state.keys() == second.state.keys()
     for name, value in first.state.items():

@@ -71,28 +71,28 @@ def to_bytes(change: Callable[[bytes], bytes]) -> Damage:
     return lambda file: file.write_bytes(change(file.read_bytes()))
 
 
-def with_field(place: tuple[str | int, ...], value: Any) -> Damage:
+def with_field(keys: tuple[str | int, ...], value: Any) -> Damage:
     """Write a value into a JSON file; text that starts with "raw:" is written without encoding."""
 
     def damage(file: Path) -> None:
         data = json.loads(file.read_text())
         inner = data
-        for name in place[:-1]:
+        for name in keys[:-1]:
             inner = inner[name]
-        inner[place[-1]] = "@" if isinstance(value, str) and value.startswith("raw:") else value
+        inner[keys[-1]] = "@" if isinstance(value, str) and value.startswith("raw:") else value
         text = json.dumps(data)
         file.write_text(text.replace('"@"', value.removeprefix("raw:"), 1) if isinstance(value, str) else text)
 
     return damage
 
 
-def without_field(place: tuple[str | int, ...]) -> Damage:
+def without_field(keys: tuple[str | int, ...]) -> Damage:
     def damage(file: Path) -> None:
         data = json.loads(file.read_text())
         inner = data
-        for name in place[:-1]:
+        for name in keys[:-1]:
             inner = inner[name]
-        del inner[place[-1]]
+        del inner[keys[-1]]
         file.write_text(json.dumps(data))
 
     return damage
@@ -109,13 +109,13 @@ def with_tensor(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Da
 def signed(damage: Damage) -> Damage:
     """Return a damage with matching digests in the manifest."""
 
-    def both(file: Path) -> None:
+    def change(file: Path) -> None:
         damage(file)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        place = ("sha256",) if file.name == recording_files.STEPS else ("sha256", file.name)
-        with_field(place, digest)(file.with_name("manifest.json"))
+        keys = ("sha256",) if file.name == recording_files.STEPS else ("sha256", file.name)
+        with_field(keys, digest)(file.with_name("manifest.json"))
 
-    return both
+    return change
 
 
 BYTES: dict[str, Damage] = {
@@ -169,17 +169,21 @@ def fits(value: Any, hint: str) -> bool:
     return any(kind in hint for kind in kinds) and not hint.startswith(("dict", "list", "tuple"))
 
 
-def of_fields(kind: type[Any], *place: str | int) -> Iterator[tuple[str, Damage]]:
+def of_fields(kind: type[Any], *keys: str | int) -> Iterator[tuple[str, Damage]]:
     """Wrong types, from the hints of a dataclass, and wrong numbers."""
     # what has no effect is as by default, see `gpu_envs.utils.settings.completed`
     fields = () if kind is PolicySpec else dataclasses.fields(kind)
     idle = [field.name for field in fields if field.metadata.get("requires")]
-    for name, each in get_type_hints(kind).items():
-        hint = each.__name__ if isinstance(each, type) and not hasattr(each, "__args__") else str(each)
-        where = ".".join(map(str, (*place, name)))
+    for name, annotation in get_type_hints(kind).items():
+        hint = (
+            annotation.__name__
+            if isinstance(annotation, type) and not hasattr(annotation, "__args__")
+            else str(annotation)
+        )
+        path = ".".join(map(str, (*keys, name)))
         for value in WRONG:
-            if each is not Any and not fits(value, hint):
-                yield f"{where}={value!r}", with_field((*place, name), value)
+            if annotation is not Any and not fits(value, hint):
+                yield f"{path}={value!r}", with_field((*keys, name), value)
         if "int" in hint and not hint.startswith("dict"):
             many = hint.startswith(("tuple", "list"))
             for word, number in (
@@ -189,7 +193,7 @@ def of_fields(kind: type[Any], *place: str | int) -> Iterator[tuple[str, Damage]
                 ("negative", "-1"),
             ):
                 if word != "negative" or name not in idle:
-                    yield f"{where}: {word}", with_field((*place, name), f"raw:[{number}]" if many else f"raw:{number}")
+                    yield f"{path}: {word}", with_field((*keys, name), f"raw:[{number}]" if many else f"raw:{number}")
 
 
 def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
@@ -233,8 +237,8 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
         "score 1e999": (("score",), "raw:1e999"),
         "deep": (("config", "env"), "raw:" + '{"a":' * 900 + "1" + "}" * 900),
     }
-    for name, (place, value) in manifest.items():
-        yield MANIFEST, name, with_field(place, value), ALL
+    for name, (keys, value) in manifest.items():
+        yield MANIFEST, name, with_field(keys, value), ALL
     for name in ("state.safetensors", "policy-agent.json", "policy-agent.safetensors"):
         yield MANIFEST, f"no digest of {name}", without_field(("sha256", name)), ALL
     for name, value in (("env_id", "Pendulum-v1"), ("env", {"a": 1}), ("sharing", "all"), ("algorithm", "a2c")):
@@ -243,7 +247,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
         # the whole run says so
         yield "", f"env {name}", _of_run("env", {name: value}), (*TAKES_RUN, "watch")
     yield "", "a policy of another name", _rename_policy, PLAYS
-    for place, value in (
+    for keys, value in (
         (("hidden_sizes",), [-4]),
         (("hidden_sizes",), [0]),
         (("hidden_sizes",), [10**9]),
@@ -276,7 +280,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
         (("unknown",), 1),
         (("format",), "gpu-envs policy 1"),
     ):
-        yield SPEC, f"{place[0]}={value!r:.60}", signed(with_field(place, value)), (*PLAYS, "load_policy")
+        yield SPEC, f"{keys[0]}={value!r:.60}", signed(with_field(keys, value)), (*PLAYS, "load_policy")
     for name in ("normalizer.mean", "actor.body.0.weight"):
         for bad in (torch.nan, torch.inf):
             yield WEIGHTS, f"{name} {bad}", signed(with_tensor(name, lambda x, bad=bad: torch.full_like(x, bad))), PLAYS

@@ -11,22 +11,22 @@ class Together:
     """Ranks as threads of this process, for sums only."""
 
     def __init__(self, ranks: int) -> None:
-        self.own, self.barrier = threading.local(), threading.Barrier(ranks, timeout=300)
+        self.local, self.barrier = threading.local(), threading.Barrier(ranks, timeout=300)
         self.values: dict[int, torch.Tensor] = {}
 
     def total(self, values: torch.Tensor) -> torch.Tensor:
         """Replace `trainers.base.shard.all_reduce_sum`."""
-        self.values[self.own.rank] = values
+        self.values[self.local.rank] = values
         self.barrier.wait()
         summed = sum(self.values[rank] for rank in sorted(self.values))
         self.barrier.wait()
         return summed
 
-    def each(self, do, of) -> list[Any]:
+    def map(self, do, of) -> list[Any]:
         """Run a function on one item per thread and rank."""
 
         def begin(rank):
-            self.own.rank = rank
+            self.local.rank = rank
             try:
                 return do(of[rank])
             except BaseException:

@@ -117,8 +117,8 @@ def play(out, shard, runs):
         keep("stopped", shard, out, *train("recurrent_tag", out / "stopped", shard, stop_at=3))
     for run in ACROSS if shard.ranks > 1 else ():
         if run in runs:
-            begun = load_on_rank0(shard, lambda run=run: begin_alone(run, out / f"{run}-alone"))
-            train(run, out / f"{run}-across", shard, begun, stop_at=4)
+            start = load_on_rank0(shard, lambda run=run: begin_alone(run, out / f"{run}-alone"))
+            train(run, out / f"{run}-across", shard, start, stop_at=4)
 
 
 def begin_alone(run, out):

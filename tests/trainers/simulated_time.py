@@ -29,10 +29,10 @@ class SimulatedTime:
         with self.changed:
             end = self.now + seconds
             heapq.heappush(self._ends, end)
-            self.rest()
+            self.suspend()
             self.changed.wait_for(lambda: self.now >= end)
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """Count the calling thread as one that waits; the last one moves the clock to the next end of a sleep."""
         with self.changed:
             self.awake -= 1
@@ -60,15 +60,15 @@ class _Condition:
         self.time.changed.release()
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-        while not (found := predicate()):
+        while not (result := predicate()):
             self._wait()
-        return found
+        return result
 
     def _wait(self) -> None:
-        before = self.notified
+        notified = self.notified
         self.waiting += 1
-        self.time.rest()
-        self.time.changed.wait_for(lambda: self.notified > before)
+        self.time.suspend()
+        self.time.changed.wait_for(lambda: self.notified > notified)
 
     def notify_all(self) -> None:
         self.time.awake += self.waiting

@@ -39,7 +39,7 @@ _trained = []
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return the folder of a run; a file that imports it has a copy of its own. One training serves them all."""
+    """Return the folder of a run; each file that imports it gets a copy. One training serves them all."""
     if not _trained:
         _trained.append(tmp_path_factory.mktemp("trained"))
         assert train_command([*SMALL, "--run-dir", str(_trained[0])]) == 0

@@ -24,10 +24,10 @@ GRU = {"network": "gru", "window": 3, "burn_in": 1}
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def learner_for(core, kind: str = "qmix", total_steps: int = 8_000, seed: int = 0, **settings) -> QMIX:
@@ -50,15 +50,15 @@ def learner_for(core, kind: str = "qmix", total_steps: int = 8_000, seed: int = 
 
 def drive(core, learner: QMIX, iterations: int) -> list[dict[str, float]]:
     core.reset()
-    whole, history = CriticState(core, learner.central_input), []
+    critic_state, history = CriticState(core, learner.central_input), []
     for _ in range(iterations):
         for _ in range(learner.config.rollout_length):
-            core.step(learner.act(core.obs, core.action_mask, None, whole.now()))
+            core.step(learner.act(core.obs, core.action_mask, None, critic_state.now()))
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
-                    next_mask=core.action_mask, restarted=core.elapsed_steps == 0, next_state=whole.now(),
-                    final_state=whole.final(),
+                    next_mask=core.action_mask, restarted=core.elapsed_steps == 0, next_state=critic_state.now(),
+                    final_state=critic_state.final(),
                 )
             )  # fmt: skip
         history.append({name: float(value) for name, value in learner.update().items()})

@@ -17,9 +17,9 @@ def trained(tmp_path_factory):
         trainers.preset("SimpleTag-v0", "cpu"), total_steps=800, num_envs=16, eval_episodes=0, num_threads=1
     )
     trainer = trainers.Trainer(config, tmp_path_factory.mktemp("runs") / "run")
-    before = repr(trainer)
+    text = repr(trainer)
     trainer.run()
-    return before, trainer, trainer.result()
+    return text, trainer, trainer.result()
 
 
 def test_policies_show_spaces_network_and_device():
@@ -33,13 +33,13 @@ def test_policies_show_spaces_network_and_device():
 
 
 def test_training_shows_progress_and_policies(trained):
-    before, trainer, result = trained
+    text, trainer, result = trained
     start = "SimpleTag-v0: algorithm=ppo, steps="
     policies = "adversary: controls adversary, engine kernel; agent: controls agent, engine kernel>"
     policies = policies.replace("kernel", trainer.engines["agent"])
-    assert before.startswith(f"<Trainer {start}0 of 800, worlds=16, device=cpu, run_dir=")
+    assert text.startswith(f"<Trainer {start}0 of 800, worlds=16, device=cpu, run_dir=")
     assert repr(trainer).startswith(f"<Trainer {start}{trainer.steps:,} of 800")
-    assert before.endswith(policies)
+    assert text.endswith(policies)
     assert repr(result).startswith(f"<TrainResult {start}{trainer.steps:,} of 800")
     assert repr(result).endswith(policies)
     assert ">run_dir<" in result._repr_html_()

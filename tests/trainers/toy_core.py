@@ -249,9 +249,9 @@ class Recall(ToyCore):
         return ((action == self.worlds["cue"]) & last).float(), last
 
     def _observe(self) -> Tensor:
-        first, asked = self.worlds["step"] == 0, self.worlds["step"] == self.limit - 1
+        first, last = self.worlds["step"] == 0, self.worlds["step"] == self.limit - 1
         cue = torch.nn.functional.one_hot(self.worlds["cue"], 2) * first[:, None, None]
-        return torch.cat([cue, asked[:, None, None].expand(-1, 2, 1)], -1).float()
+        return torch.cat([cue, last[:, None, None].expand(-1, 2, 1)], -1).float()
 
     def sample_actions(self) -> Tensor:
         return self._random(2, (self.num_envs, 2))
@@ -281,8 +281,8 @@ class TwoStep(ToyCore):
         return pays.unsqueeze(1).expand(-1, 2).clone(), (stage > 0).unsqueeze(1).expand(-1, 2)
 
     def _observe(self) -> Tensor:
-        seen = torch.nn.functional.one_hot(self.worlds["stage"], 3).float()
-        return seen.unsqueeze(1).expand(-1, 2, -1).clone()
+        stages = torch.nn.functional.one_hot(self.worlds["stage"], 3).float()
+        return stages.unsqueeze(1).expand(-1, 2, -1).clone()
 
     def sample_actions(self) -> Tensor:
         return self._random(2, (self.num_envs, 2))

@@ -1,4 +1,4 @@
-"""Leagues whose players begin with the policies of a training, as AlphaStar's begin with policies of supervised learning."""
+"""Leagues whose players begin with the policies of a training, as in AlphaStar with policies of supervised learning."""
 
 import torch
 

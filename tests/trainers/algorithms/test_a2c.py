@@ -16,9 +16,9 @@ from warp_kernels.networks import losses
 def test_a2c_solves_identity(optimizer):
     core = Identity(32, "multi_discrete", limit=4)
     learner = learner_for("a2c", core, learning_rate=0.02, optimizer=optimizer, gamma=0.5)
-    before = mean_reward(core, learner.policy())
+    initial = mean_reward(core, learner.policy())
     drive(core, learner, 60)
-    assert mean_reward(core, learner.policy()) >= 0.99 > before + 0.05
+    assert mean_reward(core, learner.policy()) >= 0.99 > initial + 0.05
 
 
 def test_a2c_solves_corridor_with_agents_that_die_one_by_one():
@@ -57,7 +57,7 @@ def test_a2c_gradient_step_matches_hand_computation(make_engine):
     loss = -(chosen * batch["advantage"]).mean() + 0.25 * error.square().mean()
     loss = loss + 0.1 * (logits.exp() * logits).sum(-1).mean()
     parameters = list(learner.net.parameters())
-    wanted = [p.detach() - 0.01 * g for p, g in zip(parameters, torch.autograd.grad(loss, parameters), strict=True)]
+    expected = [p.detach() - 0.01 * g for p, g in zip(parameters, torch.autograd.grad(loss, parameters), strict=True)]
     learner.update()
-    for got, each in zip(parameters, wanted, strict=True):
-        torch.testing.assert_close(got.detach(), each)
+    for parameter, value in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(parameter.detach(), value)

@@ -22,9 +22,9 @@ def fill(learner, poison: float | None) -> None:
     """Fill a rollout with fixed content in which a third of the rows is invalid; those and unused rows get `poison`."""
     r, g = learner.rollout, torch.Generator().manual_seed(5)
 
-    def junk(tensor: torch.Tensor, where: torch.Tensor) -> None:
+    def junk(tensor: torch.Tensor, mask: torch.Tensor) -> None:
         if poison is not None:
-            tensor.masked_fill_(where.view(*where.shape, *[1] * (tensor.dim() - where.dim())), poison)
+            tensor.masked_fill_(mask.view(*mask.shape, *[1] * (tensor.dim() - mask.dim())), poison)
 
     r.obs.copy_(torch.randn(r.obs.shape, generator=g))
     r.action.copy_(torch.randint(2, r.action.shape, generator=g))
@@ -52,9 +52,9 @@ def fill(learner, poison: float | None) -> None:
         width = learner.net.critic_input.normalizer.mean.shape[0]
         r.state = torch.randn((r.length + 1, *r.valid.shape[1:2], width), generator=g)
         r.final_state = torch.randn(r.state.shape, generator=g)
-        kept = torch.zeros(r.state.shape[:2], dtype=torch.bool)
-        kept[5, 2] = True
-        junk(r.final_state, ~kept)
+        cut = torch.zeros(r.state.shape[:2], dtype=torch.bool)
+        cut[5, 2] = True
+        junk(r.final_state, ~cut)
     if learner.agent.recurrent_state is not None:
         for start in learner.agent.recurrent_state.starts().values():
             start.copy_(torch.randn(start.shape, generator=g))
@@ -93,12 +93,12 @@ def test_advantages_are_normalized_over_valid_rows(body):
 @pytest.mark.parametrize("kind", KINDS)
 def test_rollout_without_valid_rows_changes_nothing(kind):
     learner = learner_for(kind, Corridor(4), state_width=5)
-    before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
+    previous = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     if learner.net.critic_input is not None:
         learner.rollout.state = learner.rollout.final_state = torch.zeros(9, 4, 5)
     learner.rollout.t = learner.rollout.length
     assert learner.update() == {}
-    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
+    assert all(torch.equal(tensor, previous[name]) for name, tensor in learner.net.state_dict().items())
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_resume_equals_an_uninterrupted_run(kind, tmp_path):
 def test_cnn_policy_plays_connect_four(tmp_path):
     config = PPOConfig(rollout_length=8, network="cnn", image=(2, 6, 7), conv_filters=(4,), hidden_sizes=(8,))
     trainer = trainer_of("ConnectFour-v0", config, tmp_path, num_envs=4, total_steps=32, eval_episodes=4)
-    before = trainer.assignments["player"].learner.actor.convolutions[0].weight.clone()
+    previous = trainer.assignments["player"].learner.actor.convolutions[0].weight.clone()
     trainer.run()
     learner = trainer.assignments["player"].learner
-    assert not torch.equal(before, learner.actor.convolutions[0].weight)
-    again = checkpoint.load(tmp_path).policy("player")
+    assert not torch.equal(previous, learner.actor.convolutions[0].weight)
+    loaded = checkpoint.load(tmp_path).policy("player")
     obs, mask = trainer.core.obs, trainer.core.action_mask
-    assert torch.equal(again.act(obs, mask, greedy=True), learner.policy().act(obs, mask, greedy=True))
+    assert torch.equal(loaded.act(obs, mask, greedy=True), learner.policy().act(obs, mask, greedy=True))
 
 
 @pytest.mark.parametrize("channels_first", [False, True])

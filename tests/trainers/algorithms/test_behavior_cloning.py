@@ -33,7 +33,7 @@ QUICK = BCConfig(num_epochs=30, batch_size=256, learning_rate=0.01, hidden_sizes
 def episodes_of(answer, space, count=12, length=20, masked=False, seed=0):
     """Return episodes of two agents with 3 random observations that act by answer(obs, mask); agent 1 leaves early."""
     generator = torch.Generator().manual_seed(seed)
-    made = []
+    episodes = []
     for number in range(count):
         obs = torch.randn((length, 2, 3), generator=generator)
         mask = torch.rand((length, 2, int(space.n)), generator=generator) < 0.7 if masked else None
@@ -44,10 +44,10 @@ def episodes_of(answer, space, count=12, length=20, masked=False, seed=0):
         action = answer(obs, mask)
         action[length // 2 :, 1] = 0  # no-op of an agent that has left
         nothing = torch.zeros((length, 2))
-        made.append(
+        episodes.append(
             Episode(number, 0, {}, {}, obs, action, nothing, nothing.bool(), nothing.bool(), valid, action_mask=mask)
         )
-    return made, AgentGroup(slice(0, 2), 3, space)
+    return episodes, AgentGroup(slice(0, 2), 3, space)
 
 
 def best_of(obs, mask):
@@ -99,15 +99,15 @@ def test_clone_of_continuous_actions():
 def test_only_decisions_are_used():
     """Rows of agents that have left or are not to move are left out, and so is padding of wider observations."""
     (episode,), agents = episodes_of(best_of, spaces.Discrete(3), count=1)
-    found = collect_decisions([episode, episode], agents, "cpu")
-    assert len(found) == 2 * (20 + 10)
-    assert torch.equal(found.action, found.obs.argmax(-1))
+    decisions = collect_decisions([episode, episode], agents, "cpu")
+    assert len(decisions) == 2 * (20 + 10)
+    assert torch.equal(decisions.action, decisions.obs.argmax(-1))
     turns = torch.zeros((20, 2), dtype=torch.bool)
     turns[::2, 0] = True
     moved = collect_decisions([dataclasses.replace(episode, to_move=turns)], agents, "cpu")
     assert torch.equal(moved.obs, episode.obs[::2, 0])
-    one = collect_decisions([episode], AgentGroup(torch.tensor([1]), 2, spaces.Discrete(3)), "cpu")
-    assert torch.equal(one.obs, episode.obs[:10, 1, :2])
+    single = collect_decisions([episode], AgentGroup(torch.tensor([1]), 2, spaces.Discrete(3)), "cpu")
+    assert torch.equal(single.obs, episode.obs[:10, 1, :2])
 
 
 def test_padding_of_action_components_is_ignored():
@@ -127,15 +127,15 @@ def test_training_stops_early_and_keeps_the_best_pass():
         return torch.randint(3, obs.shape[:-1], generator=torch.Generator().manual_seed(int(obs.sum() * 1e3)))
 
     episodes, agents = episodes_of(answer, spaces.Discrete(3))
-    seen = []
+    losses = []
     config = dataclasses.replace(QUICK, num_epochs=100, patience=3, hidden_sizes=(64, 64))
-    fit = clone(episodes, agents, config, progress=lambda epoch, text: seen.append(float(text.split()[-1])))
-    assert len(seen) == fit.epochs + 3 < 100
-    assert fit.loss == pytest.approx(min(seen), abs=1e-3)
-    there = clone(episodes, agents, dataclasses.replace(config, num_epochs=fit.epochs)).policy.net.state_dict()
-    assert all(torch.equal(there[name], tensor) for name, tensor in fit.policy.net.state_dict().items())
-    again = clone(episodes, agents, config)
-    assert again.loss == fit.loss  # same seed, same policy
+    fit = clone(episodes, agents, config, progress=lambda epoch, text: losses.append(float(text.split()[-1])))
+    assert len(losses) == fit.epochs + 3 < 100
+    assert fit.loss == pytest.approx(min(losses), abs=1e-3)
+    weights = clone(episodes, agents, dataclasses.replace(config, num_epochs=fit.epochs)).policy.net.state_dict()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in fit.policy.net.state_dict().items())
+    repeated = clone(episodes, agents, config)
+    assert repeated.loss == fit.loss  # same seed, same policy
     assert clone(episodes, agents, config, seed=1).loss != fit.loss
 
 
@@ -143,7 +143,7 @@ def test_invalid_training_data_is_refused():
     episodes, agents = episodes_of(best_of, spaces.Discrete(3), count=2)
     with pytest.raises(ConfigError, match="expected at least 2 episodes"):
         clone(episodes[:1], agents, QUICK)
-    gone = [dataclasses.replace(each, valid=torch.zeros_like(each.valid)) for each in episodes]
+    gone = [dataclasses.replace(episode, valid=torch.zeros_like(episode.valid)) for episode in episodes]
     with pytest.raises(ConfigError, match="expected decisions for training and validation, got 0 and 0"):
         clone(gone, agents, QUICK)
     with pytest.raises(ConfigError, match=r"learner.network: expected 'mlp' or 'cnn' for behavior cloning, got 'gru'"):
@@ -188,9 +188,9 @@ def test_masks_and_turns_are_saved(tmp_path):
     for mine, theirs in zip(episodes, recording_files.load(tmp_path / "games").episodes, strict=True):
         assert torch.equal(mine.action_mask, theirs.action_mask)
         assert torch.equal(mine.to_move, theirs.to_move)
-    found = collect_decisions(episodes, make_agent_group(core, ["player"]), "cpu")
-    assert len(found) == sum(map(len, episodes))  # one of the two agents moves in every step
-    assert found.mask.gather(1, found.action[:, None]).all()
+    decisions = collect_decisions(episodes, make_agent_group(core, ["player"]), "cpu")
+    assert len(decisions) == sum(map(len, episodes))  # one of the two agents moves in every step
+    assert decisions.mask.gather(1, decisions.action[:, None]).all()
 
 
 def test_damaged_recordings_are_refused(chased, tmp_path):
@@ -202,11 +202,11 @@ def test_damaged_recordings_are_refused(chased, tmp_path):
     with pytest.raises(ConfigError, match="expected a folder that does not exist"):
         recording_files.save(path, episodes, "TagGridworld-v0", GRID)
     steps, manifest = path / recording_files.STEPS, path / "manifest.json"
-    whole, text = steps.read_bytes(), manifest.read_text()
-    steps.write_bytes(whole[:-1] + b"x")
+    content, text = steps.read_bytes(), manifest.read_text()
+    steps.write_bytes(content[:-1] + b"x")
     with pytest.raises(CheckpointError, match=r"steps.safetensors: expected sha256 .*\(damaged\)"):
         recording_files.load(path)
-    steps.write_bytes(whole)
+    steps.write_bytes(content)
     manifest.write_text(text.replace('"length": ', '"length": 1'))
     with pytest.raises(CheckpointError, match=r"obs: expected .* steps, as in manifest\.json"):
         recording_files.load(path)
@@ -219,7 +219,7 @@ def test_damaged_recordings_are_refused(chased, tmp_path):
 
 
 def test_cloned_tagger_matches_the_script(chased):
-    """The taggers' mean return is within the script's interval and far above that of random play."""
+    """The taggers' mean return is within the script's interval and far above random play."""
     episodes, _, core = chased
     fit = clone(
         episodes, make_agent_group(core, ["tagger"]), dataclasses.replace(QUICK, num_epochs=60, hidden_sizes=(64, 64))

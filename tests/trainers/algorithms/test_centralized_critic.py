@@ -24,14 +24,14 @@ BOX, SMALL, LARGE = spaces.Box(-2.0, 2.0, (2,), np.float32), spaces.Discrete(3),
 def world(algorithm: str, pair: spaces.Space, single: spaces.Space, masked: bool = False, **more) -> dict:
     """Return learners: policy "pair" for agents 0 and 2 with 3 numbers, "single" for agent 1 with 4; padded to 4."""
     players = (AgentSpec(0, "pair", 3, pair), AgentSpec(1, "single", 4, single), AgentSpec(2, "pair", 3, pair))
-    found, learners = registry.find(algorithm), {}
+    entry, learners = registry.find(algorithm), {}
     settings = {"hidden_sizes": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, "learning_starts": 0}
     settings |= more
     for index, (name, space, width, count) in enumerate((("pair", pair, 3, 2), ("single", single, 4, 1))):
         problem = LearnerSpec(
             width, space, 2, count, 80, seed=index, state_width=12, agents=players, policy=name, has_action_mask=masked
         )
-        learners[name] = found.learner_type(found.settings(**settings), problem)
+        learners[name] = entry.learner_type(entry.settings(**settings), problem)
     for learner in learners.values():
         learner.set_co_learners(learners)
     return learners
@@ -48,65 +48,65 @@ def drawn(discrete: bool) -> dict[str, torch.Tensor]:
     }  # fmt: skip
 
 
-def look(learner, what: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def look(learner, steps: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     learner.generator.manual_seed(3)
-    return learner._prepare_batch(what)
+    return learner._prepare_batch(steps)
 
 
 @pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize("algorithm", ["maddpg", "masac"])
 def test_critic_input_contains_actions_of_other_agents(algorithm, discrete):
     learner = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)))["pair"]
-    what = drawn(discrete)
-    before = look(learner, what)
-    every = algorithm == "masac" and discrete  # the critic values all own choices at once
+    steps = drawn(discrete)
+    original = look(learner, steps)
+    all_choices = algorithm == "masac" and discrete  # the critic values all own choices at once
 
     def values(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        return learner._values(learner.critics, batch["situation"], None if every else before["code"])
+        return learner._values(learner.critics, batch["situation"], None if all_choices else original["code"])
 
     for agent in range(3):
-        other = {**what, "joint_action": what["joint_action"].clone()}
+        other = {**steps, "joint_action": steps["joint_action"].clone()}
         other["joint_action"][:, agent] = (other["joint_action"][:, agent] + 1) % 3 if discrete else 1.99
         after = look(learner, other)
-        shift = (values(after) - values(before)).abs()
+        shift = (values(after) - values(original)).abs()
         changed = [shift[:, :, i].max().item() > 1e-4 for i in range(2)]
         assert all(shift[:, :, i].max().item() < 1e-6 for i in range(2) if not changed[i])
         # agents 0 and 2 belong to the policy: each input lacks the agent's own action
         assert changed == {0: [False, True], 1: [True, True], 2: [True, False]}[agent]
-        own = [not torch.equal(before["code"][:, i], after["code"][:, i]) for i in range(2)]
-        assert own == {0: [True, False], 1: [False, False], 2: [False, True]}[agent]
-        assert torch.equal(before["next_situation"], after["next_situation"])
+        differences = [not torch.equal(original["code"][:, i], after["code"][:, i]) for i in range(2)]
+        assert differences == {0: [True, False], 1: [False, False], 2: [False, True]}[agent]
+        assert torch.equal(original["next_situation"], after["next_situation"])
 
 
 def test_situations_match_hand_computation():
     learner = world("maddpg", SMALL, LARGE)["pair"]
-    what = drawn(True)
-    what["joint_action"][0] = torch.tensor([2, 4, 1])
-    found = look(learner, what)
-    row = found["situation"][0]
+    steps = drawn(True)
+    steps["joint_action"][0] = torch.tensor([2, 4, 1])
+    batch = look(learner, steps)
+    row = batch["situation"][0]
     assert row.shape == (12 + 3 * 5,)
-    assert torch.equal(row[:12], what["state"][0])
+    assert torch.equal(row[:12], steps["state"][0])
     assert row[12:].view(3, 5).tolist() == [[0, 0, 1, 0, 0], [0, 0, 0, 0, 1], [0, 1, 0, 0, 0]]
-    assert found["code"][0].tolist() == [[0, 0, 1], [0, 1, 0]]
-    assert torch.equal(found["obs"][0], torch.stack([what["state"][0, :3], what["state"][0, 8:11]]))
+    assert batch["code"][0].tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert torch.equal(batch["obs"][0], torch.stack([steps["state"][0, :3], steps["state"][0, 8:11]]))
 
 
-@pytest.mark.parametrize(("algorithm", "asked"), [("maddpg", "target_actor"), ("masac", "actor")])
-def test_targets_query_other_learners_next_actions(algorithm, asked):
+@pytest.mark.parametrize(("algorithm", "network"), [("maddpg", "target_actor"), ("masac", "actor")])
+def test_targets_query_other_learners_next_actions(algorithm, network):
     learners = world(algorithm, BOX, BOX)
-    learner, other, what = learners["pair"], learners["single"], drawn(False)
+    learner, other, steps = learners["pair"], learners["single"], drawn(False)
     if algorithm == "maddpg":
-        before = look(learner, what)
+        original = look(learner, steps)
         nn.init.constant_(other.actor.body[-1].bias, 1.0)  # the target policy decides
-        assert torch.equal(look(learner, what)["next_situation"], before["next_situation"])
+        assert torch.equal(look(learner, steps)["next_situation"], original["next_situation"])
     stream = other.generator.get_state()
-    before = look(learner, what)
-    nn.init.constant_(getattr(other, asked).body[-1].bias, 1.0)
-    after = look(learner, what)
-    moved = (before["next_situation"] != after["next_situation"]).any(0)
+    original = look(learner, steps)
+    nn.init.constant_(getattr(other, network).body[-1].bias, 1.0)
+    after = look(learner, steps)
+    moved = (original["next_situation"] != after["next_situation"]).any(0)
     assert moved.nonzero().flatten().tolist() == [14, 15]  # action of agent 1 alone
-    assert torch.equal(before["next_code"], after["next_code"])
-    assert torch.equal(before["situation"], after["situation"])
+    assert torch.equal(original["next_code"], after["next_code"])
+    assert torch.equal(original["situation"], after["situation"])
     assert torch.equal(other.generator.get_state(), stream)  # learners do not use each other's streams
 
 
@@ -140,10 +140,15 @@ def expanded(view: JointObservation, situation: torch.Tensor, code: torch.Tensor
     """Return the full critic input of each agent, which `JointCritic` never builds."""
     rows = view.rows[view.policy]
     n, codes = len(rows), situation[:, view.state_width :].unflatten(-1, (view.agents, -1))
-    others = codes.unsqueeze(1).repeat(1, n, 1, 1)
-    others[:, torch.arange(n), rows] = 0.0
+    other_codes = codes.unsqueeze(1).repeat(1, n, 1, 1)
+    other_codes[:, torch.arange(n), rows] = 0.0
     state = situation[:, : view.state_width].unsqueeze(1).expand(-1, n, -1)
-    parts = [state, others.flatten(2), torch.eye(n).expand(len(situation), n, n), *([] if code is None else [code])]
+    parts = [
+        state,
+        other_codes.flatten(2),
+        torch.eye(n).expand(len(situation), n, n),
+        *([] if code is None else [code]),
+    ]
     return torch.cat(parts, -1)
 
 
@@ -155,13 +160,13 @@ def test_joint_critic_equals_a_network_on_the_expanded_input(algorithm, discrete
     learner = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)), **body)["pair"]
     batch, critic = look(learner, drawn(discrete)), learner.critics[0]
     code = None if algorithm == "masac" and discrete else batch["code"]
-    found = critic(batch["situation"], code)
-    wanted = Network.forward(critic, expanded(learner.view, batch["situation"], code))
-    assert found.shape == wanted.shape
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
-    slopes = [torch.autograd.grad(each.square().sum(), list(critic.parameters())) for each in (found, wanted)]
-    for one, other in zip(*slopes, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    output = critic(batch["situation"], code)
+    expected = Network.forward(critic, expanded(learner.view, batch["situation"], code))
+    assert output.shape == expected.shape
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
+    slopes = [torch.autograd.grad(x.square().sum(), list(critic.parameters())) for x in (output, expected)]
+    for slope, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(slope, other, rtol=1e-4, atol=1e-4)
 
 
 class Largest(TorchDispatchMode):
@@ -170,11 +175,11 @@ class Largest(TorchDispatchMode):
     size = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for each in made if isinstance(made, (tuple, list)) else (made,):
-            if isinstance(each, torch.Tensor) and not each._is_view():
-                self.size = max(self.size, each.untyped_storage().nbytes() // each.element_size())
-        return made
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, torch.Tensor) and not tensor._is_view():
+                self.size = max(self.size, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return result
 
 
 def test_joint_critic_does_not_expand_inputs_per_agent():
@@ -182,16 +187,16 @@ def test_joint_critic_does_not_expand_inputs_per_agent():
     agents, width, hidden, batch = 40, 10, 16, 8
     players = tuple(AgentSpec(row, "all", width, LARGE, row) for row in range(agents))
     problem = LearnerSpec(width, LARGE, 2, agents, 80, state_width=agents * width, agents=players, policy="all")
-    found = registry.find("masac")
+    entry = registry.find("masac")
     few = {"replay_size": 16, "batch_size": batch, "rollout_length": 2, "updates": 1, "learning_starts": 0}
-    learner = found.learner_type(found.settings(hidden_sizes=(hidden,), **few), problem)
+    learner = entry.learner_type(entry.settings(hidden_sizes=(hidden,), **few), problem)
     learner.set_co_learners({"all": learner})
     play({"all": learner}, agents * width)
-    with Largest() as made:
+    with Largest() as largest:
         learner.update()
     row = agents * width + agents * 5
-    assert made.size < batch * agents * row / 10
-    assert made.size >= batch * agents * hidden
+    assert largest.size < batch * agents * row / 10
+    assert largest.size >= batch * agents * hidden
 
 
 def play(learners: dict, state_width: int, mask: dict | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -202,11 +207,11 @@ def play(learners: dict, state_width: int, mask: dict | None = None, seed: int =
     for _ in range(2):
         state, never = torch.rand((2, 2, state_width), generator=g), torch.zeros(2, view.agents, dtype=torch.bool)
         rewards.append(torch.rand((2, view.agents), generator=g))
-        joint, own = torch.zeros(2, view.agents, dtype=torch.int64), {}
+        joint, actions = torch.zeros(2, view.agents, dtype=torch.int64), {}
         for name, learner in learners.items():
-            given = None if mask is None else mask[name]
-            own[name] = learner.act(view.obs(state[0], name), given, state=state[0])
-            joint[:, view.rows[name]] = own[name]
+            action_mask = None if mask is None else mask[name]
+            actions[name] = learner.act(view.obs(state[0], name), action_mask, state=state[0])
+            joint[:, view.rows[name]] = actions[name]
         for name, learner in learners.items():
             rows, obs = view.rows[name], view.obs(state[1], name)
             learner.observe(
@@ -233,9 +238,9 @@ def test_all_policies_share_one_replay(algorithm, order):
         assert torch.equal(ring.buffers["reward"][2 * turn : 2 * turn + 2], played["reward"])
     for name, rows in (("pair", [0, 2]), ("single", [1])):
         learner = learners[name]
-        got = learner.experience.draw(torch.Generator().manual_seed(1))
+        sample = learner.experience.draw(torch.Generator().manual_seed(1))
         time, env = ring.draw(16, torch.Generator().manual_seed(1))
-        assert torch.equal(got["reward"], ring.buffers["reward"][time, env][:, rows])
+        assert torch.equal(sample["reward"], ring.buffers["reward"][time, env][:, rows])
     pair, single = (sum(key.startswith("replay") for key in learners[name].state_dict()) for name in ("pair", "single"))
     assert (pair, single) == (len(ring.buffers) + 2, 0)
 
@@ -244,8 +249,8 @@ def masks(pair: list[int], single: list[int]) -> dict[str, torch.Tensor]:
     """Return legal choices, the same for all agents of a policy."""
     legal = {"pair": (2, 2, 3), "single": (2, 1, 5)}
     return {
-        name: torch.isin(torch.arange(shape[-1]), torch.tensor(given)).expand(shape)
-        for (name, shape), given in zip(legal.items(), (pair, single), strict=True)
+        name: torch.isin(torch.arange(shape[-1]), torch.tensor(choices)).expand(shape)
+        for (name, shape), choices in zip(legal.items(), (pair, single), strict=True)
     }
 
 
@@ -280,27 +285,27 @@ def test_policy_learns_the_best_legal_action(algorithm):
     learner = world(algorithm, SMALL, LARGE, masked=True, learning_rate=0.05, **(
         {"temperature": 0.01, "learn_temperature": False} if algorithm == "masac" else {"policy_delay": 1}
     ))["pair"]  # fmt: skip
-    worth = torch.tensor([0.0, 1e4, 1.0])
+    payoffs = torch.tensor([0.0, 1e4, 1.0])
 
     class Says(nn.Module):
         def forward(self, situation: torch.Tensor, code: torch.Tensor | None = None) -> torch.Tensor:
-            each = worth.expand(len(situation), 2, 3)
-            return each if code is None else (each * code).sum(-1, keepdim=True)
+            values = payoffs.expand(len(situation), 2, 3)
+            return values if code is None else (values * code).sum(-1, keepdim=True)
 
     learner.critics = nn.ModuleList([Says(), Says()])
-    batch = look(learner, {**drawn(True), **dict.fromkeys(("mask", "next_mask"), every([True, False, True]))})
+    batch = look(learner, {**drawn(True), **dict.fromkeys(("mask", "next_mask"), equal_masks([True, False, True]))})
     nn.init.zeros_(learner.actor.body[-1].weight)
-    found = {}
+    metrics = {}
     for _ in range(40):
-        found = learner._actor_step(batch)
-    assert abs(found["actor_loss"].item() + 1) < 0.2, "the illegal choice is worth nothing"
+        metrics = learner._actor_step(batch)
+    assert abs(metrics["actor_loss"].item() + 1) < 0.2, "the illegal choice is worth nothing"
     probs = learner.head.log_probs(learner.actor(batch["obs"]), batch["mask"]).exp()[..., 0, :]
     assert probs[..., 2].min() > 0.8
     if algorithm == "masac":
-        assert found["entropy"].item() < math.log(2)
+        assert metrics["entropy"].item() < math.log(2)
 
 
-def every(legal: list[bool]) -> torch.Tensor:
+def equal_masks(legal: list[bool]) -> torch.Tensor:
     """Return masks (6, A, widest), equal for all agents."""
     return torch.tensor([*legal, False, False]).expand(6, 3, 5)
 

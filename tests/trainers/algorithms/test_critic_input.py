@@ -22,13 +22,13 @@ def test_mappo_critic_uses_global_state_and_actor_its_own_observation(tmp_path):
     trainer.log.close()
     even, odd = trainer.assignments["even"].learner, trainer.assignments["odd"].learner
     assert (even.net.critic_input.width, odd.net.critic_input.width) == (9 + 2, 9)  # one agent needs no number
-    before, policy = even.agent.batch(), even.policy()
+    original, policy = even.agent.batch(), even.policy()
     obs = even.rollout.obs.clone()
     actions = policy.act(obs, greedy=True)
     even.rollout.state[:, :, 3:6] += 1.0  # observation of odd_1
     after = even.agent.batch()
-    assert not torch.isclose(before["value"], after["value"]).any()
-    assert torch.equal(before["obs"], after["obs"])
+    assert not torch.isclose(original["value"], after["value"]).any()
+    assert torch.equal(original["obs"], after["obs"])
     assert torch.equal(policy.act(obs, greedy=True), actions)
     assert policy.obs_width == 3
     assert not any(name.startswith("critic") for name in policy.net.state_dict())
@@ -93,10 +93,10 @@ def test_episodes_cut_by_the_limit_are_valued_by_their_last_global_state(monkeyp
         for t in reversed(range(12)):
             after = torch.where(r.terminated[t], 0.0, torch.where(r.truncated[t], target[t], after))
             after = expected[t] = r.reward[t] + after
-        found = torch.zeros(12 * 6 * 2)
+        returns = torch.zeros(12 * 6 * 2)
         batch = learner.agent.batch()
-        found[batch["rows"]] = batch["returns"]
-        torch.testing.assert_close(found.view(12, 6, 2)[r.valid], expected[r.valid])
+        returns[batch["rows"]] = batch["returns"]
+        torch.testing.assert_close(returns.view(12, 6, 2)[r.valid], expected[r.valid])
 
 
 def test_truncation_without_final_state_raises():
@@ -125,9 +125,9 @@ def test_mappo_trains_on_real_environments(env_id, env, widths, tmp_path):
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
     trainer.run()
-    got = [seat.learner.net.critic_input.width for seat in trainer.assignments.values()]
+    actual = [seat.learner.net.critic_input.width for seat in trainer.assignments.values()]
     if widths is not None:
-        assert got == widths
+        assert actual == widths
     for seat in trainer.assignments.values():
         assert float(seat.learner.net.critic_input.normalizer.count) == 64
     assert checkpoint.load(tmp_path).policies

@@ -23,10 +23,10 @@ CPU, TWO = torch.device("cpu"), spaces.Discrete(2)
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 # ---------------------------------------------------------------- the head
@@ -49,10 +49,10 @@ def test_samples_are_the_best_legal_actions():
     values = torch.randn((200, 3), generator=generator)
     mask = torch.rand((200, 3), generator=generator) < 0.6
     mask[:, 1] = True
-    wanted = values.masked_fill(~mask, -torch.inf).argmax(-1)
+    expected = values.masked_fill(~mask, -torch.inf).argmax(-1)
     action, log_prob = head.sample(values, generator, mask)
-    assert torch.equal(action, wanted)
-    assert torch.equal(head.mode(values, mask), wanted)
+    assert torch.equal(action, expected)
+    assert torch.equal(head.mode(values, mask), expected)
     assert bool((log_prob == 0).all())
 
 
@@ -66,10 +66,10 @@ def test_policies_are_restored_from_disk(dueling, tmp_path):
         "obs (N, 7), mask (N, 2) -> action (N) int64"
     )
     loaded = Policy.load(tmp_path / "policy")
-    wanted = learner.head.values(learner.actor(learner.normalizer(cells))).argmax(-1)
-    for each in (policy, loaded):
-        assert torch.equal(each.act(cells), wanted)
-        assert torch.equal(each.act(cells, greedy=True), wanted)
+    expected = learner.head.values(learner.actor(learner.normalizer(cells))).argmax(-1)
+    for player in (policy, loaded):
+        assert torch.equal(player.act(cells), expected)
+        assert torch.equal(player.act(cells, greedy=True), expected)
 
 
 # ---------------------------------------------------------------- exploration
@@ -117,11 +117,11 @@ def test_n_step_returns_stop_at_episode_ends():
     terminated[1, 1] = truncated[1, 2] = terminated[0, 3] = truncated[0, 3] = True
     valid[0, 4] = valid[1, 5] = False
     reward[2, 1] = torch.nan  # after the end: never read
-    returns, last, discount, known = n_step(reward, terminated, truncated, valid, 0.5)
+    returns, last, discount, is_known = n_step(reward, terminated, truncated, valid, 0.5)
     assert returns[:4].tolist() == [1 + 1 + 1, 1 + 1, 1 + 1, 1]
     assert last[:4].tolist() == [2, 1, 1, 0]
     assert discount[:4].tolist() == [0.125, 0.0, 0.25, 0.0]
-    assert known.tolist() == [True, True, True, True, False, False]
+    assert is_known.tolist() == [True, True, True, True, False, False]
 
 
 def by_hand(**settings) -> DQN:
@@ -160,13 +160,13 @@ def test_two_step_targets_match_hand_computation(double, v):
     learner = by_hand(n_step=2, double=double)
     play_by_hand(learner)
     time, env = torch.arange(3).repeat(3), torch.arange(3).repeat_interleave(3)
-    target, known = learner._targets(time, env)
+    target, is_known = learner._targets(time, env)
     assert target.view(3, 3).tolist() == [
         [2.0, 2.0, 5 + v * 1.25],  # 1 + 2/2 and the end; 2 and the end; 3 + 4/2 + V(5)/4
         [2 + v * 1.25, 2 + v * 2.5, 5 + v * 1.25],  # V of the true last observation, not of the next episode's first
         [2 + v * 0.75, 3.5 + v, 5 + v * 1.25],
     ]
-    assert bool(known.all())
+    assert bool(is_known.all())
 
 
 def test_illegal_next_actions_have_no_value():
@@ -175,22 +175,23 @@ def test_illegal_next_actions_have_no_value():
     masked = DQN(config, LearnerSpec(1, TWO, 3, 1, 100, has_action_mask=True))
     masked.actor, masked.target = learner.actor, learner.target
     play_by_hand(masked, torch.tensor([False, True]).expand(3, 1, 2))
-    target, known = masked._targets(torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]))
+    target, is_known = masked._targets(torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]))
     assert target[:2, 0].tolist() == [1 + 0.5 * 3 * 2, 2.0]
-    assert known[:, 0].tolist() == [True, True, False]  # the legal actions after the truncation of world 1 are unknown
+    # the legal actions after the truncation of world 1 are unknown
+    assert is_known[:, 0].tolist() == [True, True, False]
 
 
 def test_target_network_follows_settings():
     core = Corridor(8)
-    for tau, every in ((0.25, 1), (1.0, 3)):
-        learner = learner_for(core, learning_starts=0, updates=1, tau=tau, target_every=every)
-        before = learner.target.body[0].weight.clone()
+    for tau, interval in ((0.25, 1), (1.0, 3)):
+        learner = learner_for(core, learning_starts=0, updates=1, tau=tau, target_every=interval)
+        previous = learner.target.body[0].weight.clone()
         for step in range(1, 7):
             drive(core, learner, 1)
             now, fast = learner.target.body[0].weight, learner.actor.body[0].weight
-            moved = before + tau * (fast - before) if step % every == 0 else before
+            moved = previous + tau * (fast - previous) if step % interval == 0 else previous
             torch.testing.assert_close(now, moved, rtol=0, atol=1e-7)
-            before = now.clone()
+            previous = now.clone()
 
 
 # ---------------------------------------------------------------- priorities
@@ -206,7 +207,7 @@ def test_draws_are_proportional_to_priorities():
     time, env, weight = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=torch.tensor(0.5))
     counts = torch.zeros(4, 2).index_put_((time, env), torch.ones(1600), accumulate=True)
     torch.testing.assert_close(counts, table * 100, rtol=0, atol=1.01)  # draws are stratified
-    torch.testing.assert_close(weight, table[time, env] ** -0.5)  # (1 / (N P)) ^ beta over its largest, that of 1
+    torch.testing.assert_close(weight, table[time, env] ** -0.5)  # (1 / (N P)) ^ beta over the largest: priority 1
     time, env, _ = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=torch.tensor(0.5), window=2)
     assert set(time.tolist()) == {0, 2, 3}, "row 1 is the newest: nothing follows it yet"
 
@@ -259,9 +260,10 @@ class ByTurns:
     def outcomes(self) -> list[tuple[float, ...]]:
         """Return (step, agent, observation, reward, next observation, terminated) of completed decisions."""
         b = self.learner.replay.buffers
-        found = b["valid"][: self.learner.replay.filled, 0].nonzero().tolist()
+        indices = b["valid"][: self.learner.replay.filled, 0].nonzero().tolist()
         return [
-            (t, i, *(float(b[name][t, 0, i]) for name in ("obs", "reward", "next_obs", "terminated"))) for t, i in found
+            (t, i, *(float(b[name][t, 0, i]) for name in ("obs", "reward", "next_obs", "terminated")))
+            for t, i in indices
         ]
 
 

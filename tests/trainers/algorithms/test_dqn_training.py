@@ -18,10 +18,10 @@ from trainers.storage import checkpoint
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 # ---------------------------------------------------------------- isolation of invalid rows
@@ -55,9 +55,9 @@ def test_dead_agents_do_not_change_losses_or_statistics(poison, prioritized):
             r.t = r.length
             metrics = learner.update()
         results.append((learner.net.state_dict(), metrics))
-    (clean, one), (dirty, two) = results
+    (clean, first), (dirty, second) = results
     assert all(torch.equal(tensor, dirty[name]) for name, tensor in clean.items())
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert all(torch.equal(first[name], second[name]) for name in first)
     assert all(tensor.isfinite().all() for tensor in dirty.values())
 
 
@@ -67,9 +67,9 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
         torch.manual_seed(len(results))
         core = Corridor(8)
         learner = learner_for(core, seed=seed, prioritized=True)
-        before = torch.get_rng_state()
+        state = torch.get_rng_state()
         drive(core, learner, 6)
-        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(torch.get_rng_state(), state)
         results.append(learner.actor.body[0].weight.detach())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
@@ -91,10 +91,10 @@ def test_run_resumes_only_from_its_newest_checkpoint(tmp_path):
         trainer.iterate()
     trainer.log.close()
     older, newest = (checkpoint.load(tmp_path / "checkpoints" / f"00000000{i}") for i in (2, 4))
-    before = sorted(tmp_path.rglob("*"))
+    files = sorted(tmp_path.rglob("*"))
     with pytest.raises(CheckpointError, match=r"000000002: only the newest .* resume from .*000000004 "):
         Trainer(config, None, older, make_toy)
-    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(tmp_path.rglob("*")) == files
     assert Trainer(config, None, newest, make_toy).run().name == "000000006"
 
 
@@ -150,8 +150,8 @@ def test_dqn_solves_identity_under_masks():
             action = core.sample_actions()
             action[:, rows] = part.act(core.obs[:, rows], core.mask[:, rows])
             core.step(action)  # the toy asserts that every action is legal
-            seen = (core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs)
-            part.observe(Transition(*(each[:, rows] for each in seen), next_mask=core.mask[:, rows]))
+            tensors = (core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs)
+            part.observe(Transition(*(tensor[:, rows] for tensor in tensors), next_mask=core.mask[:, rows]))
         part.update()
     answer = part.policy().act(core.obs[:, rows], core.mask[:, rows])
     assert torch.equal(answer, core.obs[:, rows].argmax(-1))

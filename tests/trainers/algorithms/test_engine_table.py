@@ -70,8 +70,8 @@ def test_committed_table_has_the_grid_of_a_cpu():
     table = read_table()
     assert set(table) == {"cpu"}
     assert all(0.1 < entry.ratio < 100 for entry in table["cpu"])
-    found = {(entry.inputs, entry.layers, entry.width, entry.rows) for entry in table["cpu"]}
-    assert len(found) == len(table["cpu"])
+    grid = {(entry.inputs, entry.layers, entry.width, entry.rows) for entry in table["cpu"]}
+    assert len(grid) == len(table["cpu"])
     corners = {
         (inputs, layers, width, rows)
         for inputs in (4, 512)
@@ -79,7 +79,7 @@ def test_committed_table_has_the_grid_of_a_cpu():
         for width in (16, 64, 128)
         for rows in (64, 4096)
     }
-    assert corners <= found
+    assert corners <= grid
 
 
 def test_table_with_other_fields_is_an_error(tmp_path):

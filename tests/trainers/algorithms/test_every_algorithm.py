@@ -28,8 +28,8 @@ def config_of(name: str, **settings) -> TrainConfig:
     few = {"rollout_length": 8, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 8, "replay_size": 1000}
     learner = algorithm.settings(**{key: value for key, value in few.items() if key in fields})
     env = {"continuous_actions": True} if name in CONTINUOUS else {}
-    own = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, **settings}
-    return TrainConfig("SimpleTag-v0", env, algorithm=name, learner=learner, **own)
+    arguments = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, **settings}
+    return TrainConfig("SimpleTag-v0", env, algorithm=name, learner=learner, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, train
     assert (tmp_path / "policy.pt2").exists()
     policy = load_policy(run, "adversary")
     assert policy.act(torch.zeros(2, 3, policy.obs_width), greedy=True).shape[:2] == (2, 3)
-    again = config_of(name, eval_episodes=4, eval_opponents=str(checkpoint.find(run)), total_steps=64)
-    Trainer(again, tmp_path / "against").run()
+    config = config_of(name, eval_episodes=4, eval_opponents=str(checkpoint.find(run)), total_steps=64)
+    Trainer(config, tmp_path / "against").run()
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_resumed_run_equals_the_uninterrupted_one(name, env_id, tmp_path):
     if env_id != config.env_id:
         few = {"num_taggers": 2, "num_runners": 3, "episode_length": 10}
         config = dataclasses.replace(config, env_id=env_id, env=few)
-    whole = Trainer(config, tmp_path / "whole")
-    whole.iterate()
-    whole.iterate()
+    uninterrupted = Trainer(config, tmp_path / "whole")
+    uninterrupted.iterate()
+    uninterrupted.iterate()
     middle = checkpoint.load(tmp_path / "whole")
-    last = whole.run()
+    last = uninterrupted.run()
     resumed = checkpoint.load(Trainer(config, tmp_path / "resumed", middle).run())
     for key, value in checkpoint.load(last).state.items():
         if isinstance(value, torch.Tensor):
@@ -114,9 +114,9 @@ def test_cooperative_team_is_evaluated_together(tmp_path, monkeypatch):
 
     played, original = [], training_evaluator.evaluate_policies
 
-    def watched(core, players, **given):
+    def watched(core, players, **keywords):
         played.append(set(players))
-        return original(core, players, **given)
+        return original(core, players, **keywords)
 
     monkeypatch.setattr(training_evaluator, "evaluate_policies", watched)
     config = dataclasses.replace(config_of("ppo"), env_id="SimpleSpeakerListener-v0", eval_episodes=4, total_steps=32)

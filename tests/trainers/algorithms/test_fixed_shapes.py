@@ -83,11 +83,11 @@ def test_rollout_without_valid_rows_changes_nothing():
     collector.collect()
     learner = group.assignments["runner"].learner
     learner.rollout.valid.zero_()
-    before = {name: value.clone() for name, value in learner.state_dict().items() if isinstance(value, torch.Tensor)}
+    previous = {name: value.clone() for name, value in learner.state_dict().items() if isinstance(value, torch.Tensor)}
     metrics = learner.update()
     after = learner.state_dict()
-    kept = [name for name in before if name != "generator"]
-    assert all(torch.equal(before[name], after[name]) for name in kept)
+    names = [name for name in previous if name != "generator"]
+    assert all(torch.equal(previous[name], after[name]) for name in names)
     assert metrics["gradient_steps"] == 0
 
 
@@ -141,9 +141,9 @@ def test_step_where_takes_or_skips_the_step(make, earlier):
             step_where(optimizer, torch.tensor(flag))
         return [*net.parameters(), *(value for state in optimizer.state.values() for value in state.values())]
 
-    taken, skipped, skipped_then_taken = run([True]), run([False]), run([False, True])
-    assert all(torch.equal(left, right) for left, right in zip(taken, skipped_then_taken, strict=True))
-    assert not torch.equal(taken[0], skipped[0])
+    stepped, skipped, skipped_then_stepped = run([True]), run([False]), run([False, True])
+    assert all(torch.equal(left, right) for left, right in zip(stepped, skipped_then_stepped, strict=True))
+    assert not torch.equal(stepped[0], skipped[0])
     if earlier:
         assert all(torch.equal(left, right) for left, right in zip(skipped, run([]), strict=True))
 

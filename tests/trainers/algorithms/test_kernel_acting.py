@@ -40,12 +40,12 @@ SOME = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for 
 
 
 def config_of(case, engine="kernel", learner=None, **settings):
-    env_id, algorithm, env, own = CASES[case]
+    env_id, algorithm, env, defaults = CASES[case]
     of_learner = {"hidden_sizes": (8, 8), "rollout_length": 16, "learning_starts": 160, "batch_size": 16, "updates": 2}
-    of_learner |= {**own, **(learner or {})}
-    given = {"num_envs": 5, "total_steps": 800, "eval_episodes": 0, "engine": engine, "seed": 4, **settings}
+    of_learner |= {**defaults, **(learner or {})}
+    arguments = {"num_envs": 5, "total_steps": 800, "eval_episodes": 0, "engine": engine, "seed": 4, **settings}
     return TrainConfig(
-        env_id, env, algorithm=algorithm, learner=registry.find(algorithm).settings(**of_learner), **given
+        env_id, env, algorithm=algorithm, learner=registry.find(algorithm).settings(**of_learner), **arguments
     )
 
 
@@ -57,7 +57,7 @@ def collector_of(config, **settings):
 
 
 def learners_of(collector):
-    return {name: each.learner for name, each in collector.learners.assignments.items()}
+    return {name: assignment.learner for name, assignment in collector.learners.assignments.items()}
 
 
 def play(collector, iterations):
@@ -71,9 +71,9 @@ def replay_of(learner):
     return getattr(learner, "experience", learner).replay
 
 
-def assert_equal_states(one, other):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
+def assert_equal_states(first, other):
+    assert first.keys() == other.keys()
+    for name, value in first.items():
         assert torch.equal(value, other[name]) if isinstance(value, torch.Tensor) else value == other[name], name
 
 
@@ -81,11 +81,11 @@ def assert_equal_states(one, other):
 def test_replay_holds_what_single_steps_with_the_stored_actions_give(case):
     """Bit for bit: a learner of PyTorch that takes the stored actions has the same replay and statistics."""
     collector, single = collector_of(config_of(case)), collector_of(config_of(case, "torch"))
-    learners, others = learners_of(collector), learners_of(single)
+    learners, references = learners_of(collector), learners_of(single)
     truncations = 0
     for number in range(5):
         collector.collect()
-        for name, other in others.items():
+        for name, other in references.items():
             rollout, stored = other.rollout, learners[name].rollout.action.clone()
 
             def act(obs, mask=None, to_move=None, state=None, rollout=rollout, stored=stored):
@@ -95,17 +95,17 @@ def test_replay_holds_what_single_steps_with_the_stored_actions_give(case):
 
             other.act = act
         single.collect()
-        for learner, other in zip(learners.values(), others.values(), strict=True):
-            rollout, wanted = learner.rollout, other.rollout
-            truncations += int((wanted.truncated & ~wanted.terminated & wanted.valid).sum())
+        for learner, other in zip(learners.values(), references.values(), strict=True):
+            rollout, expected = learner.rollout, other.rollout
+            truncations += int((expected.truncated & ~expected.terminated & expected.valid).sum())
             for field in ("all_obs", "reward", "terminated", "truncated", "valid", "mask", "to_move"):
-                one, two = getattr(rollout, field), getattr(wanted, field)
-                assert (one is None and two is None) or torch.equal(one, two), field
-            if wanted.to_move is None:
-                assert torch.equal(rollout.next_obs()[wanted.valid], wanted.next_obs()[wanted.valid])
-        found = [each.learners.update(number + 1, str) for each in (collector, single)]
-        assert found[0] == pytest.approx(found[1], nan_ok=True, rel=0, abs=0)
-        for learner, other in zip(learners.values(), others.values(), strict=True):
+                actual, reference = getattr(rollout, field), getattr(expected, field)
+                assert (actual is None and reference is None) or torch.equal(actual, reference), field
+            if expected.to_move is None:
+                assert torch.equal(rollout.next_obs()[expected.valid], expected.next_obs()[expected.valid])
+        metrics = [source.learners.update(number + 1, str) for source in (collector, single)]
+        assert metrics[0] == pytest.approx(metrics[1], nan_ok=True, rel=0, abs=0)
+        for learner, other in zip(learners.values(), references.values(), strict=True):
             assert_equal_states(learner.state_dict(), other.state_dict())
     assert replay_of(learner).filled == 80
     assert replay_of(learner).buffers["valid"].any()
@@ -137,7 +137,7 @@ def test_actions_without_exploration_are_the_best_ones(case):
 
 @pytest.mark.parametrize("case", ["box", pytest.param("noisy box", marks=pytest.mark.slow)])
 def test_actions_in_a_box_follow_the_outputs(case):
-    """Their distance from the mean is that of the noise, and they are stored in the units of the environment."""
+    """Their distance from the mean is distributed as the noise, and they are stored in the units of the environment."""
     collector = collector_of(config_of(case, num_envs=400, learner={"learning_starts": 0, "updates": 1}))
     play(collector, 2)
     collector.collect()
@@ -145,7 +145,7 @@ def test_actions_in_a_box_follow_the_outputs(case):
     decided, outputs, _ = decisions(learner)
     code = learner.head.encode(learner.rollout.action[decided])[:, 0].double()
     if case == "box":
-        mean, log_std = (each[:, 0].double() for each in learner.head._split(outputs))
+        mean, log_std = (part[:, 0].double() for part in learner.head._split(outputs))
         z = (torch.atanh(code) - mean) / log_std.exp()
         assert stats.kstest(z.numpy(), "norm").pvalue > 1e-4
     else:
@@ -165,8 +165,8 @@ def test_actions_without_noise_equal_those_of_torch():
     collector.collect()
     decided, outputs, _ = decisions(learner)
     assert float(outputs.std()) > 0.3
-    wanted = learner.head.decode(outputs.tanh())
-    torch.testing.assert_close(learner.rollout.action[decided], wanted, rtol=1e-5, atol=1e-6)
+    expected = learner.head.decode(outputs.tanh())
+    torch.testing.assert_close(learner.rollout.action[decided], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_changed_epsilon_is_read_in_place():
@@ -246,8 +246,8 @@ def test_checkpoint_moves_between_engines(engines, tmp_path):
     Trainer(first, tmp_path / "run").run()
     saved = checkpoint.load(tmp_path / "run")
     resumed = Trainer(dataclasses.replace(second, total_steps=480), tmp_path / "run", resume=saved)
-    own = resumed.learners.state_dict()
-    assert_equal_states(own, {name: saved.state[name] for name in own})
+    state = resumed.learners.state_dict()
+    assert_equal_states(state, {name: saved.state[name] for name in state})
     resumed.run()
     assert resumed.steps == 480
 
@@ -280,4 +280,4 @@ def test_settings_without_kernels_are_refused(changes, message):
 def test_auto_compiles_kernels_for_long_trainings_only(steps, acts):
     config = config_of("values", "auto", total_steps=5 * steps)
     assignments = assign_policies(config, make_train_core(config, 5, 0))
-    assert all((each.learner.kernel_policy() is not None) == acts for each in assignments.values())
+    assert all((assignment.learner.kernel_policy() is not None) == acts for assignment in assignments.values())

@@ -35,8 +35,10 @@ BOTH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for 
 def config_of(case, engine="torch", **settings):
     env_id, algorithm, env, learner = CASES[case]
     learner = {"hidden_sizes": (8, 8), "rollout_length": 16, **learner}
-    own = {"num_envs": 5, "total_steps": 800, "eval_episodes": 0, "engine": engine, "seed": 4, **settings}
-    return TrainConfig(env_id, env, algorithm=algorithm, learner=registry.find(algorithm).settings(**learner), **own)
+    arguments = {"num_envs": 5, "total_steps": 800, "eval_episodes": 0, "engine": engine, "seed": 4, **settings}
+    return TrainConfig(
+        env_id, env, algorithm=algorithm, learner=registry.find(algorithm).settings(**learner), **arguments
+    )
 
 
 def collected(config):
@@ -72,8 +74,8 @@ def test_update_on_large_minibatches_equals_that_of_torch():
     groups = []
     for engine in ("torch", "kernel"):
         config = config_of("one layer", engine, num_envs=160, total_steps=5_120)
-        whole = dataclasses.replace(config.learner, num_minibatches=1)
-        groups.append(collected(dataclasses.replace(config, learner=whole)))
+        learner = dataclasses.replace(config.learner, num_minibatches=1)
+        groups.append(collected(dataclasses.replace(config, learner=learner)))
         groups[-1].update(1, str)
     states = [group.state_dict() for group in groups]
     for name, value in states[0].items():
@@ -107,9 +109,9 @@ def test_resumed_run_equals_the_uninterrupted_one(case, tmp_path):
     Trainer(config, tmp_path / "whole").run()
     middle = checkpoint.load(tmp_path / "whole" / "checkpoints" / "000000002")
     Trainer(config, tmp_path / "parts", resume=middle).run()
-    whole, parts = (checkpoint.load(tmp_path / name).state for name in ("whole", "parts"))
-    assert whole.keys() == parts.keys()
-    for name, value in whole.items():
+    uninterrupted, parts = (checkpoint.load(tmp_path / name).state for name in ("whole", "parts"))
+    assert uninterrupted.keys() == parts.keys()
+    for name, value in uninterrupted.items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, parts[name]), name
 
@@ -120,8 +122,8 @@ def test_checkpoint_moves_between_engines(engines, tmp_path):
     Trainer(first, tmp_path / "run").run()
     saved = checkpoint.load(tmp_path / "run")
     resumed = Trainer(dataclasses.replace(second, total_steps=320), tmp_path / "run", resume=saved)
-    own = resumed.learners.state_dict()
-    for name, value in own.items():
+    state = resumed.learners.state_dict()
+    for name, value in state.items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, saved.state[name]), name
     resumed.run()
@@ -177,9 +179,9 @@ def test_update_reads_a_buffer_that_was_replaced(name):
             engine.batch(group.reducer, False)  # records the launches
         changed = rollout.reward * 2.0 if name == "reward" else getattr(rollout, name) & (rollout.log_prob < -0.7)
         setattr(rollout, name, changed.clone())
-    found = [group.assignments["player"].learner.engine.batch(group.reducer, False) for group in learners]
-    assert torch.equal(found[0]["rows"], found[1]["rows"])
-    assert torch.equal(found[0]["returns"], found[1]["returns"])
+    batches = [group.assignments["player"].learner.engine.batch(group.reducer, False) for group in learners]
+    assert torch.equal(batches[0]["rows"], batches[1]["rows"])
+    assert torch.equal(batches[0]["returns"], batches[1]["returns"])
 
 
 def test_kernel_engine_refuses_another_precision():

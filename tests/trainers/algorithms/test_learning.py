@@ -22,9 +22,9 @@ EPISODES = 256
 def test_both_sides_of_tag_beat_random_play(seed, engine, tmp_path):
     """Cross-play against random opponents; 95 % intervals are disjoint from random play's."""
     config = dataclasses.replace(preset("TagContinuous-v0", "cpu"), seed=seed, eval_episodes=0, engine=engine)
-    trainer, begun = Trainer(config, tmp_path), time.process_time()
+    trainer, start = Trainer(config, tmp_path), time.process_time()
     trainer.run()
-    assert time.process_time() - begun <= 2 * 180, "two CPU cores learn it within three minutes"
+    assert time.process_time() - start <= 2 * 180, "two CPU cores learn it within three minutes"
     config.apply_num_threads()
     core = make_eval_core(config, EPISODES, seed=1234)
     policy = {name: seat.learner.policy() for name, seat in trainer.assignments.items()}
@@ -47,7 +47,7 @@ def test_both_sides_of_gridworld_tag_beat_random_play(tmp_path):
     trainer = Trainer(config, tmp_path)
     trainer.run()
     core = make_eval_core(config, EPISODES, seed=1234)
-    policy = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    policy = {name: assignment.learner.policy() for name, assignment in trainer.assignments.items()}
     chance, hunted, fled = (
         evaluate_policies(core, {name: policy[name] for name in trained}, seed=1).length
         for trained in ((), ("tagger",), ("runner",))
@@ -66,7 +66,7 @@ def test_foraging_collects_all_food(settings, tmp_path):
     trainer = Trainer(config, tmp_path)
     trainer.run()
     core = make_eval_core(config, EPISODES, seed=1234)
-    policies = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    policies = {name: assignment.learner.policy() for name, assignment in trainer.assignments.items()}
     returns = evaluate_policies(core, policies, seed=1).returns["player"]
     assert returns.mean - returns.half > 0.9, str(returns)
 
@@ -78,7 +78,7 @@ def test_both_bidders_of_liars_dice_beat_random_play(tmp_path):
     trainer = Trainer(config, tmp_path)
     trainer.run()
     core = make_eval_core(config, EPISODES, seed=1234)
-    policy = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    policy = {name: assignment.learner.policy() for name, assignment in trainer.assignments.items()}
     chance = evaluate_policies(core, dict.fromkeys(policy), seed=1).agent_returns
     for name, trained in policy.items():
         earned = evaluate_policies(core, {**dict.fromkeys(policy), name: trained}, seed=1).agent_returns[name]
@@ -87,7 +87,7 @@ def test_both_bidders_of_liars_dice_beat_random_play(tmp_path):
 
 @pytest.mark.learning
 def test_both_sides_of_dark_hex_reach_the_dqn_of_openspiel(tmp_path):
-    """OpenSpiel's DQN gets 0.894 as black and 0.616 as white against random opponents, after as many steps."""
+    """OpenSpiel's DQN gets 0.894 as black and 0.616 as white against random opponents, after equally many steps."""
     trainer = Trainer(dataclasses.replace(preset("DarkHex-v0", "cpu"), seed=0, eval_episodes=0), tmp_path)
     trainer.run()
     core = make_eval_core(trainer.config, 4 * EPISODES, seed=1234)
@@ -105,7 +105,7 @@ def test_players_of_the_coin_game_cooperate_for_shared_rewards(tmp_path):
     )
     trainer = Trainer(config, tmp_path)
     trainer.run()
-    policies = {name: each.learner.policy() for name, each in trainer.assignments.items()}
+    policies = {name: assignment.learner.policy() for name, assignment in trainer.assignments.items()}
     core = make_eval_core(config, EPISODES, seed=1234)
     together = evaluate_policies(core, policies, seed=1).returns["player"]
     assert together.mean - together.half > 50, str(together)
@@ -129,7 +129,7 @@ def test_on_policy_preset_solves_cartpole(algorithm, engine, tmp_path):
 
 @pytest.mark.learning
 def test_engines_learn_simple_spread_equally_well(tmp_path):
-    """The 95 % intervals of the mean return over three seeds overlap, and lie above that of random play.
+    """The 95 % intervals of the mean return over three seeds overlap, and lie above random play.
 
     Three seeds may be equal by chance, with narrow intervals: a tenth of what was learned lies between them at most.
     """

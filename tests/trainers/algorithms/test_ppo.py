@@ -44,10 +44,10 @@ def learner_for(core, config: PPOConfig = FAST, total_steps: int = 100_000, seed
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def mean_reward(core, policy, greedy: bool = True, steps: int = 16) -> float:
@@ -67,19 +67,19 @@ def mean_reward(core, policy, greedy: bool = True, steps: int = 16) -> float:
 def test_ppo_solves_identity(kind, masked, target):
     core = Identity(32, kind, limit=4, masked=masked)
     learner = learner_for(core)
-    before = mean_reward(core, learner.policy())
+    initial = mean_reward(core, learner.policy())
     drive(core, learner, 25)
     after = mean_reward(core, learner.policy())
-    assert after >= target > before + 0.05
+    assert after >= target > initial + 0.05
 
 
 def test_squashed_policy_solves_identity():
     core = Identity(32, "continuous", limit=4)
     learner = learner_for(core, dataclasses.replace(FAST, squash=True))
-    before = mean_reward(core, learner.policy())
+    initial = mean_reward(core, learner.policy())
     drive(core, learner, 25)
     after = mean_reward(core, learner.policy())
-    assert after >= -0.02 > before + 0.05
+    assert after >= -0.02 > initial + 0.05
 
 
 def test_ppo_solves_identity_under_masks():
@@ -111,9 +111,9 @@ def fill(learner: PPO, poison: float | None) -> None:
     r, g = learner.rollout, torch.Generator().manual_seed(5)
     steps = r.reward.shape
 
-    def junk(tensor: torch.Tensor, where: torch.Tensor) -> None:
+    def junk(tensor: torch.Tensor, mask: torch.Tensor) -> None:
         if poison is not None:
-            tensor.masked_fill_(where.view(*where.shape, *[1] * (tensor.dim() - where.dim())), poison)
+            tensor.masked_fill_(mask.view(*mask.shape, *[1] * (tensor.dim() - mask.dim())), poison)
 
     r.obs.copy_(torch.randn(r.obs.shape, generator=g))
     r.action.copy_(torch.randint(2, r.action.shape, generator=g))
@@ -147,10 +147,10 @@ def test_invalid_rows_do_not_change_losses_or_statistics(poison):
 
 def test_rollout_without_valid_rows_changes_nothing():
     learner = learner_for(Corridor(4))
-    before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
+    previous = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     learner.rollout.t = learner.rollout.length
     assert learner.update() == {}
-    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
+    assert all(torch.equal(tensor, previous[name]) for name, tensor in learner.net.state_dict().items())
 
 
 def test_first_gradient_step_has_ratio_one():
@@ -179,11 +179,11 @@ def test_entropy_bonus_raises_entropy_without_rewards(entropy, rises):
 def test_target_kl_stops_the_update():
     core = Corridor(16)
     free = learner_for(core, PPOConfig(rollout_length=8, num_epochs=6, num_minibatches=2, learning_rate=0.05))
-    held = learner_for(
+    stopped = learner_for(
         core, PPOConfig(rollout_length=8, num_epochs=6, num_minibatches=2, learning_rate=0.05, target_kl=1e-4)
     )
     assert drive(core, free, 1)[0]["gradient_steps"] == 12
-    assert drive(core, held, 1)[0]["gradient_steps"] == 2
+    assert drive(core, stopped, 1)[0]["gradient_steps"] == 2
 
 
 def test_value_clipping_limits_the_critics_change():
@@ -193,10 +193,10 @@ def test_value_clipping_limits_the_critics_change():
     moved = []
     for learner in (loose, tight):
         obs = torch.eye(7)
-        before = learner.critic(obs).detach()
+        initial = learner.critic(obs).detach()
         core.reset(seed=1)
         drive(core, learner, 1)
-        moved.append(float((learner.critic(obs).detach() - before).abs().mean()))
+        moved.append(float((learner.critic(obs).detach() - initial).abs().mean()))
     assert moved[1] < 0.5 * moved[0]
 
 
@@ -224,13 +224,13 @@ def test_steps_of_the_opponent_are_not_decisions():
     never, always = torch.zeros(1, 2, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
     mask = torch.ones(1, 2, 2, dtype=torch.bool)
     turn = torch.tensor([[True, False]])  # a buffer that changes in place, as a core's
-    seen = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]], [[5.0], [6.0]], [[7.0], [8.0]]]).unsqueeze(1)
+    obs = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]], [[5.0], [6.0]], [[7.0], [8.0]]]).unsqueeze(1)
     for first in (0, 1):
         for t in range(3):
-            learner.act(seen[t], mask, turn)
+            learner.act(obs[t], mask, turn)
             turn.logical_not_()
             reward = torch.tensor([[10.0, 100.0]]) * (t + 1)
-            learner.observe(Transition(reward, never, never, always, seen[t + 1], seen[t + 1], turn))
+            learner.observe(Transition(reward, never, never, always, obs[t + 1], obs[t + 1], turn))
         batch = learner.agent.batch()
         if first == 0:
             # player 0's decision 2 has no outcome yet. Decision 0: (10 + 20) + 0.5 * V(5) = 32.5
@@ -250,12 +250,12 @@ def test_stored_rollouts_are_copies_of_reused_buffers():
     core = Corridor(4)
     learner = learner_for(core)
     core.reset()
-    seen = []
+    observations = []
     for _ in range(8):
-        seen.append(core.obs.clone())
+        observations.append(core.obs.clone())
         core.step(learner.act(core.obs))
         learner.observe(transition(core))
-    assert torch.equal(learner.rollout.obs, torch.stack(seen))
+    assert torch.equal(learner.rollout.obs, torch.stack(observations))
 
 
 def test_restored_learner_continues_bit_for_bit():

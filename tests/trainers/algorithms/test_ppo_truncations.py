@@ -44,7 +44,7 @@ def test_too_many_truncations_raise_an_error():
 
 
 @pytest.mark.parametrize(
-    ("length", "limit", "given", "per_agent"),
+    ("length", "limit", "capacity", "per_agent"),
     [
         (25, 4, None, 8),  # at most 7 cuts by the limit in 25 steps, and one more
         (25, 25, None, 2), (25, 0, None, 2), (25, 100, None, 2),
@@ -52,8 +52,8 @@ def test_too_many_truncations_raise_an_error():
         (25, 4, 0.5, 1), (25, 4, 1.5, 2), (4, 4, 9.0, 4),
     ],
 )  # fmt: skip
-def test_final_obs_capacity_follows_from_the_time_limit(length, limit, given, per_agent):
-    config = PPOConfig(rollout_length=length, truncation_capacity=given)
+def test_final_obs_capacity_follows_from_the_time_limit(length, limit, capacity, per_agent):
+    config = PPOConfig(rollout_length=length, truncation_capacity=capacity)
     learner = PPO(config, LearnerSpec(1, Corridor(1).action_spaces["walker_0"], 6, 2, 100, time_limit=limit))
     assert learner.rollout.capacity == per_agent * 12
 

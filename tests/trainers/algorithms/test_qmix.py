@@ -83,16 +83,16 @@ def test_team_targets_match_hand_computation():
     learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 10.0)
     learner.target_mixer.forward = lambda values, state: values.sum(-1) + 100
     for t in range(2):
-        seen = torch.tensor([[[1.0], [2.0]]]).repeat(3, 1, 1) + t
+        obs = torch.tensor([[[1.0], [2.0]]]).repeat(3, 1, 1) + t
         valid = torch.ones(3, 2).bool()
         terminated, truncated = torch.zeros(3, 2).bool(), torch.zeros(3, 2).bool()
         terminated[0, t] = truncated[1, :] = True
         truncated[1] = t == 1
         if t == 1:
-            valid[0, 0], seen[0, 0] = False, torch.nan
-        learner.act(seen)
+            valid[0, 0], obs[0, 0] = False, torch.nan
+        learner.act(obs)
         reward = torch.tensor([[2.0, 4.0]]).repeat(3, 1).masked_fill(~valid, torch.nan)
-        following = seen + 1
+        following = obs + 1
         following[0, : t + 1] = torch.nan
         if t == 1:
             following[1] = 9.0  # observation of the next episode
@@ -104,11 +104,11 @@ def test_team_targets_match_hand_computation():
     assert batch["follows"][:2].int().tolist() == [[[0, 1], [1, 1], [1, 1]], [[0, 0], [1, 1], [1, 1]]]
     time, env = torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 0, 1, 1, 2, 2])
     learner.replay.draw = lambda *_: (time, env)
-    found = {}
+    losses = {}
 
     class Seen(GradientReducer):
         def step(self, optimizer, loss, max_norm=None):
-            return found.setdefault("loss", loss.detach())
+            return losses.setdefault("loss", loss.detach())
 
     learner.reducer = Seen()
     learner._gradient_step()
@@ -117,15 +117,15 @@ def test_team_targets_match_hand_computation():
     team = (x * (1 + action)).sum(-1) + torch.tensor([2, 1, 2, 2, 2, 2])
     after = torch.tensor([3 + 10, -100, 5 + 20, 10 + 20, 5 + 20, 7 + 20]) + 100.0  # world 0 ends: no next value
     target = torch.tensor([3.0, 2.0, 3.0, 3.0, 3.0, 3.0]) + 0.5 * after
-    torch.testing.assert_close(found["loss"], (team - target).square().mean())
+    torch.testing.assert_close(losses["loss"], (team - target).square().mean())
 
 
 def test_illegal_next_actions_have_no_value_and_cut_steps_are_unknown():
     core = Identity(4, "discrete", limit=4, masked=True)
     learner = learner_for(core, "vdn")
     drive(core, learner, 4)  # the toy asserts that every action is legal
-    known = learner.replay.buffers["known"][:32]
-    assert known.float().mean() == 0.75, "every fourth step was cut"
+    is_known = learner.replay.buffers["known"][:32]
+    assert is_known.float().mean() == 0.75, "every fourth step was cut"
     assert learner.replay.buffers["next_mask"][:32].float().mean() == pytest.approx(2 / 3)
 
 
@@ -133,8 +133,8 @@ def test_truncation_uses_the_state_before_the_next_episode():
     core = Identity(2, limit=4)
     learner = learner_for(core)
     drive(core, learner, 1)
-    kept = learner.replay.buffers
-    state, next_state = kept["state"][:8], kept["next_state"][:8]
+    buffers = learner.replay.buffers
+    state, next_state = buffers["state"][:8], buffers["next_state"][:8]
     assert torch.equal(next_state[:3], state[1:4])
     assert torch.equal(next_state[3], state[3]), "the toy's targets last for an episode"
     assert not torch.equal(next_state[3], state[4])
@@ -174,9 +174,9 @@ def test_dead_agents_do_not_change_losses_or_statistics(poison, body):
             r.t = r.length
             metrics = learner.update()
         results.append((learner.net.state_dict(), metrics))
-    (clean, one), (dirty, two) = results
+    (clean, first), (dirty, second) = results
     assert all(torch.equal(tensor, dirty[name]) for name, tensor in clean.items())
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert all(torch.equal(first[name], second[name]) for name in first)
     assert all(tensor.isfinite().all() for tensor in dirty.values())
 
 
@@ -206,8 +206,8 @@ def test_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
 
 
 def test_state_of_wrong_shape_is_refused():
-    one, other = gru(RecallOfThree(4)), gru(RecallOfThree(4))
-    state = one.state_dict()
+    first, other = gru(RecallOfThree(4)), gru(RecallOfThree(4))
+    state = first.state_dict()
     del state["carried.hidden_state"]
     message = r"learner state carried: hidden_state: expected shape \(4, 2, 16\), got noth"
     with pytest.raises(CheckpointError, match=message):
@@ -220,9 +220,9 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
         torch.manual_seed(len(results))
         core = TwoStep(8)
         learner = learner_for(core, seed=seed)
-        before = torch.get_rng_state()
+        state = torch.get_rng_state()
         drive(core, learner, 4)
-        assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(torch.get_rng_state(), state)
         results.append(torch.cat([parameter.detach().flatten() for parameter in learner.net.parameters()]))
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])

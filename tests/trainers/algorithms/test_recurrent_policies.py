@@ -15,8 +15,8 @@ from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.models.policy import Policy
 
 
-@pytest.mark.parametrize(("body", "least", "most"), [("gru", 0.95, 1.0), ("mlp", 0.4, 0.6)])
-def test_only_recurrent_policies_solve_recall(body, least, most, tmp_path):
+@pytest.mark.parametrize(("body", "lower", "upper"), [("gru", 0.95, 1.0), ("mlp", 0.4, 0.6)])
+def test_only_recurrent_policies_solve_recall(body, lower, upper, tmp_path):
     config = PPOConfig(
         rollout_length=6, hidden_sizes=(16,), learning_rate=0.03, num_minibatches=2, num_epochs=2, network=body
     )  # episodes last 4
@@ -27,7 +27,7 @@ def test_only_recurrent_policies_solve_recall(body, least, most, tmp_path):
     outcome = evaluate_policies(
         Recall(256, seed=5), {"agent": trainer.assignments["agent"].learner.policy()}, seed=3, greedy=True
     )
-    assert least <= outcome.returns["agent"].mean / 2 <= most
+    assert lower <= outcome.returns["agent"].mean / 2 <= upper
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "recurrent mappo"])
@@ -59,15 +59,15 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
     trainer = trainer_of(Corridor(6, limit=5), config, tmp_path)
     learner = trainer.assignments["walker"].learner
     hidden_state = torch.zeros(12, 6)
-    begun = torch.ones(6, dtype=torch.bool)
+    starts = torch.ones(6, dtype=torch.bool)
     for _ in range(2):
         trainer.collector.collect()
         r = learner.rollout
         assert r.episode_starts[1:].any()
         assert r.truncated.any()
-        assert torch.equal(r.episode_starts[0], begun)
+        assert torch.equal(r.episode_starts[0], starts)
 
-        def seen(obs, states):
+        def critic_input(obs, states):
             if critic == "obs":
                 return obs.flatten(0, 1)
             return torch.cat([states.repeat_interleave(2, 0), torch.eye(2).repeat(6, 1)], -1)
@@ -75,7 +75,7 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
         values, after = [], []
         for t in range(9):
             hidden_state = hidden_state.masked_fill(r.episode_starts[t].repeat_interleave(2).unsqueeze(-1), 0.0)
-            inputs = seen(r.all_obs[t], None if r.state is None else r.state[t])
+            inputs = critic_input(r.all_obs[t], None if r.state is None else r.state[t])
             out, hidden_state = learner.critic.step(inputs, hidden_state)
             values.append(out.view(6, 2))
             after.append(hidden_state)
@@ -85,14 +85,14 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
         for t in range(8):
             final_obs = r.final_obs[r.final_slot[t]]
             final, _ = learner.critic.step(
-                seen(final_obs, None if r.final_state is None else r.final_state[t]), after[t]
+                critic_input(final_obs, None if r.final_state is None else r.final_state[t]), after[t]
             )
             follows = torch.where(r.truncated[t], final.view(6, 2), values[t + 1]).masked_fill(r.terminated[t], 0.0)
-            wanted = r.reward[t] + 0.5 * follows
-            got = batch["returns"].view(6, 2, 8)[..., t]
+            expected = r.reward[t] + 0.5 * follows
+            actual = batch["returns"].view(6, 2, 8)[..., t]
             assert torch.equal(valid[..., t], r.valid[t])
-            torch.testing.assert_close(got[r.valid[t]], wanted[r.valid[t]])
-        begun = r.episode_starts[-1].clone()
+            torch.testing.assert_close(actual[r.valid[t]], expected[r.valid[t]])
+        starts = r.episode_starts[-1].clone()
         learner.update()
     trainer.log.close()
 
@@ -130,8 +130,8 @@ def test_recurrent_policy_is_restored_from_disk(tmp_path):
     hidden_states = policy.initial_hidden_state(4, 2), other.initial_hidden_state(4, 2)
     for _ in range(3):
         actions = [
-            each.act(obs, None, True, hidden_state)
-            for each, hidden_state in zip((policy, other), hidden_states, strict=True)
+            player.act(obs, None, True, hidden_state)
+            for player, hidden_state in zip((policy, other), hidden_states, strict=True)
         ]
         assert torch.equal(*actions)
     assert torch.equal(*hidden_states)

@@ -48,38 +48,38 @@ CASES = [(kind, name) for kind, names in METHODS.items() for name in names]
 
 def learner_of(kind, engine="kernel", config=None, **fields):
     """Return a learner of a class below one of CONFIGS."""
-    base = next(each for each in kind.__mro__ if each in CONFIGS)
+    base = next(parent for parent in kind.__mro__ if parent in CONFIGS)
     space = spaces.Box(-1.0, 1.0, (1,)) if base is TD3 else spaces.Discrete(3)
     spec = LearnerSpec(4, space, num_envs=2, num_agents=1, total_steps=10**9, engine=engine, **fields)
     return kind(config or CONFIGS[base], spec)
 
 
 def replacement(kind, name):
-    """Return a method that does the same as that of a class."""
+    """Return a method that calls the method of a class."""
 
-    def own(self, *args, **settings):
+    def method(self, *args, **settings):
         return getattr(kind, name)(self, *args, **settings)
 
-    return own
+    return method
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_learner_and_subclass_that_replaces_nothing_use_kernels(kind):
-    for each in (kind, type("Mine", (kind,), {"extra": lambda self: 1})):
-        learner = learner_of(each)
+    for learner_type in (kind, type("Mine", (kind,), {"extra": lambda self: 1})):
+        learner = learner_of(learner_type)
         assert learner.reason_for_torch == ""
         assert learner.kernel_policy() is not None
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_replaced_method_of_a_subclass_selects_pytorch(kind, name):
-    own = type("Mine", (kind,), {name: replacement(kind, name)})
-    learner = learner_of(own, "auto")
+    subclass = type("Mine", (kind,), {name: replacement(kind, name)})
+    learner = learner_of(subclass, "auto")
     assert learner.reason_for_torch == f"kernels compute {kind.__name__}.{name}, not Mine.{name}"
     assert learner.kernel_policy() is None
     message = rf"^engine = 'kernel': kernels compute {kind.__name__}\.{name}, not Mine\.{name}; use engine = 'auto'"
     with pytest.raises(ConfigError, match=message):
-        _ = learner_of(own).reason_for_torch
+        _ = learner_of(subclass).reason_for_torch
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
@@ -134,7 +134,7 @@ def test_both_engines_use_a_changed_setting_of_the_loss(engine):
     moved = []
     for kind in (PPO, Mine):
         learner = learner_of(kind, engine)
-        before = copy.deepcopy(learner.critic.state_dict())
+        previous = copy.deepcopy(learner.critic.state_dict())
         rollout = learner.rollout
         rollout.all_obs.normal_(generator=torch.Generator().manual_seed(3))
         rollout.reward.fill_(1.0)
@@ -142,7 +142,7 @@ def test_both_engines_use_a_changed_setting_of_the_loss(engine):
         rollout.log_prob.fill_(-1.0986)
         rollout.t = rollout.length
         learner.update()
-        moved.append(any(not torch.equal(each, before[name]) for name, each in learner.critic.state_dict().items()))
+        moved.append(any(not torch.equal(value, previous[name]) for name, value in learner.critic.state_dict().items()))
     assert moved == [True, False]
 
 
@@ -238,14 +238,14 @@ def test_both_engines_use_a_replaced_optimizer(engine, make):
     assert isinstance(learner.engine, KernelEngine if engine == "kernel" else TorchEngine)
     learner.optimizer = make(learner.net.parameters())
     learner.optimizers = {"own": learner.optimizer}
-    before = copy.deepcopy(learner.net.state_dict())
+    previous = copy.deepcopy(learner.net.state_dict())
     rollout = learner.rollout
     rollout.reward.fill_(1.0)
     rollout.valid.fill_(True)
     rollout.t = rollout.length
     learner.update()
     for name, parameter in learner.net.named_parameters():
-        torch.testing.assert_close(parameter.detach(), before[name], msg=name)
+        torch.testing.assert_close(parameter.detach(), previous[name], msg=name)
 
 
 class Counting(PPO):
@@ -302,13 +302,13 @@ def test_policy_that_acts_otherwise_acts_neither_in_kernels_nor_in_a_batch():
     plain = learner_of(PPO).policy()
     assert acts_in_kernels(plain, torch.device("cpu"))
     assert can_batch(plain, plain)
-    own = learner_of(PPO).policy()
-    own.__class__ = OwnPolicy
+    replaced = learner_of(PPO).policy()
+    replaced.__class__ = OwnPolicy
     network, head, normalizer = (learner_of(PPO).policy() for _ in range(3))
     network.actor.__class__ = OwnNetwork
     head.head.__class__ = OwnHead
     normalizer.normalizer.__class__ = OwnNormalizer
-    for policy in (own, network, head, normalizer):
+    for policy in (replaced, network, head, normalizer):
         assert not acts_in_kernels(policy, torch.device("cpu"))
         assert not can_batch(plain, policy)
         assert not can_batch(policy, policy)

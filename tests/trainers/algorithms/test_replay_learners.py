@@ -32,10 +32,10 @@ FAST: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def configured(algorithm: str, iterations: int, **learner: Any) -> TrainConfig:
@@ -127,12 +127,12 @@ def test_resume_equals_an_uninterrupted_run(algorithm, kind, masked, normalize, 
     resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), toy)
     assert resumed.iteration == 3
     resumed.run()
-    one, two = checkpoint.load(tmp_path / "whole"), checkpoint.load(tmp_path / "parts")
-    assert one.iteration == two.iteration == 8
-    assert sum(name.endswith("replay_filled") for name in one.state) == (1 if algorithm in JOINT else 2)
-    assert one.state.keys() == two.state.keys()
-    for name, value in one.state.items():
-        other = two.state[name]
+    first, second = checkpoint.load(tmp_path / "whole"), checkpoint.load(tmp_path / "parts")
+    assert first.iteration == second.iteration == 8
+    assert sum(name.endswith("replay_filled") for name in first.state) == (1 if algorithm in JOINT else 2)
+    assert first.state.keys() == second.state.keys()
+    for name, value in first.state.items():
+        other = second.state[name]
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, other), name
         elif name != "trainer.seconds":
@@ -155,15 +155,15 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used(algorithm, tm
 def test_actions_are_random_until_learning_starts(algorithm, tmp_path):
     trainer = Trainer(configured(algorithm, 4, learning_starts=200), tmp_path, None, identity("continuous"))
     learner = trainer.assignments["even"].learner
-    before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
+    initial = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     trainer.iterate()  # 128 steps
-    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
-    kept = learner.experience.replay.buffers["joint_action" if algorithm in JOINT else "action"][:8].flatten()
-    assert kept.std().item() == pytest.approx(4 / math.sqrt(12), rel=0.1)  # uniform in [-2, 2]
+    assert all(torch.equal(tensor, initial[name]) for name, tensor in learner.net.state_dict().items())
+    actions = learner.experience.replay.buffers["joint_action" if algorithm in JOINT else "action"][:8].flatten()
+    assert actions.std().item() == pytest.approx(4 / math.sqrt(12), rel=0.1)  # uniform in [-2, 2]
     assert bool(learner.exploring)
     trainer.iterate()
     assert not bool(learner.exploring)
-    assert not torch.equal(learner.net.state_dict()["actor.body.0.weight"], before["actor.body.0.weight"])
+    assert not torch.equal(learner.net.state_dict()["actor.body.0.weight"], initial["actor.body.0.weight"])
     trainer.log.close()
 
 
@@ -193,11 +193,9 @@ def fill(learner: Any, poison: float | None) -> None:
     valid[:4, 2] = False
     joint = learner.central_input == "joint"
 
-    def junk(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
+    def junk(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return (
-            tensor
-            if poison is None
-            else tensor.masked_fill(where.view(*where.shape, *[1] * (tensor.dim() - 2)), poison)
+            tensor if poison is None else tensor.masked_fill(mask.view(*mask.shape, *[1] * (tensor.dim() - 2)), poison)
         )
 
     obs = torch.randn((r.length + 1, *r.obs.shape[1:]), generator=g)
@@ -208,10 +206,10 @@ def fill(learner: Any, poison: float | None) -> None:
     action = torch.rand((r.length, *r.action.shape[1:]), generator=g) * 2 - 1
     for t in range(r.length):
         # for agents that have left, a centralized critic gets the environment's zeros
-        seen, then = (
+        current, then = (
             (obs[i].masked_fill(~valid[t].unsqueeze(-1), 0.0) if joint else junk(obs[i], ~valid[t])) for i in (t, t + 1)
         )
-        r.begin_step(seen, None, None, seen.flatten(1) if joint else None)
+        r.begin_step(current, None, None, current.flatten(1) if joint else None)
         r.store_action(action[t] if joint else junk(action[t], ~valid[t]))
         unused = torch.full_like(obs[t], 0.0 if poison is None else poison)
         r.end_step(
@@ -230,9 +228,9 @@ def fill(learner: Any, poison: float | None) -> None:
 def test_invalid_rows_do_not_change_losses_or_statistics(algorithm, poison):
     learners = []
     for junk in (None, poison):
-        found = registry.find(algorithm)
-        learner = found.learner_type(
-            found.settings(**{**FAST, "learning_starts": 0, "normalize_obs": True}), corridor_problem()
+        entry = registry.find(algorithm)
+        learner = entry.learner_type(
+            entry.settings(**{**FAST, "learning_starts": 0, "normalize_obs": True}), corridor_problem()
         )
         if learner.central_input == "joint":
             learner.set_co_learners({"walker": learner})
@@ -247,8 +245,8 @@ def test_invalid_rows_do_not_change_losses_or_statistics(algorithm, poison):
 
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_replay_without_valid_rows_gives_finite_losses(algorithm):
-    found = registry.find(algorithm)
-    learner = found.learner_type(found.settings(**{**FAST, "learning_starts": 0}), corridor_problem())
+    entry = registry.find(algorithm)
+    learner = entry.learner_type(entry.settings(**{**FAST, "learning_starts": 0}), corridor_problem())
     if learner.central_input == "joint":
         learner.set_co_learners({"walker": learner})
     r = learner.rollout
@@ -276,20 +274,20 @@ def test_replay_without_valid_rows_gives_finite_losses(algorithm):
     ],
 )
 def test_unsupported_specs_are_refused_at_construction(algorithm, problem, message):
-    found = registry.find(algorithm)
+    entry = registry.find(algorithm)
     with pytest.raises(ConfigError, match=message):
-        found.learner_type(found.settings(**FAST), corridor_problem(**problem))
+        entry.learner_type(entry.settings(**FAST), corridor_problem(**problem))
 
 
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_invalid_settings_are_refused(algorithm):
-    found = registry.find(algorithm)
+    entry = registry.find(algorithm)
     with pytest.raises(ConfigError, match=rf"learner.network: expected .*\b{algorithm}\b.*use ppo"):
-        found.settings(network="gru")
+        entry.settings(network="gru")
     with pytest.raises(ConfigError, match=r"learner.tau: expected a finite number in \[0, 1\], got 2.0"):
-        found.settings(tau=2.0)
+        entry.settings(tau=2.0)
     with pytest.raises(ConfigError, match=r"replay_size = \d+: needs [\d,]+ bytes"):
-        found.learner_type(found.settings(replay_size=10**13), corridor_problem())
+        entry.learner_type(entry.settings(replay_size=10**13), corridor_problem())
 
 
 @pytest.mark.parametrize("algorithm", ["ddpg", "maddpg"])
@@ -300,15 +298,15 @@ def test_settings_fixed_by_the_algorithm_are_refused(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["td3", "sac"])
 def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
-    found = registry.find(algorithm)
-    policy = found.learner_type(found.settings(**FAST), corridor_problem()).policy()
+    entry = registry.find(algorithm)
+    policy = entry.learner_type(entry.settings(**FAST), corridor_problem()).policy()
     policy.save(tmp_path / "p")
-    again = Policy.load(tmp_path / "p")
+    loaded = Policy.load(tmp_path / "p")
     obs = torch.randn(5, 2, 3, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(again.act(obs, greedy=True), policy.act(obs, greedy=True))
+    assert torch.equal(loaded.act(obs, greedy=True), policy.act(obs, greedy=True))
     policy.seed(3)
-    again.seed(3)
-    assert torch.equal(again.act(obs), policy.act(obs))
+    loaded.seed(3)
+    assert torch.equal(loaded.act(obs), policy.act(obs))
 
 
 @pytest.mark.parametrize("algorithm", OWN)
@@ -326,8 +324,8 @@ def test_mean_metrics_and_helpers():
     values, valid = torch.tensor([1.0, torch.nan, 3.0]), torch.tensor([True, False, True])
     assert masked_mean(values, valid).item() == 2.0
     assert masked_mean(values, torch.zeros(3, dtype=torch.bool)).item() == 0.0
-    found = mean_metrics([{"a": torch.tensor(1.0)}, {"a": torch.tensor(3.0), "b": torch.tensor(7.0)}])
-    assert {name: float(value) for name, value in found.items()} == {"a": 2.0, "b": 7.0}
+    means = mean_metrics([{"a": torch.tensor(1.0)}, {"a": torch.tensor(3.0), "b": torch.tensor(7.0)}])
+    assert {name: float(value) for name, value in means.items()} == {"a": 2.0, "b": 7.0}
     slow, fast = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
     expected = slow.weight.item() + 0.25 * (fast.weight.item() - slow.weight.item())
     polyak_update(slow, fast, 0.25)

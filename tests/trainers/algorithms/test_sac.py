@@ -80,11 +80,11 @@ def test_discrete_policy_loss_matches_hand_computation():
     learner.critics = nn.ModuleList([constant(4.0, 2.0, 1e6), constant(3.0, 5.0, 1e6)])
     nn.init.zeros_(learner.actor.body[-1].weight)
     learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
-    found = learner._actor_step({**steps(), "mask": torch.tensor([True, True, False]).expand(3, 1, 3)})
+    metrics = learner._actor_step({**steps(), "mask": torch.tensor([True, True, False]).expand(3, 1, 3)})
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    assert found["entropy"].item() == pytest.approx(entropy)
-    assert found["actor_loss"].item() == pytest.approx(-(0.75 * 3 + 0.25 * 2 + 0.1 * entropy), rel=1e-5)
-    assert found["temperature"].item() == pytest.approx(0.1)
+    assert metrics["entropy"].item() == pytest.approx(entropy)
+    assert metrics["actor_loss"].item() == pytest.approx(-(0.75 * 3 + 0.25 * 2 + 0.1 * entropy), rel=1e-5)
+    assert metrics["temperature"].item() == pytest.approx(0.1)
     assert learner.log_temperature.item() == pytest.approx(math.log(0.1))
 
 
@@ -129,8 +129,8 @@ def test_multi_discrete_entropies_are_exact_sums_over_components():
     class Says(nn.Module):
         """Critic with value 2 where the first component is 0, and 4 for illegal actions."""
 
-        def forward(self, seen: torch.Tensor) -> torch.Tensor:
-            return seen[..., 1:] @ torch.tensor([[2.0], [0.0], [4.0], [0.0], [0.0]])
+        def forward(self, obs: torch.Tensor) -> torch.Tensor:
+            return obs[..., 1:] @ torch.tensor([[2.0], [0.0], [4.0], [0.0], [0.0]])
 
     learner.critics = learner.target_critics = nn.ModuleList([Says(), Says()])
     after = learner._next(torch.zeros(3, 1, 1), learner.generator, mask)
@@ -143,9 +143,9 @@ def test_multi_discrete_entropies_are_exact_sums_over_components():
     batch = {**steps(), "mask": mask}
     value = 2 * learner.head.relaxed(learner.actor(batch["obs"]), learner.generator, mask)[0][:2, 0, 0].mean().item()
     learner.generator.set_state(state)
-    found = learner._actor_step(batch)
-    assert found["entropy"].item() == pytest.approx(entropy)
-    assert found["actor_loss"].item() == pytest.approx(-(value + 0.1 * entropy), rel=1e-5)
+    metrics = learner._actor_step(batch)
+    assert metrics["entropy"].item() == pytest.approx(entropy)
+    assert metrics["actor_loss"].item() == pytest.approx(-(value + 0.1 * entropy), rel=1e-5)
 
 
 def test_multi_discrete_entropy_has_a_gradient():

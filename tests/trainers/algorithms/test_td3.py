@@ -30,7 +30,7 @@ def rows(*values: float) -> torch.Tensor:
     return torch.tensor(values).view(-1, 1, 1)
 
 
-def given() -> dict[str, torch.Tensor]:
+def make_batch() -> dict[str, torch.Tensor]:
     """Return three steps of one agent: the second ends the episode, the third is invalid."""
     return {
         "situation": rows(0.0, 0.0, 0.0), "code": rows(0.0, 0.0, 0.0),
@@ -55,7 +55,7 @@ def test_targets_match_hand_computation(name, critics, loss):
     learner.target_critics = nn.ModuleList([line(*weights) for weights in critics])
     for critic in learner.critics:
         nn.init.zeros_(critic.body[-1].weight)
-    assert learner._critic_step(given())["critic_loss"].item() == pytest.approx(loss)
+    assert learner._critic_step(make_batch())["critic_loss"].item() == pytest.approx(loss)
 
 
 def test_target_actions_have_bounded_noise_inside_the_box():
@@ -103,11 +103,11 @@ def test_policy_and_target_networks_follow_the_delay():
 def test_policy_follows_the_first_critic_only():
     learner = learner_of()
     learner.critics = nn.ModuleList([line(0.0, 1.0), line(0.0, -1.0)])
-    before = learner.actor(torch.zeros(1, 1)).item()
-    batch = {**given(), "obs": rows(0.0, 0.0, float("inf"))}
+    initial = learner.actor(torch.zeros(1, 1)).item()
+    batch = {**make_batch(), "obs": rows(0.0, 0.0, float("inf"))}
     batch["obs"] = learner.normalizer(batch["obs"])
-    assert learner._actor_step(batch)["actor_loss"].item() == pytest.approx(-np.tanh(before), abs=1e-6)
-    assert learner.actor(torch.zeros(1, 1)).item() > before
+    assert learner._actor_step(batch)["actor_loss"].item() == pytest.approx(-np.tanh(initial), abs=1e-6)
+    assert learner.actor(torch.zeros(1, 1)).item() > initial
     assert all(parameter.requires_grad for parameter in learner.critics.parameters())
 
 

@@ -78,8 +78,8 @@ def test_recurrent_policy_solves_recall_and_is_restored_from_disk(tmp_path):
     drive(core, learner, 40)
     policy = learner.policy()
     policy.save(tmp_path / "policy")
-    for each in (policy, Policy.load(tmp_path / "policy")):
-        assert evaluate_policies(core, {"player": each}, seed=1).returns["player"].mean == 2.0
+    for player in (policy, Policy.load(tmp_path / "policy")):
+        assert evaluate_policies(core, {"player": player}, seed=1).returns["player"].mean == 2.0
 
 
 def test_agents_get_one_hot_indices():
@@ -98,9 +98,9 @@ def test_agents_get_one_hot_indices():
 @pytest.mark.parametrize("body", ["mlp", "gru"])
 def test_exported_policy_plays_a_team(body, tmp_path):
     policy = learner_for(TwoStep(2), network=body, hidden_sizes=(8,)).policy()
-    said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares the exported program with the policy
+    signature = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares the exported program with the policy
     takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", hidden_state (N, 2, 8)" if body == "gru" else "")
-    assert said == f"{takes} -> action (N, 2) int64, parameters{', next_hidden_state' if body == 'gru' else ''}"
+    assert signature == f"{takes} -> action (N, 2) int64, parameters{', next_hidden_state' if body == 'gru' else ''}"
 
 
 def test_agents_of_several_groups_act_as_one_team():
@@ -110,6 +110,6 @@ def test_agents_of_several_groups_act_as_one_team():
     core.reset()
     cast = PolicyRunner(core, {"even": policy, "odd": policy})
     rows = [0, 2, 1]
-    wanted = policy.act(core.obs[:, rows])
-    assert torch.equal(cast.act(core.obs, core.info)[:, rows], wanted)
+    expected = policy.act(core.obs[:, rows])
+    assert torch.equal(cast.act(core.obs, core.info)[:, rows], expected)
     assert evaluate_policies(core, {"even": policy, "odd": policy}, seed=1).episodes == 4

@@ -40,8 +40,8 @@ def test_ppo_finds_the_winning_moves_of_nim(max_steps, engine, tmp_path, monkeyp
         obs = torch.stack([stones / 7, torch.ones(6)], 1)
         mask = stones[:, None] > torch.arange(turns.MOST)
         assert (learner.policy().act(obs, mask, greedy=True) + 1).tolist() == (stones % 4).tolist()
-        every = torch.stack([torch.arange(1, 8) / 7, torch.ones(7)], 1)
-        value = learner.critic(learner.net.normalizer(every)).flatten()
+        states = torch.stack([torch.arange(1, 8) / 7, torch.ones(7)], 1)
+        value = learner.critic(learner.net.normalizer(states)).flatten()
         expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 0.5, 0.5, 0.5])  # with 5 to 7 left the win is one decision later
         torch.testing.assert_close(value, expected, atol=0.2, rtol=0.0)
 

@@ -17,10 +17,10 @@ SMALL = {"rollout_length": 12, "hidden_sizes": (16,), "normalize_advantage": Fal
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(num_threads)
 
 
 def learner_of(name: str, core, engine: str = "torch", **settings):
@@ -96,15 +96,15 @@ def test_present_weights_have_ratios_of_one(name):
 def test_target_policy_moves_at_its_interval():
     core = Corridor(6)
     learner = learner_of("appo", core, target_interval=2, target_tau=0.5)
-    before = [each.clone() for each in learner.target["actor"].parameters()]
+    initial = [parameter.clone() for parameter in learner.target["actor"].parameters()]
     drive(core, learner, 1)
-    assert all(map(torch.equal, before, learner.target["actor"].parameters()))
+    assert all(map(torch.equal, initial, learner.target["actor"].parameters()))
     drive(core, learner, 1)
     for old, target, present in zip(
-        before, learner.target["actor"].parameters(), learner.actor.parameters(), strict=True
+        initial, learner.target["actor"].parameters(), learner.actor.parameters(), strict=True
     ):
         torch.testing.assert_close(target, old.lerp(present, 0.5))
-    assert not any(each.requires_grad for each in learner.target.parameters())
+    assert not any(parameter.requires_grad for parameter in learner.target.parameters())
 
 
 def test_returns_without_baseline_are_sums_of_rewards_until_the_end():
@@ -112,18 +112,18 @@ def test_returns_without_baseline_are_sums_of_rewards_until_the_end():
     learner = learner_of("pg", core, baseline=False, gamma=0.5, rollout_length=24)
     collect(learner, core)
     r = learner.rollout
-    expected, known = [], torch.zeros_like(r.valid)
+    expected, is_known = [], torch.zeros_like(r.valid)
     for t, world, agent in r.valid.nonzero().tolist():
         ends = [s for s in range(t, r.length) if bool((r.terminated | r.truncated)[s, world, agent])]
         if ends:
-            known[t, world, agent] = True
-            own = r.reward[t : ends[0] + 1, world, agent]
-            expected.append(float((own * 0.5 ** torch.arange(len(own))).sum()))
-    assert 0 < known.sum() < r.valid.sum(), "some episodes go on after the rollout"
+            is_known[t, world, agent] = True
+            rewards = r.reward[t : ends[0] + 1, world, agent]
+            expected.append(float((rewards * 0.5 ** torch.arange(len(rewards))).sum()))
+    assert 0 < is_known.sum() < r.valid.sum(), "some episodes go on after the rollout"
     batch = learner.agent.batch()
     torch.testing.assert_close(batch["returns"], torch.tensor(expected))
     torch.testing.assert_close(batch["advantage"], batch["returns"])
-    critic = [each.clone() for each in learner.critic.parameters()]
+    critic = [parameter.clone() for parameter in learner.critic.parameters()]
     learner.update()
     assert all(map(torch.equal, critic, learner.critic.parameters())), "the critic is not trained"
 
@@ -134,7 +134,7 @@ def test_baseline_is_subtracted():
     collect(learner, core)
     batch = learner.agent.batch()
     torch.testing.assert_close(batch["advantage"], batch["returns"] - batch["value"])
-    critic = [each.clone() for each in learner.critic.parameters()]
+    critic = [parameter.clone() for parameter in learner.critic.parameters()]
     learner.update()
     assert not any(map(torch.equal, critic, learner.critic.parameters()))
 
@@ -144,9 +144,9 @@ def test_learns_to_walk_to_the_end(name, iterations):
     """The mean reward of random play is near the cost of a step, -0.05."""
     core = Corridor(32)
     learner = learner_of(name, core, normalize_advantage=True, learning_rate=0.02)
-    before = mean_reward(core, learner.policy())
+    initial = mean_reward(core, learner.policy())
     drive(core, learner, iterations)
-    assert before < 0.05
+    assert initial < 0.05
     assert mean_reward(core, learner.policy()) > 0.1
 
 

@@ -34,9 +34,9 @@ def test_step_equals_the_optimizers_step():
 
 def test_gradients_are_clipped_to_max_norm_and_norm_before_is_returned():
     net, optimizer = line()
-    before = net.weight.detach().clone(), net.bias.detach().clone()
+    previous = net.weight.detach().clone(), net.bias.detach().clone()
     norm = LOCAL_REDUCER.step(optimizer, loss_of(net), max_norm=0.5)
-    moved = torch.cat([(net.weight - before[0]).flatten(), net.bias - before[1]]).norm()
+    moved = torch.cat([(net.weight - previous[0]).flatten(), net.bias - previous[1]]).norm()
     assert norm > 0.5
     assert moved.item() == pytest.approx(0.5, rel=1e-4)
 
@@ -66,16 +66,16 @@ def test_gradients_are_averaged_before_they_are_clipped():
 
 def test_normalizers_of_two_ranks_hold_the_statistics_of_all_rows():
     rows = torch.randn((12, 2), generator=torch.Generator().manual_seed(0)) * 3 + 1
-    mine, others = rows[:4], rows[4:]
+    mine, remote = rows[:4], rows[4:]
     mean = rows.mean(0)
     # contribution of the other rank
-    answers = iter((torch.tensor(8.0), others.sum(0), (others - mean).square().sum(0)))
-    normalizer, whole = ObservationNormalizer(2), ObservationNormalizer(2)
+    answers = iter((torch.tensor(8.0), remote.sum(0), (remote - mean).square().sum(0)))
+    normalizer, reference = ObservationNormalizer(2), ObservationNormalizer(2)
     normalizer.update(mine, total=lambda values: values + next(answers))
-    whole.update(rows)
+    reference.update(rows)
     assert normalizer.count == 12
-    torch.testing.assert_close(normalizer.mean, whole.mean)
-    torch.testing.assert_close(normalizer.var, whole.var)
+    torch.testing.assert_close(normalizer.mean, reference.mean)
+    torch.testing.assert_close(normalizer.var, reference.var)
 
 
 class Among(GradientReducer):
@@ -100,13 +100,13 @@ def ppo_after(reducer, **changes):
     )
     learner = PPO(config, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 4, 3, 100))
     learner.reducer = reducer
-    before = [parameter.clone() for parameter in learner.net.parameters()]
+    previous = [parameter.clone() for parameter in learner.net.parameters()]
     core.reset()
     for _ in range(4):
         core.step(learner.act(core.obs))
         learner.observe(Transition(core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs))
     metrics = learner.update()
-    pairs = zip(before, learner.net.parameters(), strict=True)
+    pairs = zip(previous, learner.net.parameters(), strict=True)
     return metrics, any(not torch.equal(old, new) for old, new in pairs)
 
 

@@ -12,6 +12,6 @@ def test_adam_accepts_parameters_where_pytorch_does_not_wrap_their_addition(monk
     plain = getattr(add, "__wrapped__", add)
     assert not hasattr(plain, "__wrapped__")
     parameter = nn.Parameter(torch.ones(2))
-    for each in (add, plain):
-        monkeypatch.setattr(torch.optim.Optimizer, "add_param_group", each)
+    for function in (add, plain):
+        monkeypatch.setattr(torch.optim.Optimizer, "add_param_group", function)
         assert make_adam([parameter], 0.1, captured=False).param_groups[0]["params"] == [parameter]

@@ -49,8 +49,8 @@ def test_sums_on_a_gpu_have_a_fixed_order(size):
         total += Fraction(value)
         exact.append(float(total))
     for function in (prefix_sum.prefix_sum, cumulative_weights):
-        found = function(on_gpu(values)).as_subclass(torch.Tensor)
-        torch.testing.assert_close(found, torch.tensor(exact, dtype=torch.float64), rtol=1e-14, atol=0)
+        sums = function(on_gpu(values)).as_subclass(torch.Tensor)
+        torch.testing.assert_close(sums, torch.tensor(exact, dtype=torch.float64), rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("strict_too", [False, True])
@@ -113,6 +113,6 @@ def test_draws_need_no_sum_in_a_varying_order(play, monkeypatch):
         play()
     monkeypatch.setattr(prefix_sum, "_needs_fixed_order", lambda values: True)
     with NoFloatCumsum():
-        found = play()
-    for left, right in zip(found, expected, strict=True):
+        actions = play()
+    for left, right in zip(actions, expected, strict=True):
         torch.testing.assert_close(left, right)

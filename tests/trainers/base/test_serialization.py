@@ -13,7 +13,7 @@ from trainers.base.serialization import MAX_JSON_DEPTH, parse_json, read_json
 
 
 @pytest.mark.parametrize(
-    ("text", "got"),
+    ("text", "message"),
     [
         ("", "expected JSON, got Expecting value"),
         ('{"a": 1', "expected JSON, got Expecting ',' delimiter"),
@@ -28,10 +28,10 @@ from trainers.base.serialization import MAX_JSON_DEPTH, parse_json, read_json
         ("[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1), "expected JSON of at most 64 levels, got more"),
     ],
 )
-def test_damaged_json_raises_a_one_line_error(text, got):
+def test_damaged_json_raises_a_one_line_error(text, message):
     with pytest.raises(CheckpointError) as caught:
         parse_json(text, "here")
-    assert str(caught.value).startswith(f"here: {got}")
+    assert str(caught.value).startswith(f"here: {message}")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
 
@@ -40,23 +40,23 @@ def test_valid_json_is_read():
     deep = "[" * MAX_JSON_DEPTH + "]" * MAX_JSON_DEPTH
     for text in ("{}", "[1, -2.5, null, true]", '"é"', deep, str(2**63 - 1), str(-(2**63)), '{"a": {"b": [0.0]}}'):
         assert parse_json(text, "here") == json.loads(text)
-    got = parse_json("[NaN, -Infinity]", "here", finite=False)
-    assert math.isnan(got[0])
-    assert got[1] == -math.inf
+    values = parse_json("[NaN, -Infinity]", "here", finite=False)
+    assert math.isnan(values[0])
+    assert values[1] == -math.inf
 
 
 @pytest.mark.parametrize(
-    ("content", "got"),
+    ("content", "message"),
     [
         (b"\xff\xfe{}", "expected JSON in UTF-8, got 'utf-8' codec can't decode"),
         (b"\x00\x00", "expected JSON, got Expecting value"),
         (b"[]", "expected a JSON object, got list"),
     ],
 )
-def test_damaged_json_file_is_named(tmp_path, content, got):
+def test_damaged_json_file_is_named(tmp_path, content, message):
     file = tmp_path / "a.json"
     file.write_bytes(content)
-    with pytest.raises(CheckpointError, match=rf"{file}: {got}"):
+    with pytest.raises(CheckpointError, match=rf"{file}: {message}"):
         read_json(file)
     for path in (tmp_path, tmp_path / "none", tmp_path / "\0", tmp_path / ("x" * 300)):
         with pytest.raises(CheckpointError, match="expected a readable file, got"):

@@ -36,7 +36,7 @@ def test_error_on_one_rank_is_raised_on_all(monkeypatch):
             shard.run_on_all(lambda: refused(shard))
         return str(caught.value)[-3:], shard.run_on_all(lambda: shard.rank)
 
-    assert together.each(tried, shards) == [("(1)", 0), ("(1)", 1), ("(2)", 2)]
+    assert together.map(tried, shards) == [("(1)", 0), ("(1)", 1), ("(2)", 2)]
 
 
 def gpu(name, multiprocessors, uuid):
@@ -44,24 +44,26 @@ def gpu(name, multiprocessors, uuid):
 
 
 @pytest.mark.parametrize(
-    ("others", "said"),
+    ("peers", "message"),
     [
         ([gpu("H200", 132, "b"), gpu("H200", 132, "a")], None),
         ([gpu("H200", 132, "b"), gpu("A100", 108, "c")], r"H200 \(132 .* on rank 0 and A100 \(108 .* on rank 2"),
         ([gpu("H200", 60, "b"), gpu("H200", 132, "c")], r"H200 \(132 .* on rank 0 and H200 \(60 .* on rank 1"),
     ],
 )
-def test_ranks_with_different_gpus_are_refused(monkeypatch, others, said):
+def test_ranks_with_different_gpus_are_refused(monkeypatch, peers, message):
     """The first and last rank share a GPU, and are of equal kind."""
-    gpus, free = [gpu("H200", 132, "a"), *others], [100, 90, 80]
+    gpus, free = [gpu("H200", 132, "a"), *peers], [100, 90, 80]
     shards = [Shard.split(rank, 3, 8, torch.device("cuda", rank)) for rank in range(3)]
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpus[device.index])
-    every = [(*_kind_and_place(shard.device), free[shard.rank]) for shard in shards]
+    entries = [(*_kind_and_place(shard.device), free[shard.rank]) for shard in shards]
     monkeypatch.setattr(shard_module, "free_memory", lambda device: free[device.index])
-    monkeypatch.setattr(Shard, "all_gather_json", lambda self, said: every if said == every[self.rank] else None)
+    monkeypatch.setattr(
+        Shard, "all_gather_json", lambda self, message: entries if message == entries[self.rank] else None
+    )
     for shard in shards:
-        if said is None:
+        if message is None:
             assert shard._with_memory_budget().memory_budget == 40
         else:
-            with pytest.raises(ConfigError, match=said):
+            with pytest.raises(ConfigError, match=message):
                 shard._with_memory_budget()

@@ -17,7 +17,7 @@ def steps(first: int, count: int, num_envs: int = 2) -> dict[str, torch.Tensor]:
     return {"obs": obs, "valid": torch.ones((count, num_envs, 2), dtype=torch.bool)}
 
 
-def seen(ring: ReplayBuffer) -> set[float]:
+def stored_values(ring: ReplayBuffer) -> set[float]:
     generator = torch.Generator().manual_seed(0)
     return set(ring.at(*ring.draw(500, generator))["obs"][:, 0, 0].tolist())
 
@@ -26,9 +26,9 @@ def test_oldest_steps_are_overwritten():
     ring = ReplayBuffer(9, 2, FIELDS, torch.device("cpu"))  # 5 steps of 2 worlds
     assert ring.length == 5
     ring.add(steps(0, 3))
-    assert seen(ring) == {0, 1, 10, 11, 20, 21}
+    assert stored_values(ring) == {0, 1, 10, 11, 20, 21}
     ring.add(steps(3, 3))
-    assert seen(ring) == {10 * step + world for step in range(1, 6) for world in range(2)}
+    assert stored_values(ring) == {10 * step + world for step in range(1, 6) for world in range(2)}
 
 
 def test_windows_never_cross_the_end_of_the_ring():
@@ -45,8 +45,8 @@ def test_windows_never_cross_the_end_of_the_ring():
 
 def test_replay_too_large_for_memory_is_refused_with_its_size(monkeypatch):
     monkeypatch.setattr(replay_buffer, "free_memory", lambda device: 1000)
-    each = 2 * 3 * 4 + 2
-    ReplayBuffer(1000 // each // 2 * 2, 2, FIELDS, torch.device("cpu"))
+    size = 2 * 3 * 4 + 2
+    ReplayBuffer(1000 // size // 2 * 2, 2, FIELDS, torch.device("cpu"))
     with pytest.raises(ConfigError, match=r"replay_size = 100: needs 2,600 bytes on cpu, 1,000 are free; at most 38 "):
         ReplayBuffer(100, 2, FIELDS, torch.device("cpu"))
     assert replay_buffer.free_memory(torch.device("cpu")) == 1000
@@ -58,19 +58,19 @@ def test_rollout_longer_than_the_ring_is_refused():
 
 
 def test_restored_replay_continues_at_its_position():
-    one, two = (ReplayBuffer(10, 2, FIELDS, torch.device("cpu")) for _ in range(2))
-    one.add(steps(0, 3))
-    two.load_state_dict(one.state_dict())
-    for ring in (one, two):
+    first, second = (ReplayBuffer(10, 2, FIELDS, torch.device("cpu")) for _ in range(2))
+    first.add(steps(0, 3))
+    second.load_state_dict(first.state_dict())
+    for ring in (first, second):
         ring.add(steps(3, 4))
-    assert (one.position, one.filled) == (two.position, two.filled)
-    assert all(torch.equal(one.buffers[name], two.buffers[name]) for name in FIELDS)
+    assert (first.position, first.filled) == (second.position, second.filled)
+    assert all(torch.equal(first.buffers[name], second.buffers[name]) for name in FIELDS)
     smaller = ReplayBuffer(4, 2, FIELDS, torch.device("cpu"))
     with pytest.raises(CheckpointError, match=r"replay_position: expected an int in \[0, 1\], got 2"):
-        smaller.load_state_dict(one.state_dict())
+        smaller.load_state_dict(first.state_dict())
     wider = ReplayBuffer(10, 2, {**FIELDS, "obs": ((2, 4), torch.float32)}, torch.device("cpu"))
     with pytest.raises(CheckpointError, match=r"replay.obs: expected shape \(5, 2, 2, 4\)"):
-        wider.load_state_dict(one.state_dict())
+        wider.load_state_dict(first.state_dict())
 
 
 @pytest.mark.parametrize("name", ["replay_position", "replay_filled"])

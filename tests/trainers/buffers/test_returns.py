@@ -85,13 +85,13 @@ def test_agent_dead_at_the_rollouts_end_does_not_read_the_last_value():
 def turns(rows: list[dict], last: float, last_to_move: int, lam: float = 0.5) -> tuple[list, list, list]:
     """Compute GAE by turns of one agent, gamma = 0.5; a row has r (reward), v (value), mine, end ("t" or "c"), dead."""
     flags = {name: torch.tensor([[row.get("end") == name] for row in rows]) for name in "tc"}
-    advantage, returns, known = gae_by_turns(
+    advantage, returns, is_known = gae_by_turns(
         column(*(float(row["r"]) for row in rows)), column(*(float(row.get("v", NAN)) for row in rows)),
         torch.tensor([last]), flags["t"], flags["c"],
         torch.tensor([["dead" not in row] for row in rows]),
         torch.tensor([[bool(row.get("mine"))] for row in rows] + [[bool(last_to_move)]]), 0.5, lam,
     )  # fmt: skip
-    return advantage[:, 0].tolist(), returns[:, 0].tolist(), known[:, 0].tolist()
+    return advantage[:, 0].tolist(), returns[:, 0].tolist(), is_known[:, 0].tolist()
 
 
 def test_rewards_between_two_turns_belong_to_the_first():
@@ -101,10 +101,10 @@ def test_rewards_between_two_turns_belong_to_the_first():
     # delta0 = (1 + 2) + 0.5 * 4 - 2 = 3          A0 = 3 + 0.25 * 7.25 = 4.8125
     mine = [{"r": 1, "v": 2, "mine": 1}, {"r": 3, "v": 4, "mine": 1}, {"r": 5, "v": 2, "mine": 1}]
     rows = [mine[0], {"r": 2}, mine[1], {"r": 4}, mine[2], {"r": 6}]
-    advantage, returns, known = turns(rows, last=8, last_to_move=1)
+    advantage, returns, is_known = turns(rows, last=8, last_to_move=1)
     assert advantage == [4.8125, 0, 7.25, 0, 13, 0]
     assert returns == [6.8125, 0, 11.25, 0, 15, 0]
-    assert known == [True, False] * 3
+    assert is_known == [True, False] * 3
 
 
 def test_end_on_the_opponents_move_ends_the_last_decision():
@@ -115,10 +115,10 @@ def test_end_on_the_opponents_move_ends_the_last_decision():
         {"r": 0, "v": 2, "mine": 1}, {"r": -1, "end": "t"}, {"r": 7}, {"r": 1, "v": 4, "mine": 1, "end": "t"},
         {"r": 1}, {"r": 5, "v": 2, "mine": 1},
     ]  # fmt: skip
-    advantage, returns, known = turns(rows, last=8, last_to_move=1)
+    advantage, returns, is_known = turns(rows, last=8, last_to_move=1)
     assert advantage == [-3, 0, 0, -3, 0, 7]
     assert returns == [-1, 0, 0, 1, 0, 9]
-    assert known == [True, False, False, True, False, True]
+    assert is_known == [True, False, False, True, False, True]
 
 
 def test_truncation_leaves_the_last_decision_out():
@@ -128,20 +128,20 @@ def test_truncation_leaves_the_last_decision_out():
         {"r": 1, "v": 2, "mine": 1}, {"r": 2}, {"r": 3, "v": 4, "mine": 1}, {"r": 4, "end": "c"},
         {"r": 5}, {"r": 6, "v": 2, "mine": 1, "end": "c"},
     ]  # fmt: skip
-    advantage, returns, known = turns(rows, last=8, last_to_move=1)
+    advantage, returns, is_known = turns(rows, last=8, last_to_move=1)
     assert advantage == [3, 0, 0, 0, 0, 0]
     assert returns == [5, 0, 0, 0, 0, 0]
-    assert known == [True, False, False, False, False, False]
+    assert is_known == [True, False, False, False, False, False]
 
 
 def test_decision_with_unknown_outcome_is_left_out():
     # the opponent is to move after the rollout: nothing is known of decision 2 but its value, where decision 0 ends
     # delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
     rows = [{"r": 1, "v": 2, "mine": 1}, {"r": 2}, {"r": 3, "v": 4, "mine": 1}, {"r": 4}]
-    advantage, returns, known = turns(rows, last=NAN, last_to_move=0)
+    advantage, returns, is_known = turns(rows, last=NAN, last_to_move=0)
     assert advantage == [3, 0, 0, 0]
     assert returns == [5, 0, 0, 0]
-    assert known == [True, False, False, False]
+    assert is_known == [True, False, False, False]
 
 
 def test_turns_of_dead_agents_do_not_affect_others():
@@ -150,9 +150,9 @@ def test_turns_of_dead_agents_do_not_affect_others():
         {"r": 1, "v": 2, "mine": 1, "end": "t"}, {"r": NAN, "dead": 1, "mine": 1}, {"r": 1e9, "dead": 1},
         {"r": 3, "v": 2, "mine": 1},
     ]  # fmt: skip
-    advantage, _, known = turns(rows, last=8, last_to_move=1)
+    advantage, _, is_known = turns(rows, last=8, last_to_move=1)
     assert advantage == [-1, 0, 0, 5]
-    assert known == [True, False, False, True]
+    assert is_known == [True, False, False, True]
 
 
 def test_turns_with_all_agents_to_move_equal_gae():
@@ -161,11 +161,11 @@ def test_turns_with_all_agents_to_move_equal_gae():
     terminated = torch.rand(9, 4, generator=generator) < 0.2
     last, always = torch.randn(4, generator=generator), torch.ones(10, 4, dtype=torch.bool)
     steps = (reward, value, last, terminated, torch.zeros_like(terminated))
-    advantage, returns, known = gae_by_turns(*steps, always[1:], always, 0.9, 0.8)
+    advantage, returns, is_known = gae_by_turns(*steps, always[1:], always, 0.9, 0.8)
     plain_advantage, plain_returns = gae(*steps, torch.full_like(value, NAN), always[1:], 0.9, 0.8)
     torch.testing.assert_close(advantage, plain_advantage)
     torch.testing.assert_close(returns, plain_returns)
-    assert known.all()
+    assert is_known.all()
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])

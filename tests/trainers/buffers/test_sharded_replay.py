@@ -25,20 +25,20 @@ def replay(shard, num_envs):
 def test_ranks_draw_the_same_places_and_keep_their_own(ranks, count):
     alone = replay(None, WORLDS)
     drawn = alone.draw(count, torch.Generator().manual_seed(0), window=2)
-    wanted, found = alone.at(*drawn), {name: torch.full((count,), -1) for name in alone.buffers}
+    expected, actual = alone.at(*drawn), {name: torch.full((count,), -1) for name in alone.buffers}
     noise = normal(torch.empty(count, 2), torch.Generator().manual_seed(1))
     for rank in range(ranks):
         shard = Shard.split(rank, ranks, WORLDS)
         ring = replay(shard, shard.num_envs)
         assert (ring.length, ring.filled, ring.position) == (alone.length, alone.filled, alone.position)
-        time, env, own = ring.local_places(*ring.draw(count, torch.Generator().manual_seed(0), window=2))
+        time, env, rows = ring.local_places(*ring.draw(count, torch.Generator().manual_seed(0), window=2))
         for name, values in ring.at(time, env).items():
-            assert (found[name][own] == -1).all()
-            found[name][own] = values
-        stream = stream_of_rows(torch.Generator().manual_seed(1), count, own)
-        assert torch.equal(normal(torch.empty(len(own), 2), stream), noise[own])
-    for name, values in wanted.items():
-        assert torch.equal(found[name], values)
+            assert (actual[name][rows] == -1).all()
+            actual[name][rows] = values
+        stream = stream_of_rows(torch.Generator().manual_seed(1), count, rows)
+        assert torch.equal(normal(torch.empty(len(rows), 2), stream), noise[rows])
+    for name, values in expected.items():
+        assert torch.equal(actual[name], values)
 
 
 def test_replay_too_large_for_one_rank_is_refused_on_all():

@@ -109,15 +109,15 @@ def plain(steps: dict[str, Tensor]) -> dict[str, Tensor]:
 @pytest.mark.parametrize("seed", range(5))
 def test_on_policy_and_lambda_one_equal_generalized_advantages(seed):
     steps = random_steps(seed)
-    one = Correction(torch.zeros_like(steps["log_ratio"]), 1.0, 1.0)
-    _, returns = vtrace(**plain(steps), correction=one, gamma=0.9, lam=0.8)
+    correction = Correction(torch.zeros_like(steps["log_ratio"]), 1.0, 1.0)
+    _, returns = vtrace(**plain(steps), correction=correction, gamma=0.9, lam=0.8)
     torch.testing.assert_close(returns, gae(**plain(steps), gamma=0.9, lam=0.8)[1])
-    advantage, _ = vtrace(**plain(steps), correction=one, gamma=0.9, lam=1.0)
+    advantage, _ = vtrace(**plain(steps), correction=correction, gamma=0.9, lam=1.0)
     torch.testing.assert_close(advantage, gae(**plain(steps), gamma=0.9, lam=1.0)[0])
     turns = {name: value for name, value in steps.items() if name not in ("final_value", "log_ratio")}
-    found = vtrace_by_turns(**turns, correction=one, gamma=0.9, lam=1.0)
-    for each, expected in zip(found, gae_by_turns(**turns, gamma=0.9, lam=1.0), strict=True):
-        torch.testing.assert_close(each, expected)
+    results = vtrace_by_turns(**turns, correction=correction, gamma=0.9, lam=1.0)
+    for actual, expected in zip(results, gae_by_turns(**turns, gamma=0.9, lam=1.0), strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -129,45 +129,45 @@ def test_returns_equal_the_sum_of_equation_1(seed, rho_max, c_max, lam):
     advantage, returns = vtrace(
         **plain(steps), correction=Correction(steps["log_ratio"], rho_max, c_max), gamma=gamma, lam=lam
     )
-    for place in torch.cartesian_prod(torch.arange(5), torch.arange(3)).tolist():
-        own = {name: value[(..., *place)].tolist() for name, value in steps.items() if name != "to_move"}
-        expected = definition(own, ratio[(..., *place)].tolist(), gamma, lam, rho_max, c_max)
-        found = torch.stack([advantage[(..., *place)], returns[(..., *place)]])
-        torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64).T, atol=1e-12, rtol=0)
+    for index in torch.cartesian_prod(torch.arange(5), torch.arange(3)).tolist():
+        sequence = {name: value[(..., *index)].tolist() for name, value in steps.items() if name != "to_move"}
+        expected = definition(sequence, ratio[(..., *index)].tolist(), gamma, lam, rho_max, c_max)
+        actual = torch.stack([advantage[(..., *index)], returns[(..., *index)]])
+        torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float64).T, atol=1e-12, rtol=0)
 
 
-def definition(own, ratio, gamma, lam, rho_max, c_max) -> list[tuple[float, float]]:
+def definition(steps, ratio, gamma, lam, rho_max, c_max) -> list[tuple[float, float]]:
     """Return (A, v) of every step of one agent, written as in the source; steps are lists."""
-    length, found = len(ratio), []
+    length, results = len(ratio), []
 
     def value_after(t):
-        if own["terminated"][t]:
+        if steps["terminated"][t]:
             return 0.0
-        if own["truncated"][t]:
-            return own["final_value"][t]
-        return own["last_value"] if t + 1 == length else own["value"][t + 1]
+        if steps["truncated"][t]:
+            return steps["final_value"][t]
+        return steps["last_value"] if t + 1 == length else steps["value"][t + 1]
 
     def returns(s):
-        total, factor = own["value"][s], 1.0
+        total, factor = steps["value"][s], 1.0
         for t in range(s, length):
-            if not own["valid"][t]:
+            if not steps["valid"][t]:
                 break
-            difference = own["reward"][t] + gamma * value_after(t) - own["value"][t]
+            difference = steps["reward"][t] + gamma * value_after(t) - steps["value"][t]
             total += factor * min(rho_max, ratio[t]) * difference
             factor *= gamma * lam * min(c_max, ratio[t])
-            if own["terminated"][t] or own["truncated"][t]:
+            if steps["terminated"][t] or steps["truncated"][t]:
                 break
         return total
 
     for s in range(length):
-        if not own["valid"][s]:
-            found.append((0.0, 0.0))
+        if not steps["valid"][s]:
+            results.append((0.0, 0.0))
             continue
-        ended = own["terminated"][s] or own["truncated"][s] or s + 1 == length or not own["valid"][s + 1]
+        ended = steps["terminated"][s] or steps["truncated"][s] or s + 1 == length or not steps["valid"][s + 1]
         following = value_after(s) if ended else returns(s + 1)
-        gain = own["reward"][s] + gamma * following - own["value"][s]
-        found.append((min(rho_max, ratio[s]) * gain, returns(s)))
-    return found
+        gain = steps["reward"][s] + gamma * following - steps["value"][s]
+        results.append((min(rho_max, ratio[s]) * gain, returns(s)))
+    return results
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -178,7 +178,7 @@ def test_by_turns_equals_vtrace_of_the_decisions_alone(seed):
     steps["to_move"][0] = steps["to_move"][-1] = True
     correction = Correction(steps["log_ratio"], 1.2, 0.9)
     turns = {name: value for name, value in steps.items() if name not in ("final_value", "log_ratio")}
-    found = vtrace_by_turns(**turns, correction=correction, gamma=0.9, lam=0.95)
+    results = vtrace_by_turns(**turns, correction=correction, gamma=0.9, lam=0.95)
     decisions = steps["to_move"][:-1].flatten().nonzero().flatten().tolist()
     reward, ended = [], []
     for now, following in zip(decisions, [*decisions[1:], 20], strict=True):
@@ -192,5 +192,5 @@ def test_by_turns_equals_vtrace_of_the_decisions_alone(seed):
         torch.full((len(decisions), 1), NAN, dtype=torch.float64), torch.ones(len(decisions), 1, dtype=torch.bool),
         Correction(steps["log_ratio"][decisions].view(-1, 1), 1.2, 0.9), 0.9, 0.95,
     )  # fmt: skip
-    for each, expected in zip(found, alone, strict=False):
-        torch.testing.assert_close(each.flatten()[decisions], expected.flatten())
+    for actual, expected in zip(results, alone, strict=False):
+        torch.testing.assert_close(actual.flatten()[decisions], expected.flatten())

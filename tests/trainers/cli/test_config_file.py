@@ -168,10 +168,10 @@ def test_printed_settings_are_a_file_with_equal_settings(algorithm, tmp_path, ca
     text = printed(capsys, *argv, "--until-return", "-1e-3")
     (tmp_path / "a.yaml").write_text(text)
     assert printed(capsys, "train", "--config", tmp_path / "a.yaml") == text
-    found = read_config(tmp_path / "a.yaml")
-    assert {field.name for field in dataclasses.fields(TrainConfig)} < found.keys()
-    assert found["learner"].keys() == {f.name for f in dataclasses.fields(registry.find(algorithm).config_type)}
-    assert (found["until_return"], found["video"], found["seed"]) == (-0.001, False, 5)
+    config = read_config(tmp_path / "a.yaml")
+    assert {field.name for field in dataclasses.fields(TrainConfig)} < config.keys()
+    assert config["learner"].keys() == {f.name for f in dataclasses.fields(registry.find(algorithm).config_type)}
+    assert (config["until_return"], config["video"], config["seed"]) == (-0.001, False, 5)
 
 
 @pytest.mark.representative
@@ -201,9 +201,9 @@ def test_common_time_limit_is_printed_once_and_can_be_read(env_id, tmp_path, cap
     ],
 )
 def test_wrong_settings_are_not_printed(values, words, capsys):
-    given = [word for value in values for word in ("--env-arg", value)]
+    arguments = [word for value in values for word in ("--env-arg", value)]
     for command in ("train", "league train"):
-        line = refused(capsys, *command.split(), "SimpleTag-v0", "--device", "cpu", *given, "--print-config")
+        line = refused(capsys, *command.split(), "SimpleTag-v0", "--device", "cpu", *arguments, "--print-config")
         assert all(word in line for word in words)
 
 
@@ -229,7 +229,7 @@ def test_config_of_several_seeds_repeats_them_bit_for_bit(tmp_path, capsys):
     first, second, alone = tmp_path / "first", tmp_path / "second", tmp_path / "alone"
     assert train_command(["--config", str(tmp_path / "a.yaml"), "--run-dir", str(first)]) == 0
     assert train_command(["--config", str(first / CONFIG_FILE), "--run-dir", str(second)]) == 0
-    runs = sorted(each.name for each in first.iterdir() if (each / CONFIG_FILE).exists())
+    runs = sorted(folder.name for folder in first.iterdir() if (folder / CONFIG_FILE).exists())
     assert len(runs) == 2
     for name in runs:
         assert_equal_checkpoints(first / name, second / name)
@@ -247,10 +247,10 @@ def test_settings_of_a_search_are_a_file_with_equal_settings(tmp_path, capsys):
     text = printed(capsys, "tune", "--config", tmp_path / "a.yaml")
     (tmp_path / "b.yaml").write_text(text)
     assert printed(capsys, "tune", "--config", tmp_path / "b.yaml") == text
-    found = read_config(tmp_path / "b.yaml")
-    assert found["search"] == {"learner.learning_rate": "loguniform(0.0001,0.01)", "num_envs": "grid(4,8)"}
-    assert found["train_overrides"]["learner"]["hidden_sizes"] == [8]
-    assert (found["train_overrides"]["engine"], found["num_samples"]) == ("torch", 3)
+    config = read_config(tmp_path / "b.yaml")
+    assert config["search"] == {"learner.learning_rate": "loguniform(0.0001,0.01)", "num_envs": "grid(4,8)"}
+    assert config["train_overrides"]["learner"]["hidden_sizes"] == [8]
+    assert (config["train_overrides"]["engine"], config["num_samples"]) == ("torch", 3)
     for text, words in (
         ("allow_pickle: true", "allow_pickle: expected on the command line"),
         ("schedule: asha", "no setting named 'schedule'; did you mean scheduler?"),
@@ -270,7 +270,7 @@ def test_two_level_settings_come_from_options_and_files(file, tmp_path, capsys):
     assert config["decide_every"] == {"hunters": 4}
     assert config["learn_after"] == {"agent": 200}
     assert config["anneal"] == {"good_accel": [4.0, 2, 300]}
-    again = printed(capsys, "train", "--config", tmp_path / "whole.yaml", "--learn-after", "agent=100")
-    assert again == text.replace("agent: 200", "agent: 100")
+    changed = printed(capsys, "train", "--config", tmp_path / "whole.yaml", "--learn-after", "agent=100")
+    assert changed == text.replace("agent: 200", "agent: 100")
     with pytest.raises(ConfigError, match=r"decide_every\[agent\]: expected an int from 1, got 'often'"):
         train_command(["--config", str(file), "--decide-every", "agent=often"])

@@ -24,18 +24,18 @@ def test_eval_prints_the_table(run, capsys, tmp_path):
 
 @pytest.mark.slow
 def test_eval_engines_agree_within_their_intervals(run, tmp_path, capsys):
-    found = {}
+    matchups = {}
     for engine in ("auto", "torch", "kernel"):
         output = tmp_path / f"{engine}.json"
         assert eval_command([str(run), "--episodes", "60", "--engine", engine, "--output", str(output)]) == 0
-        found[engine] = json.loads(output.read_text())["matchups"]
-    assert found["auto"] == found["torch"]  # so few episodes are not worth the compilation
-    assert found["kernel"] != found["torch"]
-    for one, other in zip(found["kernel"], found["torch"], strict=True):
-        assert one["policies"] == other["policies"]
-        for group, estimate in one["returns"].items():
-            wanted = other["returns"][group]
-            assert abs(estimate["mean"] - wanted["mean"]) <= 2 * (estimate["half"] + wanted["half"]), group
+        matchups[engine] = json.loads(output.read_text())["matchups"]
+    assert matchups["auto"] == matchups["torch"]  # so few episodes are not worth the compilation
+    assert matchups["kernel"] != matchups["torch"]
+    for matchup, other in zip(matchups["kernel"], matchups["torch"], strict=True):
+        assert matchup["policies"] == other["policies"]
+        for group, estimate in matchup["returns"].items():
+            expected = other["returns"][group]
+            assert abs(estimate["mean"] - expected["mean"]) <= 2 * (estimate["half"] + expected["half"]), group
 
 
 OWN = """
@@ -91,7 +91,9 @@ def test_own_environment_has_its_preset_and_its_scripted_opponents(tmp_path, mon
         table = tmp_path / "table.json"
         assert eval_command([str(out), "--opponents", "scripted", "--episodes", "32", "--output", str(table)]) == 0
         assert "other: scripted" in capsys.readouterr().out
-        by_policy = {tuple(each["policies"].values()): each for each in json.loads(table.read_text())["matchups"]}
+        by_policy = {
+            tuple(matchup["policies"].values()): matchup for matchup in json.loads(table.read_text())["matchups"]
+        }
         random, other = (by_policy[name,]["returns"]["walker"] for name in ("random", "other"))
         assert other["mean"] - other["half"] > random["mean"] + random["half"]
         assert by_policy["other",]["length"]["mean"] < 6  # the agents meet in the middle
@@ -111,8 +113,8 @@ def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):
         with pytest.raises(error, match=message) as caught:
             eval_command([str(run), *argv])
         assert "\n" not in str(caught.value)
-    said = capsys.readouterr()
-    assert said.out + said.err == ""
+    output = capsys.readouterr()
+    assert output.out + output.err == ""
 
 
 def test_policies_of_another_size_are_refused(run):

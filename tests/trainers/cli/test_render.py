@@ -33,8 +33,8 @@ def test_settings_of_the_checkpoint_are_used_and_printed(capsys, tmp_path, monke
 
     saved = checkpoint.load
 
-    def tampered(path, *rest):
-        read = saved(path, *rest)
+    def tampered(path, *arguments):
+        read = saved(path, *arguments)
         read.config["env"] = {"max_episode_steps": 7, "gravity": 5.0}
         return read
 

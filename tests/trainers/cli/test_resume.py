@@ -105,10 +105,10 @@ def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_pa
     assert train_command(["TicTacToe-v0", "--device", "cpu", *options, "--run-dir", str(out)]) == 0
     saved = checkpoint.load(out)
     saved.state["core.state.mover"][2] = 2**31 - 1
-    again = tmp_path / "again" / "checkpoints"
+    copy = tmp_path / "again" / "checkpoints"
     policies = {name: saved.policy(name) for name in saved.policies}
-    checkpoint.save(again, saved.iteration, saved.steps, saved.config, saved.state, policies)
-    argv = ["train", "--resume", str(again.parent), "--total-steps", "256", "--no-video"]
+    checkpoint.save(copy, saved.iteration, saved.steps, saved.config, saved.state, policies)
+    argv = ["train", "--resume", str(copy.parent), "--total-steps", "256", "--no-video"]
     code = f"import sys; from gpu_envs.cli import main; sys.exit(main({argv!r}))"
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     words = "TicTacToe-v0: state.mover: expected values in [-1, 1], got 2147483647 in world 2"
@@ -120,11 +120,11 @@ def test_resume_into_another_run_is_refused(run, tmp_path):
     assert (
         train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--run-dir", str(tmp_path / "b")]) == 0
     )
-    before = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
+    contents = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
     with pytest.raises(ConfigError, match=r"b/checkpoints: another run than that of .*; resume into") as caught:
         train_command(["--resume", str(run), "--run-dir", str(tmp_path / "b"), "--no-video"])
     assert "\n" not in str(caught.value)
-    assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == contents
 
 
 def test_checkpoint_outside_of_a_run_needs_a_folder(run, tmp_path):
@@ -147,7 +147,7 @@ sys.exit(train_command(sys.argv[1:]))
 
 @pytest.mark.slow
 def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    uninterrupted, killed = tmp_path / "whole", tmp_path / "killed"
     options = [*SMALL, "--total-steps", "4000"]  # 25 iterations
     command = [sys.executable, "-c", WAITS_AT_20, *options, "--run-dir", str(killed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -162,11 +162,11 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     assert 4 <= checkpoint.load(killed).iteration <= 20
 
     assert train_command(["SimpleTag-v0", "--resume", str(killed), "--no-video"]) == 0
-    assert train_command([*options, "--run-dir", str(whole)]) == 0
-    assert_equal_checkpoints(whole, killed)
+    assert train_command([*options, "--run-dir", str(uninterrupted)]) == 0
+    assert_equal_checkpoints(uninterrupted, killed)
     assert iterations_of(killed) == list(range(1, 26))
-    assert (whole / "cross_play.json").read_text() == (killed / "cross_play.json").read_text()
-    assert learned(whole) == learned(killed)
+    assert (uninterrupted / "cross_play.json").read_text() == (killed / "cross_play.json").read_text()
+    assert learned(uninterrupted) == learned(killed)
 
 
 def learned(out: Path) -> list[dict[str, str]]:

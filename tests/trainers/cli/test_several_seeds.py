@@ -33,9 +33,9 @@ def test_several_seeds_have_ordinary_runs(seeds, tmp_path, capsys):
     shutil.copytree(seeds, tmp_path / "copy")
     argv = ["--resume", str(tmp_path / "copy"), "--total-steps", "480"]
     assert train_command(argv) == 0  # the id and the number of seeds are recorded
-    said = capsys.readouterr().out
-    assert said.startswith("training 2 seeds on SimpleTag-v0: 16 worlds each on cpu, engine torch, ")
-    assert "  seed-6: 480 steps" in said
+    output = capsys.readouterr().out
+    assert output.startswith("training 2 seeds on SimpleTag-v0: 16 worlds each on cpu, engine torch, ")
+    assert "  seed-6: 480 steps" in output
     assert [iterations_of(tmp_path / "copy" / name) for name in ("seed-5", "seed-6")] == [[1, 2, 3]] * 2
     single = ["--resume", str(tmp_path / "copy" / "seed-5"), "--total-steps", "640", "--no-video"]
     assert train_command([*single, "--eval-episodes", "0"]) == 0
@@ -55,9 +55,9 @@ def test_signal_names_the_command_that_continues_all_seeds(tmp_path, capsys, mon
     monkeypatch.setattr(Trainer, "iterate", iterate_and_signal)
     argv = [*WITHOUT_VIDEO, "--num-seeds", "2", "--eval-episodes", "0", "--run-dir", str(out)]
     assert train_command(argv) == 128 + number
-    said = capsys.readouterr().out
-    assert f"{number.name}: saved 2 runs; continue with:\n  gpu-envs train --resume '{out}'\n" in said
-    assert f"\n  '{out}" not in said, "files are no words of a command"
+    output = capsys.readouterr().out
+    assert f"{number.name}: saved 2 runs; continue with:\n  gpu-envs train --resume '{out}'\n" in output
+    assert f"\n  '{out}" not in output, "files are no words of a command"
 
 
 @pytest.mark.parametrize(("goal", "code"), [("-1e9", 0), ("1e9", 1)])
@@ -75,9 +75,9 @@ def test_exit_code_says_whether_all_seeds_reached_the_goal(tmp_path, capsys, goa
         str(tmp_path),
     ]
     assert train_command(argv) == code
-    said = capsys.readouterr().out
-    assert f"{2 * (1 - code)} of 2 runs reached {float(goal):g}, " in said
-    assert said.count("goal not reached") == 2 * code
+    output = capsys.readouterr().out
+    assert f"{2 * (1 - code)} of 2 runs reached {float(goal):g}, " in output
+    assert output.count("goal not reached") == 2 * code
     assert not (tmp_path / "curves.png").exists()
 
 

@@ -130,8 +130,8 @@ def test_order_of_options_does_not_matter(run):
 
 def test_error_without_a_box_is_one_line(capsys):
     assert main(["train", "SimpleTag-v0", "--num-envs", "x"]) == 2
-    said = "gpu-envs: error: train: --num-envs: expected an int, got 'x'; see gpu-envs train --help\n"
-    assert capsys.readouterr() == ("", said)
+    expected = "gpu-envs: error: train: --num-envs: expected an int, got 'x'; see gpu-envs train --help\n"
+    assert capsys.readouterr() == ("", expected)
 
 
 def test_help_shows_the_values_of_the_preset(capsys):
@@ -161,9 +161,9 @@ def test_long_parts_show_progress(tmp_path, capsys):
     for last in ("320 / 320 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
         assert last in printed
     assert eval_command([str(tmp_path), "--episodes", "4"]) == 0
-    said = capsys.readouterr()
-    assert "16 / 16 episodes  adversary trained, agent trained" in said.err
-    assert "episodes  " not in said.out
+    output = capsys.readouterr()
+    assert "16 / 16 episodes  adversary trained, agent trained" in output.err
+    assert "episodes  " not in output.out
 
 
 @pytest.mark.gpu

@@ -50,15 +50,15 @@ def with_ray(monkeypatch):
         monkeypatch.setitem(sys.modules, name, module)
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("has_address", [True, False])
 @pytest.mark.parametrize(
     "address", ["foo", "6379", ":6379", "foo:", "foo:bar", "ray://foo", "a..b:1", "127.0.0.1:99999"]
 )
-def test_bad_address(with_ray, monkeypatch, address, given):
+def test_bad_address(with_ray, monkeypatch, address, has_address):
     """One line, whether it is an option's or RAY_ADDRESS."""
-    monkeypatch.setenv("RAY_ADDRESS", "" if given else address)
+    monkeypatch.setenv("RAY_ADDRESS", "" if has_address else address)
     with pytest.raises(GpuEnvsError, match=rf"^a test: no Ray cluster at '{address}' \(.+\); start one with") as error:
-        connect("a test", address if given else "auto")
+        connect("a test", address if has_address else "auto")
     assert "\n" not in str(error.value)
 
 
@@ -76,9 +76,9 @@ def manifest(name):
 @pytest.mark.parametrize(("name", "kind"), [("raycluster.yaml", "RayCluster"), ("rayjob.yaml", "RayJob")])
 def test_manifests_of_kuberay(name, kind):
     """The fields that KubeRay wants; limits, a token, and no service that is reached from outside."""
-    given = manifest(name)[0]
-    assert (given["apiVersion"], given["kind"]) == ("ray.io/v1", kind)
-    spec = given["spec"] if kind == "RayCluster" else given["spec"]["rayClusterSpec"]
+    document = manifest(name)[0]
+    assert (document["apiVersion"], document["kind"]) == ("ray.io/v1", kind)
+    spec = document["spec"] if kind == "RayCluster" else document["spec"]["rayClusterSpec"]
     assert spec["authOptions"] == {"mode": "token"}
     assert spec["headGroupSpec"]["serviceType"] == "ClusterIP"
     assert not spec["headGroupSpec"].get("enableIngress", False)
@@ -92,11 +92,11 @@ def test_manifests_of_kuberay(name, kind):
         assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
         assert "nvidia.com/gpu" in group["template"]["spec"]["containers"][0]["resources"]["limits"]
     if kind == "RayJob":
-        assert given["spec"]["entrypoint"].startswith("gpu-envs league train ")
+        assert document["spec"]["entrypoint"].startswith("gpu-envs league train ")
 
 
 def test_both_clusters_of_kuberay_are_one():
-    """The job's cluster is that of raycluster.yaml, and both find the claim."""
+    """The job has the cluster of raycluster.yaml, and both find the claim."""
     (cluster,), (claim,) = manifest("raycluster.yaml"), manifest("runs.yaml")
     assert claim["kind"] == "PersistentVolumeClaim"
     assert manifest("rayjob.yaml")[0]["spec"]["rayClusterSpec"] == cluster["spec"]

@@ -32,10 +32,10 @@ from trainers.storage import checkpoint
     ],
 )
 def test_reads_spaces(text, kind, values):
-    found = parse(text)
-    assert (found.kind, found.values) == (kind, values)
-    assert [type(value) for value in found.values] == [type(value) for value in values]
-    assert parse(str(found)) == found
+    space = parse(text)
+    assert (space.kind, space.values) == (kind, values)
+    assert [type(value) for value in space.values] == [type(value) for value in values]
+    assert parse(str(space)) == space
 
 
 @pytest.mark.parametrize(
@@ -145,25 +145,25 @@ def test_inconsistent_plans_are_refused(settings, line):
 
 
 def test_changed_settings_take_effect_in_a_copied_trial(tmp_path):
-    """A copy learns with its own learning rate, not with that of the weights it took."""
-    still = cartpole(learner=dataclasses.replace(cartpole().learner, learning_rate=1e-12), total_steps=64 * 3)
-    start = checkpoint.load(Trainer(still, tmp_path / "still").run())
+    """A copy learns with its own learning rate, not with the rate of the weights that it took."""
+    frozen = cartpole(learner=dataclasses.replace(cartpole().learner, learning_rate=1e-12), total_steps=64 * 3)
+    start = checkpoint.load(Trainer(frozen, tmp_path / "still").run())
 
     def moved(name, **changes):
-        config = changed(dataclasses.replace(still, total_steps=64 * 6), changes, "search")
+        config = changed(dataclasses.replace(frozen, total_steps=64 * 6), changes, "search")
         trainer = Trainer(config, tmp_path / name, with_config(start, config))
         assert trainer.steps == 64 * 3
-        before = {key: value.clone() for key, value in trainer.assignments["agent"].learner.actor.state_dict().items()}
+        initial = {key: value.clone() for key, value in trainer.assignments["agent"].learner.actor.state_dict().items()}
         trainer.run()
         assert trainer.steps == 64 * 6
         assert checkpoint.load(tmp_path / name).config["learner"]["learning_rate"] == config.learner.learning_rate
         after = trainer.assignments["agent"].learner.actor.state_dict()
-        return max(float((after[key] - value).abs().max()) for key, value in before.items())
+        return max(float((after[key] - value).abs().max()) for key, value in initial.items())
 
     assert moved("as it was") < 1e-9
     assert moved("other", **{"learner.learning_rate": 0.01}) > 1e-3
     with pytest.raises(CheckpointError, match="learner: expected"):  # a run that is resumed cannot
-        Trainer(changed(still, {"learner.learning_rate": 0.01, "total_steps": 640}, "it"), tmp_path / "no", start)
+        Trainer(changed(frozen, {"learner.learning_rate": 0.01, "total_steps": 640}, "it"), tmp_path / "no", start)
 
 
 def test_trainer_reports_every_checkpoint(tmp_path):
@@ -174,15 +174,15 @@ def test_trainer_reports_every_checkpoint(tmp_path):
         tmp_path / "run",
         on_save=lambda path, row: saves.append((path.name, row["env_steps"], row["eval/score"])),
     ).run()
-    assert [each[:2] for each in saves] == [("000000002", 128), ("000000004", 256), ("000000006", 384)]
+    assert [save[:2] for save in saves] == [("000000002", 128), ("000000004", 256), ("000000006", 384)]
     start = checkpoint.load(tmp_path / "run" / "checkpoints" / "000000004")
-    again = []
+    resumed = []
     trainer = Trainer(
-        config, tmp_path / "on", start, on_save=lambda path, row: again.append((path.name, row["env_steps"]))
+        config, tmp_path / "on", start, on_save=lambda path, row: resumed.append((path.name, row["env_steps"]))
     )
-    assert again == []  # its first checkpoint is another's
+    assert resumed == []  # its first checkpoint is another's
     trainer.run()
-    assert again == [("000000006", 384)]
+    assert resumed == [("000000006", 384)]
 
 
 def test_checkpoint_interval_does_not_depend_on_the_rollout_length():
@@ -238,7 +238,7 @@ def node(cpus, gpus=0, alive=True):
 
 
 @pytest.mark.parametrize(
-    ("device", "plan", "trials", "nodes", "wanted"),
+    ("device", "plan", "trials", "nodes", "expected"),
     [
         ("cpu", {}, 16, [node(2)], (1, 0)),
         ("cpu", {}, 2, [node(8)], (4, 0)),
@@ -252,9 +252,9 @@ def node(cpus, gpus=0, alive=True):
         ("cuda", {"gpus": 1}, 16, [node(8, 2), node(8)], (8, 1)),
     ],
 )
-def test_resources_come_from_the_cluster(device, plan, trials, nodes, wanted):
+def test_resources_come_from_the_cluster(device, plan, trials, nodes, expected):
     config = cartpole(device=device, num_threads=0)
-    assert resources(TuneConfig(**plan), config, trials, nodes) == {"cpu": wanted[0], "gpu": wanted[1]}
+    assert resources(TuneConfig(**plan), config, trials, nodes) == {"cpu": expected[0], "gpu": expected[1]}
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,8 @@ def test_help_shows_an_example(capsys):
     with pytest.raises(SystemExit) as stop:
         tune_command(["--help"])
     assert stop.value.code == 0
-    said = capsys.readouterr().out
-    assert "gpu-envs tune SimpleSpread-v0 --search" in said
+    output = capsys.readouterr().out
+    assert "gpu-envs tune SimpleSpread-v0 --search" in output
 
 
 def test_search_with_pickles_is_resumed_only_where_they_are_allowed(tmp_path):

@@ -31,9 +31,9 @@ def test_train_returns_policies_files_and_statistics(tmp_path):
         "SimpleTag-v0", num_envs=8, total_steps=8 * 30 * 2, eval_episodes=4,
         learner=trainers.PPOConfig(rollout_length=30, hidden_sizes=(8,)),
     )  # fmt: skip
-    seen = []
-    result = trainers.train(config, tmp_path / "run", progress=lambda done, text: seen.append(done))
-    assert seen == [240, 480]
+    steps = []
+    result = trainers.train(config, tmp_path / "run", progress=lambda done, text: steps.append(done))
+    assert steps == [240, 480]
     assert result.run_dir == tmp_path / "run"
     assert result.checkpoint == result.best_checkpoint == tmp_path / "run" / "checkpoints" / "000000002"
     assert result.members == {"adversary": ("adversary",), "agent": ("agent",)}

@@ -13,7 +13,7 @@ from trainers.config.train_config import TrainConfig
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "given", "line"),
+    ("algorithm", "values", "line"),
     [
         ("ppo", {"image": (1, 4, 4)}, r"image = \(1, 4, 4\): has no effect with learner.network = 'mlp'; set"),
         ("sac", {"conv_filters": (8,)}, r"conv_filters = \(8,\): has no effect with learner.network = 'mlp'"),
@@ -37,14 +37,14 @@ from trainers.config.train_config import TrainConfig
         ("sac", {"target_entropy": 1.0, "learn_temperature": False}, "target_entropy = 1.0: .* learner.learn_temp"),
     ],
 )
-def test_setting_without_effect_is_refused(algorithm, given, line):
+def test_setting_without_effect_is_refused(algorithm, values, line):
     with pytest.raises(ConfigError, match=f"^learner.{line}.*leave .* out$") as caught:
-        registry.find(algorithm).settings(**given)
+        registry.find(algorithm).settings(**values)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "given"),
+    ("algorithm", "values"),
     [
         ("ppo", {"image": (1, 4, 4), "network": "cnn"}),
         ("ppo", {"target_kl": 0.1}),
@@ -54,9 +54,9 @@ def test_setting_without_effect_is_refused(algorithm, given, line):
         ("sac", {"target_share": 0.9}),
     ],
 )
-def test_setting_with_effect_is_accepted(algorithm, given):
-    settings = registry.find(algorithm).settings(**given)
-    assert given.items() <= vars(settings).items()
+def test_setting_with_effect_is_accepted(algorithm, values):
+    settings = registry.find(algorithm).settings(**values)
+    assert values.items() <= vars(settings).items()
 
 
 @pytest.mark.parametrize("algorithm", registry.ALGORITHMS)

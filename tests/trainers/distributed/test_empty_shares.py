@@ -58,8 +58,8 @@ def of_one_rank(draw, shards):
     def changed(self, *args, **settings):
         time, env, *weight = draw(self, *args, **settings)
         number = drawn[id(self)] = drawn.get(id(self), -1) + 1
-        whose = shards[number % RANKS]
-        return time, whose.offset + env % whose.num_envs, *weight
+        shard = shards[number % RANKS]
+        return time, shard.offset + env % shard.num_envs, *weight
 
     return changed
 
@@ -76,12 +76,12 @@ def one_thread():
 @pytest.mark.parametrize("run", RUNS)
 def test_rank_without_rows_of_a_minibatch_learns_as_one_process(run, monkeypatch):
     shards, together, sizes = [Shard.split(rank, RANKS, WORLDS) for rank in range(RANKS)], Together(RANKS), set()
-    here = ReplayBuffer.local_places
+    original = ReplayBuffer.local_places
 
     def watched(self, time, env):
-        found = here(self, time, env)
-        sizes.add((len(time), len(found[0])))
-        return found
+        indices = original(self, time, env)
+        sizes.add((len(time), len(indices[0])))
+        return indices
 
     for name in ("draw", "draw_prioritized"):
         monkeypatch.setattr(ReplayBuffer, name, of_one_rank(getattr(ReplayBuffer, name), shards))
@@ -90,17 +90,17 @@ def test_rank_without_rows_of_a_minibatch_learns_as_one_process(run, monkeypatch
         monkeypatch.setattr(module, "all_reduce_sum", together.total)
     alone, ranks = collector(run, Shard.split(0, 1, WORLDS)), [collector(run, shard) for shard in shards]
     for update in range(1, UPDATES + 1):
-        for each in (alone, *ranks):
-            each.collect()
-        wanted = alone.learners.update(update, str)
-        for row in together.each(lambda each, update=update: each.learners.update(update, str), ranks):
+        for worker in (alone, *ranks):
+            worker.collect()
+        expected = alone.learners.update(update, str)
+        for row in together.map(lambda worker, update=update: worker.learners.update(update, str), ranks):
             assert all(math.isfinite(value) for value in row.values())
-            assert row == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+            assert row == pytest.approx(expected, rel=1e-4, abs=1e-5)
     assert sizes == {(6, 6), (6, 0)}
-    assert any("loss" in name for name in wanted)
-    assert any("norm" in name and value > 1e-4 for name, value in wanted.items())
+    assert any("loss" in name for name in expected)
+    assert any("norm" in name and value > 1e-4 for name, value in expected.items())
     for name, seat in alone.learners.assignments.items():
-        nets = [each.learners.assignments[name].learner.net.state_dict() for each in ranks]
+        nets = [worker.learners.assignments[name].learner.net.state_dict() for worker in ranks]
         for key, tensor in seat.learner.net.state_dict().items():
             assert torch.equal(nets[0][key], nets[1][key]), key
             if not (
@@ -112,5 +112,5 @@ def test_rank_without_rows_of_a_minibatch_learns_as_one_process(run, monkeypatch
 
 
 def test_runs_cover_all_replay_learners():
-    kept = {name for name in registry.ALGORITHMS if hasattr(registry.find(name).settings(), "replay_size")}
-    assert kept == {algorithm for _, _, algorithm, _ in RUNS.values()}
+    names = {name for name in registry.ALGORITHMS if hasattr(registry.find(name).settings(), "replay_size")}
+    assert names == {algorithm for _, _, algorithm, _ in RUNS.values()}

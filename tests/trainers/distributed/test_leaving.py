@@ -59,8 +59,8 @@ def test_no_thread_of_the_process_group_is_left_at_exit():
         for rank in range(2)
     ]
     for process in ranks:
-        said, error = process.communicate(timeout=300)
+        output, error = process.communicate(timeout=300)
         assert process.returncode == 0, error
-        during, after = said.splitlines()
+        during, after = output.splitlines()
         assert "gloo" in during
         assert "gloo" not in after

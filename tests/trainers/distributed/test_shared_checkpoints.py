@@ -34,8 +34,8 @@ def saved(state):
 def test_other_ranks_get_only_shapes_of_a_checkpoint(monkeypatch):
     received = []
     monkeypatch.setattr(Shard, "broadcast_from_rank0", lambda self, make: received.append(make()) or received[0])
-    whole = saved({"learner.a.replay.obs": torch.ones(30, 7, 2), "trainer.seconds": 1.5})
-    assert load_on_rank0(Shard.split(0, 2, 7), lambda: whole) is whole
+    loaded = saved({"learner.a.replay.obs": torch.ones(30, 7, 2), "trainer.seconds": 1.5})
+    assert load_on_rank0(Shard.split(0, 2, 7), lambda: loaded) is loaded
     assert (received[0].iteration, received[0].state["trainer.seconds"]) == (1, 1.5)
     outline = received[0].state["learner.a.replay.obs"]
     assert (outline.shape, outline.device.type) == ((30, 7, 2), "meta")
@@ -59,10 +59,10 @@ def test_state_with_wrong_number_of_worlds_is_refused():
 )
 def test_axis_of_worlds_of_state_entries(env_id, settings):
     many, few = (gpu_envs.make(env_id, num_envs=n, device="cpu", seed=0, **settings).core for n in (7, 5))
-    others = few.get_state()
+    state = few.get_state()
     for name, value in many.get_state().items():
         if axis_of_worlds(f"core.{name}", many, {}) == 0:
-            sizes = (len(value), len(others[name]))
+            sizes = (len(value), len(state[name]))
             assert sizes in ((7, 5), (0, 0)), name
         else:
-            assert value.shape == others[name].shape, name
+            assert value.shape == state[name].shape, name

@@ -54,30 +54,32 @@ def played(tmp_path_factory, of_two, of_three):
     """Return folders by number of processes; the single process runs first, so that the others find its kernels."""
     outs, started = {1: tmp_path_factory.mktemp("ranks1")}, []
     play(outs[1], Shard.split(0, 1, WORLDS), of_two)
-    where = {**os.environ, "PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"}
     for ranks, runs in ((2, of_two), (3, of_three)):
         if not runs:
             continue
         outs[ranks] = out = tmp_path_factory.mktemp(f"ranks{ranks}")
         for rank in range(ranks):
             command = [sys.executable, str(HERE / "shard_run.py"), str(out), str(rank), str(ranks), *runs]
-            started.append(subprocess.Popen(command, env=where, stderr=subprocess.PIPE, text=True))
-    said = [process.communicate(timeout=900)[1] for process in started]
-    for process, error in zip(started, said, strict=True):
+            started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+    errors = [process.communicate(timeout=900)[1] for process in started]
+    for process, error in zip(started, errors, strict=True):
         assert process.returncode == 0, error[-3000:]
     return outs
 
 
-def held(out, run, ranks):
+def load_results(out, run, ranks):
     return [torch.load(out / f"{run}-{rank}.pt", weights_only=True) for rank in range(ranks)]
 
 
-def assert_near(one, other, what=""):
-    assert (one.shape, one.dtype) == (other.shape, other.dtype), what
-    if one.is_floating_point():  # unwritten entries are NaN in both
-        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda said: f"{what}: {said}")
+def assert_near(expected, actual, label=""):
+    assert (expected.shape, expected.dtype) == (actual.shape, actual.dtype), label
+    if expected.is_floating_point():  # unwritten entries are NaN in both
+        torch.testing.assert_close(
+            actual, expected, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda message: f"{label}: {message}"
+        )
     else:
-        assert torch.equal(one, other), what
+        assert torch.equal(expected, actual), label
 
 
 def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
@@ -91,22 +93,22 @@ def test_ranks_as_threads_learn_the_same_weights_as_one_process(monkeypatch):
         return Collector(settings, core, LearnerGroup(settings, core, shard=shard))
 
     alone, *ranks = (collector(Shard.split(*share, WORLDS)) for share in ((0, 1), (0, 2), (1, 2)))
-    learners = [each.learners.assignments["agent"].learner for each in (alone, *ranks)]
-    before = {name: tensor.clone() for name, tensor in learners[0].net.state_dict().items()}
+    learners = [worker.learners.assignments["agent"].learner for worker in (alone, *ranks)]
+    initial = {name: tensor.clone() for name, tensor in learners[0].net.state_dict().items()}
     steps = set()
     for update in range(1, ITERATIONS + 1):
-        for each in (alone, *ranks):
-            each.collect()
+        for worker in (alone, *ranks):
+            worker.collect()
         for name in ("obs", "action", "reward"):
-            whole, *parts = (getattr(learner.rollout, name) for learner in learners)
-            assert torch.equal(torch.cat(parts, 1), whole), name
-        wanted = alone.learners.update(update, str)
-        for row in together.each(lambda each, update=update: each.learners.update(update, str), ranks):
-            assert row == pytest.approx(wanted, rel=1e-3, abs=1e-4)
-        steps.add(wanted["agent/gradient_steps"])
-    whole, *parts = (learner.net.state_dict() for learner in learners)
-    assert max((whole[name] - before[name]).abs().max() for name in whole if "weight" in name) > 1e-3
-    for name, tensor in whole.items():
+            reference, *parts = (getattr(learner.rollout, name) for learner in learners)
+            assert torch.equal(torch.cat(parts, 1), reference), name
+        expected = alone.learners.update(update, str)
+        for row in together.map(lambda worker, update=update: worker.learners.update(update, str), ranks):
+            assert row == pytest.approx(expected, rel=1e-3, abs=1e-4)
+        steps.add(expected["agent/gradient_steps"])
+    reference, *parts = (learner.net.state_dict() for learner in learners)
+    assert max((reference[name] - initial[name]).abs().max() for name in reference if "weight" in name) > 1e-3
+    for name, tensor in reference.items():
         assert_near(tensor, parts[0][name], name)
         assert torch.equal(parts[0][name], parts[1][name]), name
     assert steps == {6.0, 9.0}
@@ -131,17 +133,17 @@ def test_ranks_as_threads_average_the_results_of_the_episodes_of_all_worlds(monk
     expected = [row[name] for name in columns]
     for rank in ranks:
         assert rank.episodes.read()["climber/height_mean"] != pytest.approx(row["climber/height_mean"])
-    for row in together.each(lambda each: each.episodes.read(each.learners.reducer), ranks):
+    for row in together.map(lambda worker: worker.episodes.read(worker.learners.reducer), ranks):
         assert [row[name] for name in columns] == pytest.approx(expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
-    whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
-    before = checkpoint.load(outs[1] / run / "checkpoints" / "000000002").state
-    for policy, net in whole["nets"].items():
-        moved = [(net[name] - before[f"learner.{policy}.net.{name}"]).abs().max() for name in net if "weight" in name]
+    reference, parts = load_results(outs[1], run, 1)[0], load_results(outs[ranks], run, ranks)
+    previous = checkpoint.load(outs[1] / run / "checkpoints" / "000000002").state
+    for policy, net in reference["nets"].items():
+        moved = [(net[name] - previous[f"learner.{policy}.net.{name}"]).abs().max() for name in net if "weight" in name]
         assert max(moved) > 1e-3  # so that tolerances are meaningful
         for name, tensor in net.items():
             assert_near(tensor, parts[0]["nets"][policy][name], name)
@@ -151,24 +153,24 @@ def test_ranks_learn_the_same_weights_as_one_process(outs, ranks, run):
 @pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_rollouts_of_ranks_equal_those_of_one_process(outs, ranks, run):
-    whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
+    reference, parts = load_results(outs[1], run, 1)[0], load_results(outs[ranks], run, ranks)
     assert [part["offset"] for part in parts] == ([0, 4] if ranks == 2 else [0, 3, 5])
     exact = env_of(run) != "Pendulum-v1"  # a mean of actions is rounded depending on the batch
-    for policy, rollout in whole["first"].items():
+    for policy, rollout in reference["first"].items():
         for name in ("obs", "action", "reward"):
             together, tensor = torch.cat([part["first"][policy][name] for part in parts], 1), rollout[name]
             assert torch.equal(together, tensor) if exact else torch.allclose(together, tensor, atol=1e-5), name
     for part in parts:
-        torch.testing.assert_close(part["recent"], whole["recent"], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(part["recent"], reference["recent"], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "run"), CASES)
 def test_checkpoints_and_metrics_equal_those_of_one_process(outs, ranks, run):
-    one, other = checkpoint.load(outs[1] / run), checkpoint.load(outs[ranks] / run)
-    assert (one.iteration, one.steps, one.policies) == (other.iteration, other.steps, other.policies)
-    assert one.state.keys() == other.state.keys()
-    for name, value in one.state.items():
+    first, other = checkpoint.load(outs[1] / run), checkpoint.load(outs[ranks] / run)
+    assert (first.iteration, first.steps, first.policies) == (other.iteration, other.steps, other.policies)
+    assert first.state.keys() == other.state.keys()
+    for name, value in first.state.items():
         if not isinstance(value, torch.Tensor):
             assert name == "trainer.seconds" or value == pytest.approx(other.state[name])
         elif exact_or_learned(run, name):
@@ -177,12 +179,12 @@ def test_checkpoints_and_metrics_equal_those_of_one_process(outs, ranks, run):
             assert (value.shape, value.dtype) == (other.state[name].shape, other.state[name].dtype)
     rows = [read_rows(outs[ranks_] / run / "metrics.csv") for ranks_ in (1, ranks)]
     assert len(rows[0]) == len(rows[1]) == ITERATIONS
-    for mine, others in zip(*rows, strict=True):
-        assert mine.keys() == others.keys()
+    for mine, row in zip(*rows, strict=True):
+        assert mine.keys() == row.keys()
         for name in mine:
             if "second" not in name and not name.startswith("time/"):
-                wanted = pytest.approx(float(mine[name]), rel=1e-3, abs=1e-4) if mine[name] else ""
-                assert (float(others[name]) if others[name] else "") == wanted, name
+                expected = pytest.approx(float(mine[name]), rel=1e-3, abs=1e-4) if mine[name] else ""
+                assert (float(row[name]) if row[name] else "") == expected, name
 
 
 def exact_or_learned(run, name):
@@ -197,7 +199,7 @@ def env_of(run):
 @pytest.mark.slow
 def test_runs_cover_uneven_rows_and_early_stopping(many):
     """Valid rows are uneven over steps and ranks, and an update is stopped by its divergence."""
-    counts = [torch.stack(part["first"]["runner"]["counts"]) for part in held(many[3], "recurrent_tag", 3)]
+    counts = [torch.stack(part["first"]["runner"]["counts"]) for part in load_results(many[3], "recurrent_tag", 3)]
     assert all(len(count.unique()) > 1 for count in counts)
     assert not torch.equal(counts[1], counts[2])  # with two worlds each
     steps = {float(row["agent/gradient_steps"]) for row in read_rows(many[2] / "spread" / "metrics.csv")}
@@ -207,9 +209,9 @@ def test_runs_cover_uneven_rows_and_early_stopping(many):
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_sharded_run_resumes_bit_for_bit(many, ranks):
-    whole, again = (checkpoint.load(many[ranks] / name).state for name in ("recurrent_tag", "again"))
-    for name, value in whole.items():
-        same = torch.equal(value, again[name]) if isinstance(value, torch.Tensor) else value == again[name]
+    uninterrupted, resumed = (checkpoint.load(many[ranks] / name).state for name in ("recurrent_tag", "again"))
+    for name, value in uninterrupted.items():
+        same = torch.equal(value, resumed[name]) if isinstance(value, torch.Tensor) else value == resumed[name]
         assert same or name == "trainer.seconds", name
 
 
@@ -217,7 +219,7 @@ def test_sharded_run_resumes_bit_for_bit(many, ranks):
 def test_one_process_resumes_a_sharded_run(many, tmp_path):
     middle = checkpoint.load(many[3] / "recurrent_tag" / "checkpoints" / "000000002")
     trainer = train("recurrent_tag", tmp_path / "on", Shard.split(0, 1, WORLDS), middle)[1]
-    for policy, net in held(many[1], "recurrent_tag", 1)[0]["nets"].items():
+    for policy, net in load_results(many[1], "recurrent_tag", 1)[0]["nets"].items():
         for name, tensor in trainer.assignments[policy].learner.net.state_dict().items():
             assert_near(net[name], tensor, name)
 
@@ -229,9 +231,9 @@ def test_replay_is_resumed_with_any_number_of_processes(outs, run, tmp_path):
     across = checkpoint.load(outs[2] / f"{run}-across")
     assert (across.iteration, checkpoint.load(outs[2] / f"{run}-alone").iteration) == (4, 2)
     train(run, tmp_path / "on", Shard.split(0, 1, WORLDS), across)
-    one, other = (checkpoint.load(out).state for out in (outs[1] / run, tmp_path / "on"))
-    assert any(".replay." in name for name in one)
-    for name, value in one.items():
+    first, other = (checkpoint.load(out).state for out in (outs[1] / run, tmp_path / "on"))
+    assert any(".replay." in name for name in first)
+    for name, value in first.items():
         if isinstance(value, torch.Tensor):
             assert_near(value, other[name], name)
 
@@ -239,7 +241,7 @@ def test_replay_is_resumed_with_any_number_of_processes(outs, run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_signal_to_one_rank_ends_training_on_all(many, ranks):
-    assert [part["iteration"] for part in held(many[ranks], "stopped", ranks)] == [3] * ranks
+    assert [part["iteration"] for part in load_results(many[ranks], "stopped", ranks)] == [3] * ranks
     assert checkpoint.load(many[ranks] / "stopped").iteration == 3
 
 
@@ -252,6 +254,6 @@ def test_runs_cover_all_algorithms():
 def test_ranks_on_one_machine_share_its_memory_budget(many):
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     for ranks in (2, 3):
-        rooms = [part["room"] for part in held(many[ranks], "recurrent_tag", ranks)]
+        rooms = [part["room"] for part in load_results(many[ranks], "recurrent_tag", ranks)]
         assert len(set(rooms)) == 1
         assert 0 < rooms[0] <= pages * size / ranks

@@ -1,6 +1,6 @@
-"""Heuristics of LevelBasedForaging-v0: their targets in states set by hand, and returns above those of random play.
+"""Heuristics of LevelBasedForaging-v0: their targets in states set by hand, and returns above random play.
 
-``make test-parity`` compares them with those of lbforaging.
+``make test-parity`` compares them with lbforaging's.
 """
 
 import pytest

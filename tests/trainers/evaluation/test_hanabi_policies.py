@@ -1,4 +1,4 @@
-"""Scripted policy of Hanabi-v0: its choices in states set by hand, all legal, and scores above those of random play.
+"""Scripted policy of Hanabi-v0: its choices in states set by hand, all legal, and scores above random play.
 
 ``make test-parity`` compares it with the SimpleAgent of the Hanabi Learning Environment.
 """

@@ -55,13 +55,13 @@ CASES = [
 def test_greedy_evaluation_equals_the_one_step_by_step(env_id, settings):
     core = make_core(env_id, 30, **settings)
     players = players_of(core)
-    found, other = (evaluate_policies(core, players, 7, greedy=True, engine=each) for each in ("kernel", "torch"))
-    assert found.leaves == other.leaves
+    result, other = (evaluate_policies(core, players, 7, greedy=True, engine=engine) for engine in ("kernel", "torch"))
+    assert result.leaves == other.leaves
     for name in ("returns", "survivors"):
         for group in core.groups:
-            one, two = getattr(found, name)[group], getattr(other, name)[group]
-            assert (one.mean, one.half) == pytest.approx((two.mean, two.half), rel=1e-3, abs=1e-3)
-    assert found.length.mean == pytest.approx(other.length.mean, rel=1e-3)
+            first, second = getattr(result, name)[group], getattr(other, name)[group]
+            assert (first.mean, first.half) == pytest.approx((second.mean, second.half), rel=1e-3, abs=1e-3)
+    assert result.length.mean == pytest.approx(other.length.mean, rel=1e-3)
 
 
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
@@ -69,10 +69,10 @@ def test_declared_results_are_those_at_the_end_of_each_agent(monkeypatch, schedu
     announce(monkeypatch, "Climbers-v0", climbers)
     core = make_core("Climbers-v0", 40, top=4, schedule=schedule)
     players = players_of(core)
-    found = evaluate_policies(core, players, 7, greedy=True, engine="kernel", last_info=core.definition.results)
+    result = evaluate_policies(core, players, 7, greedy=True, engine="kernel", last_info=core.definition.results)
     other = evaluate_policies(core, players, 7, greedy=True, engine="torch", last_info=core.definition.results)
-    assert found.last_info == other.last_info
-    assert found.last_info["height"]["climber"].mean == found.returns["climber"].mean / 2 > 0  # return = height
+    assert result.last_info == other.last_info
+    assert result.last_info["height"]["climber"].mean == result.returns["climber"].mean / 2 > 0  # return = height
     policy = network(core, "climber")
     trace = core.rollout({"climber": kernel_policies([policy], core.device, 0)[0]}, 12)
     done = trace.terminated | trace.truncated
@@ -97,23 +97,23 @@ def test_evaluation_of_policies_without_chance_equals_the_one_step_by_step(env_i
         players[group] = find.learner_type(
             config, LearnerSpec(agents.obs_width, agents.space, 1, 1, 10, seed=seed)
         ).policy()
-    found, other = (evaluate_policies(core, players, 7, engine=each) for each in ("kernel", "torch"))
+    result, other = (evaluate_policies(core, players, 7, engine=engine) for engine in ("kernel", "torch"))
     for group in core.groups:
-        one, two = found.returns[group], other.returns[group]
-        assert (one.mean, one.half) == pytest.approx((two.mean, two.half), rel=1e-3, abs=1e-3)
+        first, second = result.returns[group], other.returns[group]
+        assert (first.mean, first.half) == pytest.approx((second.mean, second.half), rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.slow
 def test_sampled_evaluations_agree_within_their_intervals():
     core = make_core("SimpleTag-v0", 500)
     players = players_of(core)
-    found, other = (evaluate_policies(core, players, 7, engine=each) for each in ("kernel", "torch"))
+    result, other = (evaluate_policies(core, players, 7, engine=engine) for engine in ("kernel", "torch"))
     for group in core.groups:
-        off = abs(found.returns[group].mean - other.returns[group].mean)
-        assert off < 2 * (found.returns[group].half + other.returns[group].half)
-    again = evaluate_policies(core, players, 7, engine="kernel")
-    assert again == found
-    assert evaluate_policies(core, players, 8, engine="kernel") != found
+        off = abs(result.returns[group].mean - other.returns[group].mean)
+        assert off < 2 * (result.returns[group].half + other.returns[group].half)
+    repeated = evaluate_policies(core, players, 7, engine="kernel")
+    assert repeated == result
+    assert evaluate_policies(core, players, 8, engine="kernel") != result
 
 
 @pytest.mark.variations
@@ -127,8 +127,8 @@ def test_world_plays_the_same_in_batches_of_any_size_and_with_both_schedules(env
         )
         index = torch.arange(core.num_agents).repeat(num_envs, 1)
         index[::3, 0] = -1
-        found = EpisodeResults.allocate(core)
-        plan = PolicyRollout(core, policies, index, found, 2)
+        recorded = EpisodeResults.allocate(core)
+        plan = PolicyRollout(core, policies, index, recorded, 2)
         results.append(play_episodes(core, plan, 3, count=count))
     first = results[0]
     assert first.finished.all()

@@ -30,9 +30,9 @@ class Recording:
         self.policy, self.calls = learner.policy(), []
 
     def act(self, obs, mask=None, greedy=False, hidden_state=None):
-        before = None if hidden_state is None else hidden_state.clone()
+        memory = None if hidden_state is None else hidden_state.clone()
         action = self.policy.act(obs, mask, greedy, hidden_state)
-        self.calls.append((obs.clone(), mask.clone(), before, action))
+        self.calls.append((obs.clone(), mask.clone(), memory, action))
         return action
 
     def initial_hidden_state(self, *shape):
@@ -40,21 +40,21 @@ class Recording:
 
     def check(self, network):
         """Check that it plays legal actions, and that equal information states have equal hidden states."""
-        known, repeated = {}, 0
+        by_obs, repeated = {}, 0
         for obs, mask, hidden, action in self.calls:
             assert mask.gather(-1, action.unsqueeze(-1)).all()
             if network == "mlp":
                 continue
-            for one, memory in zip(obs.flatten(0, 1), hidden.flatten(0, 1), strict=True):
-                key = one.numpy().tobytes()
-                repeated += key in known
-                known.setdefault(key, []).append(memory)
+            for row, memory in zip(obs.flatten(0, 1), hidden.flatten(0, 1), strict=True):
+                key = row.numpy().tobytes()
+                repeated += key in by_obs
+                by_obs.setdefault(key, []).append(memory)
         if network == "gru":
             assert repeated
-            for memories in known.values():  # before it takes in the observation for the first time, and after
+            for memories in by_obs.values():  # before it takes in the observation for the first time, and after
                 distinct = torch.stack(memories).mul(1e4).round().unique(dim=0)
                 assert len(distinct) <= 2
-            assert max(map(len, known.values())) > 2
+            assert max(map(len, by_obs.values())) > 2
 
 
 @pytest.mark.parametrize("network", ["mlp", "gru"])
@@ -70,10 +70,10 @@ def test_gymnasium_make_takes_a_policy(network):
             _, _, terminated, truncated, info = env.step(action)
             ended = terminated or truncated
     policy.check(network)
-    again = gymnasium.make(env.spec)  # the spec keeps the policy
-    again.reset(seed=0)
+    copy = gymnasium.make(env.spec)  # the spec keeps the policy
+    copy.reset(seed=0)
     count = len(policy.calls)
-    again.step(4)
+    copy.step(4)
     assert len(policy.calls) > count
 
 

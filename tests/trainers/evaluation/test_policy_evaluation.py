@@ -77,9 +77,9 @@ def test_survivors_are_those_that_no_rule_ended():
     assert outcome.survivors["walker"].mean == 1.0
     assert outcome.leaves["walker"]
     assert outcome.length.mean == 8.0
-    both = evaluate_policies(Uneven(5), {"walker": Fixed(1)}, seed=0)
-    assert both.survivors["walker"].mean == 0.0
-    assert not both.leaves["walker"]  # they arrive together, with the end of the world
+    results = evaluate_policies(Uneven(5), {"walker": Fixed(1)}, seed=0)
+    assert results.survivors["walker"].mean == 0.0
+    assert not results.leaves["walker"]  # they arrive together, with the end of the world
 
 
 class Scored(Uneven):
@@ -112,12 +112,12 @@ def test_entries_of_info_are_those_of_the_last_step():
 
 def test_random_players_and_seeds():
     core = Identity(200)
-    one, again, other = (evaluate_policies(core, {"even": None, "odd": None}, seed=s) for s in (1, 1, 2))
-    assert one == again
-    assert one != other
+    first, repeated, other = (evaluate_policies(core, {"even": None, "odd": None}, seed=s) for s in (1, 1, 2))
+    assert first == repeated
+    assert first != other
     # 4 steps, a third of the answers right
-    assert one.returns["odd"].mean == pytest.approx(4 / 3, abs=0.3)
-    assert one.returns["even"].mean == pytest.approx(8 / 3, abs=0.4)
+    assert first.returns["odd"].mean == pytest.approx(4 / 3, abs=0.3)
+    assert first.returns["even"].mean == pytest.approx(8 / 3, abs=0.4)
 
 
 def test_endless_episodes_are_an_error():
@@ -198,7 +198,7 @@ def test_masks_of_several_components_follow_each_other():
     core = make_core("OneStepEconomy-v0", 4, "cpu", seed=0, reuse_buffers=True, tax_limit=0.1)
     _, info = core.reset()
     assignments = assign_policies(TrainConfig("OneStepEconomy-v0", num_envs=4), core)
-    masks = {name: each.agents.mask(info["action_mask"]) for name, each in assignments.items()}
+    masks = {name: assignment.agents.mask(info["action_mask"]) for name, assignment in assignments.items()}
     assert masks["worker"].shape == (4, 4, 101)
     legal = masks["planner"].view(4, 7, 22)
     assert legal[..., :4].all()  # the no-op and rates up to 10 %
@@ -216,12 +216,12 @@ def test_actions_of_some_agents_go_into_those_of_all(kind):
         into = torch.full((2, 3, *core.action_buffer.shape[2:]), -7.0)
         if into.dim() == 3:
             into = torch.nn.functional.pad(into, (0, 1), value=-7.0)  # wider than the group's own
-        own = torch.arange(1.0, 1 + 2 * len(rows) * max(core.action_buffer[0, 0].numel(), 1))
-        own = own.view(2, len(rows), *core.action_buffer.shape[2:])
-        make_agent_group(core, groups).scatter_actions(own, into)
-        got = into[:, rows, : own.shape[-1]] if into.dim() == 3 else into[:, rows]
-        assert torch.equal(got, own)
-        assert (into == -7).sum() == into.numel() - own.numel()
+        actions = torch.arange(1.0, 1 + 2 * len(rows) * max(core.action_buffer[0, 0].numel(), 1))
+        actions = actions.view(2, len(rows), *core.action_buffer.shape[2:])
+        make_agent_group(core, groups).scatter_actions(actions, into)
+        actual = into[:, rows, : actions.shape[-1]] if into.dim() == 3 else into[:, rows]
+        assert torch.equal(actual, actions)
+        assert (into == -7).sum() == into.numel() - actions.numel()
 
 
 def test_cross_play_reports_progress():
@@ -242,6 +242,6 @@ def test_cross_play_reports_progress():
 
 def test_interval_by_hand():
     # samples 1, 2, 3, 4: mean 2.5, variance 5/3, standard error sqrt(5/12)
-    got = estimate(torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    assert got.mean == 2.5
-    assert got.half == pytest.approx(1.96 * math.sqrt(5 / 12))
+    interval = estimate(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    assert interval.mean == 2.5
+    assert interval.half == pytest.approx(1.96 * math.sqrt(5 / 12))

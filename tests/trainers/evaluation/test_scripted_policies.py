@@ -45,7 +45,7 @@ def test_both_sides_beat_random(env_id):
     hunters, prey, settings = ENVS[env_id]
     core = make_core(env_id, 128, "cpu", seed=0, reuse_buffers=True, **settings)
     chase, flee = ScriptedPolicy(core, hunters), ScriptedPolicy(core, prey)
-    chance, hunted, fled, both = (
+    chance, hunted, fled, scripted = (
         evaluate_policies(core, {hunters: hunter, prey: runner}, seed=1)
         for hunter, runner in ((None, None), (chase, None), (None, flee), (chase, flee))
     )
@@ -58,8 +58,8 @@ def test_both_sides_beat_random(env_id):
     above(chance, hunted, prey)
     above(fled, chance, prey)
     above(chance, fled, hunters)
-    above(both, hunted, prey)
-    above(both, fled, hunters)
+    above(scripted, hunted, prey)
+    above(scripted, fled, hunters)
 
 
 @pytest.mark.parametrize(("way", "towards", "away"), [((3, 0), 1, 2), ((-3, 0), 2, 1), ((0, 3), 3, 4), ((0, -3), 4, 3)])
@@ -105,10 +105,10 @@ def test_one_agent_of_a_group_and_throttles():
     core = make_core("SimpleTag-v0", 5, "cpu", seed=0, continuous_actions=True)
     core.alive.fill_(True)
     core.world_state["pos"].uniform_(-1.0, 1.0)
-    group, one = act(core, "adversary"), act(core, "adversary_1")
+    group, single = act(core, "adversary"), act(core, "adversary_1")
     assert group.shape == (5, 3, 5)
     assert group.dtype == torch.float32
-    assert torch.equal(one, group[:, 1:2])
+    assert torch.equal(single, group[:, 1:2])
     assert torch.equal(group.sum(-1), torch.ones(5, 3))
 
 
@@ -138,7 +138,7 @@ class Climber:
 
 
 @pytest.mark.parametrize(
-    ("action", "got"),
+    ("action", "description"),
     [
         (torch.full((3, 3), 1.7), r"torch.float32 \(3, 3\) on cpu"),
         (torch.zeros(3, 1, dtype=torch.int64), r"torch.int64 \(3, 1\) on cpu"),
@@ -149,7 +149,7 @@ class Climber:
     ],
     ids=["float", "column", "one_agent", "number", "array", "none"],
 )
-def test_action_of_a_registered_script_with_another_form_is_an_error(monkeypatch, action, got):
+def test_action_of_a_registered_script_with_another_form_is_an_error(monkeypatch, action, description):
     announce(monkeypatch, scripted=Climber)
     core = make_core("Toy-v0", 3, "cpu", seed=0)
     obs, info = core.reset()
@@ -159,7 +159,7 @@ def test_action_of_a_registered_script_with_another_form_is_an_error(monkeypatch
     assert torch.equal(runner.act(obs, info), expected)
     monkeypatch.setattr(policy, "act", lambda *inputs: action)
     message = r"^Toy-v0: scripted: action of walker: expected a torch.int64 tensor \(3, 3\) on cpu, got "
-    with pytest.raises(ActionError, match=message + got):
+    with pytest.raises(ActionError, match=message + description):
         runner.act(obs, info)
 
 

@@ -50,47 +50,47 @@ def test_equal_information_states_have_equal_hidden_states_everywhere(name):
     core = make_train_core(config, WORLDS, 2)
     assignments = with_large_weights(assign_policies(config, core))
     groups = acting_groups(assignments, core)
-    policies = {key: each.policy() for key, each in assignments.items()}
-    players = {member: policies[key] for key, each in assignments.items() for member in each.members}
+    policies = {key: assignment.policy() for key, assignment in assignments.items()}
+    players = {member: policies[key] for key, assignment in assignments.items() for member in assignment.members}
     runner = PolicyRunner(core, players)
     game = Game.of(config.env_id, config.env)
     seats = []
     for seat in game.seats:
         (member,) = {group for group in players if set(seat.members) <= {group, *names_of(core, group)}}
-        own = SeatPolicies([players[member]], core, seat)
-        own.assign(torch.zeros(WORLDS, dtype=torch.int64))
-        seats.append((own, own.agents.rows))
-    known, repeated, action = {}, 0, torch.zeros_like(core.action_buffer)
+        ensemble = SeatPolicies([players[member]], core, seat)
+        ensemble.assign(torch.zeros(WORLDS, dtype=torch.int64))
+        seats.append((ensemble, ensemble.agents.rows))
+    memories, repeated, action = {}, 0, torch.zeros_like(core.action_buffer)
     info = core.reset(seed=5)[1]
     for group in groups:
         group.start()
     for step in range(STEPS):
         if step % config.learner.rollout_length == 0 and step:
-            for each in assignments.values():
-                each.learner.skip_update()
+            for assignment in assignments.values():
+                assignment.learner.skip_update()
             for group in groups:
                 group.start()
         moves = info["to_move"].clone()
         for group in groups:
             group.act(core, info, action)
-        for own, _ in seats:
-            own.act(core.obs, info)
+        for ensemble, _ in seats:
+            ensemble.act(core.obs, info)
         action = runner.act(core.obs, info)
         hidden = torch.zeros(WORLDS, core.num_agents, 8)
         for part in runner.parts:
             states = part.hidden_state if part.batch is not None else part.hidden_state.unsqueeze(0)
             for agents, state in zip(part.agents, states, strict=True):
                 hidden[:, agents.rows] = state
-        for own, rows in seats:
-            torch.testing.assert_close(own.parts[0].hidden_state[moves[:, rows]], hidden[:, rows][moves[:, rows]])
-        for each in assignments.values():
-            rows = each.agents.rows
-            memory = each.learner.agent.recurrent_state.actor_next
+        for ensemble, rows in seats:
+            torch.testing.assert_close(ensemble.parts[0].hidden_state[moves[:, rows]], hidden[:, rows][moves[:, rows]])
+        for assignment in assignments.values():
+            rows = assignment.agents.rows
+            memory = assignment.learner.agent.recurrent_state.actor_next
             torch.testing.assert_close(memory[moves[:, rows]], hidden[:, rows][moves[:, rows]])
         for world, agent in moves.nonzero().tolist():
             key = (agent, core.obs[world, agent].numpy().tobytes())
-            repeated += key in known
-            torch.testing.assert_close(hidden[world, agent], known.setdefault(key, hidden[world, agent]))
+            repeated += key in memories
+            torch.testing.assert_close(hidden[world, agent], memories.setdefault(key, hidden[world, agent]))
         info = core.step(action)[4]
         for group in groups:
             group.observe(core, info, action, core.elapsed_steps == 0, core.valid)
@@ -132,8 +132,8 @@ def test_rollout_that_continues_from_a_checkpoint_advances_alike():
         collector = Collector(config, core, learners)
         for number in range(3):
             collector.collect()
-            for each in learners.assignments.values():
-                each.learner.skip_update()
+            for assignment in learners.assignments.values():
+                assignment.learner.skip_update()
             if resumes and number == 1:
                 saved = {**collector.state_dict(), **learners.state_dict()}
                 saved = {key: value.clone() if torch.is_tensor(value) else value for key, value in saved.items()}
@@ -150,7 +150,7 @@ def test_rollout_that_continues_from_a_checkpoint_advances_alike():
 
 
 def test_checkpoint_without_advances_can_be_continued():
-    """Those of earlier versions have none."""
+    """Checkpoints of earlier versions have none."""
     config = config_of("phantom")
     core = make_train_core(config, WORLDS, 2)
     learners = LearnerGroup(config, core)

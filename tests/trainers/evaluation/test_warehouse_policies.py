@@ -1,4 +1,4 @@
-"""Scripted policy of RobotWarehouse-v0: ways, choices in states set by hand, and returns above those of random play."""
+"""Scripted policy of RobotWarehouse-v0: ways, choices in states set by hand, and returns above random play."""
 
 import pytest
 import torch

@@ -27,8 +27,8 @@ def test_tanh_gaussian_equals_torch_distributions():
     params = torch.randn(500, 4, generator=generator(), dtype=torch.float64)
     action, log_prob = head.sample(params, generator(1), None)
     action = action.clamp(-4, 4)  # torch's inverse of tanh is inexact beyond
-    kept = (action.abs() < 4).all(-1)
-    torch.testing.assert_close(log_prob[kept], squashed(params).log_prob(action.tanh())[kept])
+    mask = (action.abs() < 4).all(-1)
+    torch.testing.assert_close(log_prob[mask], squashed(params).log_prob(action.tanh())[mask])
     torch.testing.assert_close(head.evaluate(params, action, None)[0], squashed(params).log_prob(action.tanh()))
     torch.testing.assert_close(head.mode(params, None).tanh(), params[:, :2].tanh())
 
@@ -101,16 +101,16 @@ def test_gumbel_samples_follow_the_policy_and_its_masks():
 
 
 def test_gumbel_samples_have_straight_through_gradients():
-    """The sample is one-hot; its gradient is that of softmax(log pi + g) with the same noise g."""
+    """The sample is one-hot; its gradient equals the gradient of softmax(log pi + g) with the same noise g."""
     head = CategoricalHead([3], multi=False)
     logits = torch.tensor([[0.3, -0.2, 0.5]], requires_grad=True)
-    worth = torch.tensor([1.0, 2.0, 4.0])
+    values = torch.tensor([1.0, 2.0, 4.0])
     code, _ = head.relaxed(logits, generator(7))
     assert sorted(code[0].tolist()) == pytest.approx([0, 0, 1])
-    (code * worth).sum().backward()
+    (code * values).sum().backward()
     noise = torch.empty(1, 1, 3).exponential_(generator=generator(7)).log_()[0]
     soft = (logits.detach().log_softmax(-1) - noise).softmax(-1)
-    expected = soft * (worth - (soft * worth).sum())
+    expected = soft * (values - (soft * values).sum())
     torch.testing.assert_close(logits.grad, expected)
 
 

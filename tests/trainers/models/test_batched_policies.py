@@ -31,15 +31,15 @@ SPACES = {
 
 def policies(count: int, space: str = "discrete", **settings) -> list:
     """Return policies with random weights, normalizers and deviations."""
-    made = []
+    members = []
     for seed in range(count):
         learner = PPO(PPOConfig(hidden_sizes=(8, 6), **settings), LearnerSpec(4, SPACES[space], 5, 3, 100, seed=seed))
         generator = torch.Generator().manual_seed(seed)
         learner.net.normalizer.update(torch.randn((50, 4), generator=generator) * (1 + seed) + seed)
         for parameter in learner.net.parameters():
             parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
-        made.append(learner.policy())
-    return made
+        members.append(learner.policy())
+    return members
 
 
 @pytest.mark.parametrize("body", ["mlp", "gru"])
@@ -57,8 +57,8 @@ def test_batched_actions_equal_those_of_single_policies(space, body):
             mask[..., 0] = True  # a legal choice
         together = batched.act(obs, mask, greedy=True, hidden_state=hidden_state)
         for i, policy in enumerate(alone):
-            own, legal = obs[i, ..., : policy.obs_width], None if mask is None else mask[i]
-            single = policy.act(own, legal, greedy=True, hidden_state=hidden_states[i])
+            inputs, legal = obs[i, ..., : policy.obs_width], None if mask is None else mask[i]
+            single = policy.act(inputs, legal, greedy=True, hidden_state=hidden_states[i])
             torch.testing.assert_close(together[i], single)
             if hidden_state is not None:
                 torch.testing.assert_close(hidden_state[i], hidden_states[i])
@@ -71,9 +71,9 @@ def test_batched_samples_follow_each_policys_probabilities():
     obs = torch.tensor([[0.5, -1.0, 2.0, 0.0]]).expand(2, 20_000, 1, 4)
     drawn = batched.act(obs)
     for i, policy in enumerate(alone):
-        wanted = policy.actor(policy.normalizer(obs[i, 0, 0])).softmax(-1)
-        got = torch.bincount(drawn[i].flatten(), minlength=5) / 20_000
-        torch.testing.assert_close(got, wanted, atol=0.015, rtol=0.0)
+        expected = policy.actor(policy.normalizer(obs[i, 0, 0])).softmax(-1)
+        actual = torch.bincount(drawn[i].flatten(), minlength=5) / 20_000
+        torch.testing.assert_close(actual, expected, atol=0.015, rtol=0.0)
     box = BatchedPolicies(policies(2, "box"))
     spread = box.head.log_std.exp().flatten(0, 2)
     drawn = box.head.sample(torch.zeros(2, 20_000, 1, 2), box.generator, None)[0]
@@ -81,39 +81,39 @@ def test_batched_samples_follow_each_policys_probabilities():
 
 
 def test_only_policies_of_equal_shape_can_batch():
-    one, other = policies(2)
-    assert can_batch(one, other)
-    assert not can_batch(one, policies(1, "multi")[0])
-    assert not can_batch(one, policies(1, activation="relu")[0])
+    first, other = policies(2)
+    assert can_batch(first, other)
+    assert not can_batch(first, policies(1, "multi")[0])
+    assert not can_batch(first, policies(1, activation="relu")[0])
     picture = policies(1, network="cnn", image=(1, 2, 2))[0]
     assert not can_batch(picture, picture)
-    assert not can_batch(one, object())
+    assert not can_batch(first, object())
 
 
 @pytest.mark.parametrize(("core", "body"), [(Corridor, "mlp"), (Recall, "gru")])
 def test_policy_runner_batches_policies_of_equal_shape(core, body):
-    """With one policy per agent, greedy play equals that of single policies."""
-    made = core(6)
+    """With one policy per agent, greedy play equals the play of single policies."""
+    worlds = core(6)
     config = TrainConfig("Toy", num_envs=6, sharing="agent", learner=PPOConfig(hidden_sizes=(8,), network=body))
-    seats = assign_policies(config, made)
+    seats = assign_policies(config, worlds)
     players = {name: seat.learner.policy() for name, seat in seats.items()}
-    cast = PolicyRunner(made, players)
+    cast = PolicyRunner(worlds, players)
     assert len(cast.parts) == 1
-    obs, info = made.reset(seed=1)
+    obs, info = worlds.reset(seed=1)
     hidden_states = {name: policy.initial_hidden_state(6, 1) for name, policy in players.items()}
     for _ in range(6):
-        wanted = []
+        expected = []
         for row, (name, policy) in enumerate(players.items()):
             if hidden_states[name] is not None:
-                hidden_states[name].masked_fill_((made.elapsed_steps == 0)[:, None, None], 0.0)
-            own = obs[:, row : row + 1, : policy.obs_width]
-            wanted.append(policy.act(own, greedy=True, hidden_state=hidden_states[name]))
+                hidden_states[name].masked_fill_((worlds.elapsed_steps == 0)[:, None, None], 0.0)
+            inputs = obs[:, row : row + 1, : policy.obs_width]
+            expected.append(policy.act(inputs, greedy=True, hidden_state=hidden_states[name]))
         action = cast.act(obs, info, greedy=True)
         for row, hidden_state in enumerate(hidden_states.values()):
             if hidden_state is not None:
                 torch.testing.assert_close(cast.parts[0].hidden_state[row], hidden_state)
-        assert torch.equal(action, torch.cat(wanted, 1))
-        obs, _, _, _, info = made.step(action)
+        assert torch.equal(action, torch.cat(expected, 1))
+        obs, _, _, _, info = worlds.step(action)
 
 
 def test_policy_runner_separates_masks_and_group_sizes():
@@ -124,10 +124,10 @@ def test_policy_runner_separates_masks_and_group_sizes():
     seats = assign_policies(TrainConfig("Identity", num_envs=8, sharing="agent"), core)
     players = {name: seat.learner.policy() for name, seat in seats.items()}
     assert len(PolicyRunner(core, players).parts) == 1
-    one, two = (
+    first, second = (
         evaluate_policies(core, players, seed=2) for _ in range(2)
     )  # the toy asserts that every action is legal
-    assert one == two
+    assert first == second
 
 
 # -------------------------------------------------------------------------------------------------------- in training
@@ -176,42 +176,46 @@ def test_batched_learners_store_the_same_rollouts_as_single_ones(case, monkeypat
         alone = training(case)
     assert any(isinstance(part.actor, BatchedActorCriticAgents) for part in together.groups)
     assert not any(isinstance(part.actor, BatchedActorCriticAgents) for part in alone.groups)
-    for iteration, apart in enumerate((2e-6, 1e-5, 1e-5)):
+    for iteration, tolerance in enumerate((2e-6, 1e-5, 1e-5)):
         alone.collect()
         together.collect()
         for name, seat in together.learners.assignments.items():
             learner, other = seat.learner, alone.learners.assignments[name].learner
-            got, wanted = vars(learner.rollout), vars(other.rollout)
-            assert got.keys() == wanted.keys()
-            for key in sorted(got.keys() - {"final_obs", "device", "t"}):
-                torch.testing.assert_close(got[key], wanted[key], atol=apart, rtol=apart, msg=f"{name}.{key}")
-            torch.testing.assert_close(learner.rollout.next_obs(), other.rollout.next_obs(), atol=apart, rtol=apart)
+            actual, expected = vars(learner.rollout), vars(other.rollout)
+            assert actual.keys() == expected.keys()
+            for key in sorted(actual.keys() - {"final_obs", "device", "t"}):
+                torch.testing.assert_close(
+                    actual[key], expected[key], atol=tolerance, rtol=tolerance, msg=f"{name}.{key}"
+                )
+            torch.testing.assert_close(
+                learner.rollout.next_obs(), other.rollout.next_obs(), atol=tolerance, rtol=tolerance
+            )
             if learner.agent.recurrent_state is not None:
-                got, wanted = learner.agent.recurrent_state.actor_next, other.agent.recurrent_state.actor_next
-                torch.testing.assert_close(got, wanted, atol=apart, rtol=apart)
+                actual, expected = learner.agent.recurrent_state.actor_next, other.agent.recurrent_state.actor_next
+                torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
         together.learners.update(iteration, str)
         alone.learners.update(iteration, str)
-        got, wanted = together.state_dict(), alone.state_dict()
-        assert got.keys() == wanted.keys()
-        for key in (key for key in got if key.startswith("learner.")):
-            torch.testing.assert_close(got[key], wanted[key], atol=1e-4, rtol=1e-3, msg=key)
+        actual, expected = together.state_dict(), alone.state_dict()
+        assert actual.keys() == expected.keys()
+        for key in (key for key in actual if key.startswith("learner.")):
+            torch.testing.assert_close(actual[key], expected[key], atol=1e-4, rtol=1e-3, msg=key)
 
 
 def test_learners_with_equal_networks_act_in_one_batch(monkeypatch):
     """A step is one call for any number of policies."""
-    made = training("ppo")
-    assert len(made.groups) == 1
+    collector = training("ppo")
+    assert len(collector.groups) == 1
     monkeypatch.setattr(ActorCriticAgent, "act", None)
-    made.collect()
-    assert all(seat.learner.rollout.log_prob.all() for seat in made.learners.assignments.values())
+    collector.collect()
+    assert all(seat.learner.rollout.log_prob.all() for seat in collector.learners.assignments.values())
 
 
 def test_batched_learners_own_their_weights():
     """Weights on disk and in policies are no views of shared memory, and rollouts are contiguous."""
-    made = training("recurrent")
-    made.collect()
-    made.learners.update(1, str)
-    for seat in made.learners.assignments.values():
+    collector = training("recurrent")
+    collector.collect()
+    collector.learners.update(1, str)
+    for seat in collector.learners.assignments.values():
         for tensor in (*seat.learner.net.state_dict().values(), *seat.learner.policy().net.state_dict().values()):
             assert tensor.untyped_storage().nbytes() == tensor.nbytes
         assert all(value.is_contiguous() for value in vars(seat.learner.rollout).values() if hasattr(value, "t"))
@@ -219,29 +223,29 @@ def test_batched_learners_own_their_weights():
 
 def test_batched_policies_use_the_latest_weights():
     """This holds after an update and after a resume, with the same stacked tensors."""
-    made, other = training("ppo"), training("ppo")
-    (part,) = made.groups
-    before = part.actor.policies.actor.body[0].weight
+    collector, other = training("ppo"), training("ppo")
+    (part,) = collector.groups
+    weights = part.actor.policies.actor.body[0].weight
     generator = torch.Generator().manual_seed(1)
     other.collect()
     other.learners.update(1, str)
 
     def check() -> None:
-        made.collect()
-        assert part.actor.policies.actor.body[0].weight is before  # address used by a captured rollout
-        obs = torch.randn((3, 6, 1, made.core.obs_width), generator=generator)
-        got = part.actor.policies.act(obs, greedy=True)
+        collector.collect()
+        assert part.actor.policies.actor.body[0].weight is weights  # address used by a captured rollout
+        obs = torch.randn((3, 6, 1, collector.core.obs_width), generator=generator)
+        actions = part.actor.policies.act(obs, greedy=True)
         outputs = part.actor.policies._outputs(obs, None)
-        for i, seat in enumerate(made.learners.assignments.values()):
+        for i, seat in enumerate(collector.learners.assignments.values()):
             policy = seat.learner.policy()
             torch.testing.assert_close(outputs[i], policy.actor(policy.inputs(obs[i])), atol=1e-6, rtol=1e-6)
-            assert torch.equal(got[i], policy.act(obs[i, ..., : policy.obs_width], greedy=True))
+            assert torch.equal(actions[i], policy.act(obs[i, ..., : policy.obs_width], greedy=True))
 
     check()
-    made.learners.update(1, str)
+    collector.learners.update(1, str)
     check()
-    made.learners.update(2, str)
-    made.load_state_dict(other.state_dict())
+    collector.learners.update(2, str)
+    collector.load_state_dict(other.state_dict())
     check()
 
 
@@ -269,9 +273,10 @@ def test_only_actor_critics_of_equal_shape_act_together():
     def sizes(algorithm: str = "ppo", sharing: str = "agent", **settings) -> list[int]:
         learner = registry.find(algorithm).settings(**settings)
         config = TrainConfig("Identity", algorithm=algorithm, learner=learner, sharing=sharing)
-        made = Collector(config, core, LearnerGroup(config, core))
+        collector = Collector(config, core, LearnerGroup(config, core))
         return [
-            part.actor.policies.size if isinstance(part.actor, BatchedActorCriticAgents) else 1 for part in made.groups
+            part.actor.policies.size if isinstance(part.actor, BatchedActorCriticAgents) else 1
+            for part in collector.groups
         ]
 
     assert sizes() == [3]

@@ -24,21 +24,21 @@ def make_policy(space, seed):
 @pytest.mark.parametrize("space", [gymnasium.spaces.Discrete(3), gymnasium.spaces.Box(-1.0, 1.0, (2,))], ids=str)
 def test_weights_are_those_after_a_change(space, change):
     policy, other = (make_policy(space, seed) for seed in (0, 1))
-    before, expected = kernel_policies([policy, other], CPU)
-    assert not torch.equal(before.weights, expected.weights)
+    original, expected = kernel_policies([policy, other], CPU)
+    assert not torch.equal(original.weights, expected.weights)
     CHANGES[change](policy.actor, {name: value.clone() for name, value in other.actor.state_dict().items()})
     assert torch.equal(kernel_policies([policy], CPU)[0].weights, expected.weights)
 
 
 def test_weights_without_a_change_are_packed_once():
     policy = make_policy(gymnasium.spaces.Discrete(3), 0)
-    first, again = kernel_policies([policy], CPU)[0], kernel_policies([policy], CPU, seed=3)[0]
-    assert again.weights is first.weights
-    assert (first.seed, again.seed) == (0, 3)
+    first, repeated = kernel_policies([policy], CPU)[0], kernel_policies([policy], CPU, seed=3)[0]
+    assert repeated.weights is first.weights
+    assert (first.seed, repeated.seed) == (0, 3)
 
 
 def test_weights_are_those_after_a_change_of_the_normalizer():
     policy = make_policy(gymnasium.spaces.Discrete(3), 0)
-    before = kernel_policies([policy], CPU)[0]
+    original = kernel_policies([policy], CPU)[0]
     policy.normalizer.mean.add_(1.0)
-    assert not torch.equal(kernel_policies([policy], CPU)[0].weights, before.weights)
+    assert not torch.equal(kernel_policies([policy], CPU)[0].weights, original.weights)

@@ -18,10 +18,10 @@ def test_gru_steps_equal_unrolling():
     x = torch.randn((7, 4, 5), generator=generator)
     hidden_state = torch.randn((4, net.hidden_width), generator=generator)
     begins = torch.rand((7, 4), generator=generator) < 0.3
-    whole, now = net.unroll(x, hidden_state, begins), hidden_state
+    unrolled, now = net.unroll(x, hidden_state, begins), hidden_state
     for t in range(7):
         out, now = net.step(x[t], now.masked_fill(begins[t].unsqueeze(-1), 0.0))
-        torch.testing.assert_close(out, whole[t])
+        torch.testing.assert_close(out, unrolled[t])
 
 
 def test_gru_resets_at_episode_starts():
@@ -30,9 +30,9 @@ def test_gru_resets_at_episode_starts():
     begins = torch.tensor([[False, False], [False, True], [False, False]])
     changed = x.clone()
     changed[0] += 1.0  # before the second world's episode starts
-    one, two = net.unroll(x, hidden_state, begins), net.unroll(changed, hidden_state, begins)
-    assert not torch.allclose(one[2, 0], two[2, 0])
-    assert torch.equal(one[2, 1], two[2, 1])
+    first, second = net.unroll(x, hidden_state, begins), net.unroll(changed, hidden_state, begins)
+    assert not torch.allclose(first[2, 0], second[2, 0])
+    assert torch.equal(first[2, 1], second[2, 1])
 
 
 def test_cnn_uses_adjacent_pixels_and_entries_after_the_image():
@@ -88,12 +88,12 @@ def test_every_image_among_named_blocks_has_convolutions_of_its_own():
 def test_image_of_the_space_is_the_image_of_the_setting():
     x = torch.randn((6, 24), generator=torch.Generator().manual_seed(2))
     layout = ObservationLayout({"observation": (2, 3, 4)})
-    one, other = (
+    first, other = (
         Network(NetworkConfig(network="cnn", image=image).spec(24, layout), 3, 1.0, torch.Generator().manual_seed(0))
         for image in ((), (2, 3, 4))
     )
-    assert torch.equal(one(x), other(x))
-    assert [name for name, _ in one.named_parameters()][:2] == ["convolutions.0.weight", "convolutions.0.bias"]
+    assert torch.equal(first(x), other(x))
+    assert [name for name, _ in first.named_parameters()][:2] == ["convolutions.0.weight", "convolutions.0.bias"]
 
 
 def test_pools_and_strides_that_do_not_fit_are_refused():
@@ -106,8 +106,10 @@ def test_pools_and_strides_that_do_not_fit_are_refused():
 
 def test_specification_of_an_earlier_version_has_no_strides():
     spec = NetworkConfig(network="cnn", image=(1, 3, 3)).spec(9)
-    earlier = {name: each for name, each in spec.items() if name not in ("conv_strides", "conv_pools", "channels_last")}
-    nets = [Network(each, 3, 1.0, torch.Generator().manual_seed(0)) for each in (spec, earlier)]
+    earlier = {
+        name: value for name, value in spec.items() if name not in ("conv_strides", "conv_pools", "channels_last")
+    }
+    nets = [Network(layers, 3, 1.0, torch.Generator().manual_seed(0)) for layers in (spec, earlier)]
     assert torch.equal(nets[0](torch.ones(9)), nets[1](torch.ones(9)))
 
 

@@ -105,17 +105,17 @@ def test_normalizer_merges_batches_exactly_and_ignores_invalid_rows():
     for part, mask in zip(poisoned.split([1, 25, 34]), valid.split([1, 25, 34]), strict=True):
         normalizer.update(part, mask)
     normalizer.update(*empty)
-    kept = data[valid]
-    assert int(normalizer.count) == len(kept)
-    torch.testing.assert_close(normalizer.mean, kept.mean(0))
-    torch.testing.assert_close(normalizer.var, kept.var(0, correction=0), rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(normalizer(kept).mean(0), torch.zeros(3), atol=1e-5, rtol=0)
+    rows = data[valid]
+    assert int(normalizer.count) == len(rows)
+    torch.testing.assert_close(normalizer.mean, rows.mean(0))
+    torch.testing.assert_close(normalizer.var, rows.var(0, correction=0), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(normalizer(rows).mean(0), torch.zeros(3), atol=1e-5, rtol=0)
 
 
 def test_normalizer_without_mask_equals_full_mask():
     data = torch.randn(4, 5, 2, generator=generator())
-    one, two = ObservationNormalizer(2), ObservationNormalizer(2)
-    one.update(data)
-    two.update(data, torch.ones(4, 5, dtype=torch.bool))
-    assert torch.equal(one.mean, two.mean)
-    assert torch.equal(one.var, two.var)
+    first, second = ObservationNormalizer(2), ObservationNormalizer(2)
+    first.update(data)
+    second.update(data, torch.ones(4, 5, dtype=torch.bool))
+    assert torch.equal(first.mean, second.mean)
+    assert torch.equal(first.var, second.var)

@@ -37,10 +37,10 @@ def test_policy_that_was_trained_with_masks_requires_them(kind, tmp_path):
     policy = policy_of(kind)
     policy.save(tmp_path / "policy")
     assert json.loads((tmp_path / "policy.json").read_text())["has_action_mask"] is True
-    for each in (policy, Policy.load(tmp_path / "policy"), Policy.from_state(policy.state_dict())):
+    for player in (policy, Policy.load(tmp_path / "policy"), Policy.from_state(policy.state_dict())):
         with pytest.raises(ConfigError, match=r"^policy: mask: expected the legal actions, got none; pass info\["):
-            each.act(OBS)
-        assert set(each.act(OBS, MASK).tolist()) <= {0, 2}
+            player.act(OBS)
+        assert set(player.act(OBS, MASK).tolist()) <= {0, 2}
     free = policy_of(kind, masked=False)
     free.save(tmp_path / "free")
     assert "has_action_mask" not in json.loads((tmp_path / "free.json").read_text())

@@ -26,10 +26,10 @@ def config_of(env_id, name, learner, **settings):
     algorithm = registry.find(name)
     fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
     chosen = {key: value for key, value in {**SIZES, **learner}.items() if key in fields}
-    given = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, "sharing": "agent"}
+    arguments = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, "sharing": "agent"}
     if name == "pg":  # learns from episodes that end within a rollout
-        given["env"] = {"max_cycles": 4}
-    return TrainConfig(env_id, algorithm=name, learner=algorithm.settings(**chosen), **{**given, **settings})
+        arguments["env"] = {"max_cycles": 4}
+    return TrainConfig(env_id, algorithm=name, learner=algorithm.settings(**chosen), **{**arguments, **settings})
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def config_of(env_id, name, learner, **settings):
 )
 def test_every_algorithm_trains_in_bfloat16_with_float32_weights(case, tmp_path):
     trainer = Trainer(config_of(*case, precision="bfloat16"), tmp_path)
-    before = {name: value.clone() for name, value in trainer.state_dict().items() if ".net." in name}
+    initial = {name: value.clone() for name, value in trainer.state_dict().items() if ".net." in name}
     products = []
     linear = torch.nn.functional.linear
 
@@ -54,7 +54,7 @@ def test_every_algorithm_trains_in_bfloat16_with_float32_weights(case, tmp_path)
     state = trainer.state_dict()
     assert torch.bfloat16 in products or case[2].get("network") == "gru"  # whose cell is one operation
     assert all(value.dtype != torch.bfloat16 for value in state.values() if isinstance(value, torch.Tensor))
-    assert any(not torch.equal(before[name], state[name]) for name in before if name.endswith("weight"))
+    assert any(not torch.equal(initial[name], state[name]) for name in initial if name.endswith("weight"))
 
 
 @pytest.mark.parametrize("network", ["mlp", "gru"])
@@ -81,9 +81,9 @@ def test_bfloat16_outputs_and_gradients_are_close_to_float32(network):
 
 def test_matmul_precision_holds_within_the_training_only():
     config = config_of("CartPole-v1", "ppo", {}, matmul_precision="medium")
-    before = torch.get_float32_matmul_precision()
+    precision = torch.get_float32_matmul_precision()
     with config.in_force():
         assert torch.get_float32_matmul_precision() == "medium"
         with config_of("CartPole-v1", "ppo", {}).in_force():
             assert torch.get_float32_matmul_precision() == "medium"
-    assert torch.get_float32_matmul_precision() == before == "highest"
+    assert torch.get_float32_matmul_precision() == precision == "highest"

@@ -14,10 +14,10 @@ def as_on_a_gpu(core: Core):
     """`Core.capture` as a GPU does it: two plays to warm up, the worlds and generators put back, then replays."""
 
     def capture(play, generators):
-        kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
+        saved, drawn = core.get_state(), [generator.get_state() for generator in generators]
         play()
         play()
-        core.set_state(kept)
+        core.set_state(saved)
         for generator, state in zip(generators, drawn, strict=True):
             generator.set_state(state)
         return play
@@ -50,13 +50,13 @@ REPLAY = {"learning_starts": 16, "batch_size": 16, "replay_size": 1000, "hidden_
     ],
 )
 def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
-    """Rollouts are those of a collector that records nothing, memories and random streams included."""
+    """Rollouts equal those by a collector that records nothing, memories and random streams included."""
     learner = registry.find(algorithm).settings(**settings)
     config = TrainConfig(
         env_id, ENVS.get(env_id, {}), num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner,
         sharing=sharing, seed=3,
     )  # fmt: skip
-    seen = []
+    runs = []
     for recording in (False, True):
         core = make_train_core(config, config.num_envs, config.seed)
         collector = Collector(config, core, LearnerGroup(config, core))
@@ -68,5 +68,5 @@ def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
             rollouts += [seat.learner.rollout.action.clone() for seat in collector.learners.assignments.values()]
             rollouts += [seat.learner.rollout.obs.clone() for seat in collector.learners.assignments.values()]
             collector.learners.update(iteration, str)
-        seen.append(rollouts)
-    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
+        runs.append(rollouts)
+    assert all(torch.equal(first, other) for first, other in zip(*runs, strict=True))

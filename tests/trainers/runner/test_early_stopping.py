@@ -120,12 +120,12 @@ sys.exit(train_command(sys.argv[1:]))
     lasted = time.monotonic() - began
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("reached 15 after "))
-    steps, rest = line.removeprefix("reached 15 after ").split(" steps, ")
+    steps, remainder = line.removeprefix("reached 15 after ").split(" steps, ")
     assert 2048 <= int(steps.replace(",", "")) < 100_000
     imports = float(done.stdout.partition("imports: ")[2].split()[0])
     trained = float(read_rows(tmp_path / "a" / "metrics.csv")[-1]["seconds"])
     # imports count; the time is printed in tenths, and the kernel counts in hundredths
-    assert imports + trained - 0.1 < float(rest.split(" s from process start")[0]) <= lasted + 0.1
+    assert imports + trained - 0.1 < float(remainder.split(" s from process start")[0]) <= lasted + 0.1
     files = {path.name for path in (tmp_path / "a").iterdir()}
     assert not files & {"video.mp4", "cross_play.json", "curves.png"}
     assert (tmp_path / "a" / "checkpoints").exists()
@@ -170,8 +170,8 @@ def test_early_stopping_after_a_resume_equals_an_uninterrupted_run(tmp_path, mon
     # a score that only falls: the evaluation itself, and so the streams, are as always
     fall = lambda self: {**evaluate(self), "eval/score": -float(self.assignments["walker"].learner.steps)}  # noqa: E731
     monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", fall)
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    Trainer(toy_config(30, patience=4), whole, None, make_corridor).run()
+    uninterrupted, parts = tmp_path / "whole", tmp_path / "parts"
+    Trainer(toy_config(30, patience=4), uninterrupted, None, make_corridor).run()
     part = Trainer(toy_config(30, patience=4), parts, None, make_corridor)
     for _ in range(10):
         part.iterate()
@@ -180,7 +180,7 @@ def test_early_stopping_after_a_resume_equals_an_uninterrupted_run(tmp_path, mon
     assert (resumed.iteration, resumed.early_stopping) == (9, EarlyStopping(4, -192.0, 2))
     assert len(resumed.episodes.recent) > 0
     resumed.run()
-    assert_equal_checkpoints(whole, parts)
+    assert_equal_checkpoints(uninterrupted, parts)
     assert iterations_of(parts) == list(range(1, 16))  # 3 was the best, 6, 9, 12 and 15 were not
 
 
@@ -306,12 +306,12 @@ def test_signal_during_an_evaluation_saves_its_score(tmp_path, monkeypatch):
 
 
 def test_deterministic_run_repeats_and_restores_the_setting(tmp_path):
-    seen = []
+    flags = []
     for name in "ab":
         trainer = Trainer(toy_config(4, deterministic=True), tmp_path / name, None, make_corridor)
-        trainer.progress = lambda steps, text: seen.append(torch.are_deterministic_algorithms_enabled())
+        trainer.progress = lambda steps, text: flags.append(torch.are_deterministic_algorithms_enabled())
         trainer.run()
-    assert seen == [True] * 8
+    assert flags == [True] * 8
     assert not torch.are_deterministic_algorithms_enabled()
     assert_equal_checkpoints(tmp_path / "a", tmp_path / "b")
     with pytest.raises(RuntimeError, match="stop"), toy_config(1, deterministic=True).in_force():

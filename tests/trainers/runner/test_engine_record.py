@@ -44,7 +44,7 @@ def test_resumed_run_keeps_its_engine(first, other, cheap, tmp_path):
     saved = checkpoint.load(tmp_path / "run")
     assert load_result(saved.path, "cpu").engines == {"agent": first}
     cheap(other == "kernel")
-    found = {}
+    engines = {}
     for name, config, resume in [
         ("kept", FOUR, saved),
         ("given", dataclasses.replace(FOUR, engine=other), saved),
@@ -53,9 +53,9 @@ def test_resumed_run_keeps_its_engine(first, other, cheap, tmp_path):
     ]:
         resumed = Trainer(config, tmp_path / name, resume)
         resumed.close()
-        found[name] = resumed.engines["agent"]
-        assert resumed.learners.use_kernels == (found[name] == "kernel")
-    assert found == {"kept": first, "given": other, "not recorded": other, "other device": other}
+        engines[name] = resumed.engines["agent"]
+        assert resumed.learners.use_kernels == (engines[name] == "kernel")
+    assert engines == {"kept": first, "given": other, "not recorded": other, "other device": other}
 
 
 def without_engines(state):

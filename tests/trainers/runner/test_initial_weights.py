@@ -26,7 +26,7 @@ def config(env_id="SimpleTag-v0", iterations=2, algorithm="ppo", learner=SMALL, 
 
 
 def nets_of(trainer):
-    return {name: each.learner.net.state_dict() for name, each in trainer.assignments.items()}
+    return {name: assignment.learner.net.state_dict() for name, assignment in trainer.assignments.items()}
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def trained(tmp_path):
 
 
 def test_learners_begin_with_actor_critic_and_normalizer(trained, tmp_path):
-    run, wanted = trained
-    begun = nets_of(Trainer(config(init_from=str(run)), tmp_path / "next"))
-    assert begun.keys() == wanted.keys() == {"adversary", "agent"}
-    for name, net in wanted.items():
+    run, expected = trained
+    initial = nets_of(Trainer(config(init_from=str(run)), tmp_path / "next"))
+    assert initial.keys() == expected.keys() == {"adversary", "agent"}
+    for name, net in expected.items():
         assert any("critic" in key for key in net)
-        assert all(torch.equal(begun[name][key], value) for key, value in net.items())
+        assert all(torch.equal(initial[name][key], value) for key, value in net.items())
 
 
 def test_optimizer_and_steps_begin_anew(trained, tmp_path):
@@ -55,58 +55,60 @@ def test_optimizer_and_steps_begin_anew(trained, tmp_path):
 
 def test_another_algorithm_takes_the_weights(trained, tmp_path):
     """The target policy of APPO begins as the actor."""
-    begun = nets_of(Trainer(config(algorithm="appo", init_from=str(trained[0])), tmp_path / "next"))["agent"]
+    initial = nets_of(Trainer(config(algorithm="appo", init_from=str(trained[0])), tmp_path / "next"))["agent"]
     for key, value in trained[1]["agent"].items():
-        assert torch.equal(begun[key], value)
+        assert torch.equal(initial[key], value)
         if key.startswith("actor."):
-            assert torch.equal(begun[f"target.{key}"], value)
+            assert torch.equal(initial[f"target.{key}"], value)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "impala"])
 def test_target_networks_of_the_source_are_left_out(algorithm, tmp_path):
     source = Trainer(config(algorithm="appo"), tmp_path / "appo")
     source.run()
-    begun = nets_of(Trainer(config(algorithm=algorithm, init_from=str(tmp_path / "appo")), tmp_path / "next"))["agent"]
-    assert all(torch.equal(nets_of(source)["agent"][key], value) for key, value in begun.items())
+    nets = nets_of(Trainer(config(algorithm=algorithm, init_from=str(tmp_path / "appo")), tmp_path / "next"))
+    assert all(torch.equal(nets_of(source)["agent"][key], value) for key, value in nets["agent"].items())
 
 
 def test_resumed_training_does_not_begin_again(trained, tmp_path):
     half = config(init_from=str(trained[0]))
     Trainer(half, tmp_path / "next").run()
     saved = checkpoint.load(tmp_path / "next")
-    again = Trainer(dataclasses.replace(half, total_steps=128), tmp_path / "next", saved)
-    for name, net in nets_of(again).items():
+    resumed = Trainer(dataclasses.replace(half, total_steps=128), tmp_path / "next", saved)
+    for name, net in nets_of(resumed).items():
         assert all(torch.equal(saved.state[f"learner.{name}.net.{key}"], value) for key, value in net.items())
-    assert not torch.equal(nets_of(again)["agent"]["actor.body.0.weight"], trained[1]["agent"]["actor.body.0.weight"])
+    assert not torch.equal(nets_of(resumed)["agent"]["actor.body.0.weight"], trained[1]["agent"]["actor.body.0.weight"])
 
 
 def test_policies_of_the_zoo_are_taken(tmp_path):
     learner = {"hidden_sizes": (64, 64)}
-    begun = nets_of(Trainer(config("CartPole-v1", learner=learner, init_from="zoo:cartpole-ppo"), tmp_path / "run"))
+    initial = nets_of(Trainer(config("CartPole-v1", learner=learner, init_from="zoo:cartpole-ppo"), tmp_path / "run"))
     policy = checkpoint.load(zoo_entries.folder("cartpole-ppo")).policy("agent").net.state_dict()
-    assert all(torch.equal(begun["agent"][key], value) for key, value in policy.items())
+    assert all(torch.equal(initial["agent"][key], value) for key, value in policy.items())
 
 
 def test_single_policy_is_that_of_all_learners(tmp_path):
     shared = config("SimpleSpread-v0", sharing="all")
     Trainer(shared, tmp_path / "shared").run()
-    apart = Trainer(config("SimpleSpread-v0", sharing="agent", init_from=str(tmp_path / "shared")), tmp_path / "apart")
-    nets = list(nets_of(apart).values())
+    separate = Trainer(
+        config("SimpleSpread-v0", sharing="agent", init_from=str(tmp_path / "shared")), tmp_path / "apart"
+    )
+    nets = list(nets_of(separate).values())
     assert len(nets) == 3
     assert all(torch.equal(net["actor.body.0.weight"], nets[0]["actor.body.0.weight"]) for net in nets)
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("changes", "error", "message"),
     [
         ({"init_from": "nowhere"}, CheckpointError, "nowhere: expected a checkpoint"),
         ({"init_from": "RUN", "learner": {**SMALL, "hidden_sizes": (8,)}}, ConfigError, "expected shape"),
         ({"init_from": "RUN", "env_id": "SimpleSpread-v0", "sharing": "agent"}, CheckpointError, "adversary"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(trained, tmp_path, changes, error, said):
+def test_weights_that_do_not_fit_are_refused(trained, tmp_path, changes, error, message):
     changes = {name: str(trained[0]) if value == "RUN" else value for name, value in changes.items()}
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         Trainer(config(**changes), tmp_path / "next")
     assert not (tmp_path / "next").exists()
 

@@ -64,22 +64,22 @@ def test_rows_have_the_means_of_the_episodes_that_ended(engine, tmp_path):
     trainer = Trainer(configured(engine=engine), tmp_path)
     with_kernels = trainer.collector.kernels is not None
     assert with_kernels == (engine == "kernel")
-    wanted, read = [], trainer.episodes.read
+    expected, read = [], trainer.episodes.read
 
     def read_and_check(reducer):
         ended = trainer.episodes.returns.flatten(0, 1)[trainer.episodes.over.flatten()]
-        wanted.append([float(ended.double().mean()), float((ended > 3).double().mean())])
+        expected.append([float(ended.double().mean()), float((ended > 3).double().mean())])
         return read(reducer)
 
     trainer.episodes.read = read_and_check
     trainer.run()
     rows = read_rows(tmp_path / "metrics.csv")
     assert len(rows) == 3
-    for row, (mean, share) in zip(rows, wanted, strict=True):
+    for row, (mean, share) in zip(rows, expected, strict=True):
         values = [float(row[name]) for name in COLUMNS]
         assert values == pytest.approx([mean, mean, share], rel=1e-6)
     events = EventAccumulator(str(tmp_path)).Reload()
-    assert [event.value for event in events.Scalars("climber/is_high_mean")] == pytest.approx([w[1] for w in wanted])
+    assert [event.value for event in events.Scalars("climber/is_high_mean")] == pytest.approx([w[1] for w in expected])
     assert plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png") is not None
 
 

@@ -1,4 +1,4 @@
-"""Several seeds at once: each run is that of its seed alone, and the folder is complete after every kind of end."""
+"""Several seeds at once: each equals a run of its seed alone, and the folder is complete after every kind of end."""
 
 import csv
 import dataclasses
@@ -93,14 +93,14 @@ def test_kernels_of_an_update_are_built_by_one_thread_at_a_time(tmp_path, monkey
 
 
 def test_two_threads_take_turns_with_the_runs(tmp_path):
-    order, lock, both, own = [], threading.Lock(), threading.Barrier(2, timeout=300), threading.local()
+    order, lock, barrier, local = [], threading.Lock(), threading.Barrier(2, timeout=300), threading.local()
 
     class Noted(deque):
         """The runs that wait, in the order in which two threads take them."""
 
         def popleft(self):
-            if not hasattr(own, "begun"):
-                own.begun = both.wait()
+            if not hasattr(local, "entered"):
+                local.entered = barrier.wait()
             with lock:
                 order.append(super().popleft())
                 return order[-1]
@@ -109,7 +109,7 @@ def test_two_threads_take_turns_with_the_runs(tmp_path):
     assert (trainer.num_workers, trainer.cores_per_run) == (2, 1)
     trainer._waiting = Noted(trainer._waiting)
     trainer.run()
-    seeds = [each.config.seed for each in order]
+    seeds = [run.config.seed for run in order]
     assert sorted(seeds) == sorted([0, 1, 2] * 5)  # four iterations, and the end of the run
     assert seeds[:3] == [0, 1, 2]
 
@@ -132,22 +132,22 @@ def test_cores_are_shared_by_the_runs(tmp_path, monkeypatch):
 
 def test_signal_saves_all_runs_and_resume_equals_uninterrupted_runs(tmp_path):
     seeds_of(tmp_path / "whole", 5).run()
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     part = seeds_of(tmp_path / "part", 5)
-    shown: list[int] = []
+    reported: list[int] = []
 
     def interrupt(steps: int, _: str) -> None:
-        if all(before < 3 * 64 for before in shown) and steps >= 3 * 64:
+        if all(count < 3 * 64 for count in reported) and steps >= 3 * 64:
             signal.raise_signal(signal.SIGINT)
             while part._stopped_by is None:  # until the main thread has taken the signal
                 time.sleep(0.001)
-        shown.append(steps)
+        reported.append(steps)
 
     part.progress = interrupt
     results = part.run()
-    assert max(shown[:-1], default=0) < 3 * 64 <= shown[-1]  # nothing is shown after the signal
-    assert shown[-1] <= sum(result.steps for result in results) < part.total_steps
-    assert signal.getsignal(signal.SIGINT) is before
+    assert max(reported[:-1], default=0) < 3 * 64 <= reported[-1]  # nothing is shown after the signal
+    assert reported[-1] <= sum(result.steps for result in results) < part.total_steps
+    assert signal.getsignal(signal.SIGINT) is handler
     assert [result.stopped_by for result in results] == [signal.SIGINT] * 3
     assert all(1 <= result.steps // 64 < 5 for result in results)
     for result in results:
@@ -161,10 +161,10 @@ def test_signal_saves_all_runs_and_resume_equals_uninterrupted_runs(tmp_path):
 def test_resume_starts_new_runs_and_those_without_a_checkpoint(tmp_path):
     seeds_of(tmp_path, 4, 2).run()
     shutil.rmtree(tmp_path / "seed-1" / "checkpoints")
-    before = (tmp_path / "seed-0" / "metrics.csv").read_bytes()
+    content = (tmp_path / "seed-0" / "metrics.csv").read_bytes()
     results = seeds_of(tmp_path, 4, 3, resume=True).run()
     assert [(result.config.seed, result.steps) for result in results] == [(0, 256), (1, 256), (2, 256)]
-    assert (tmp_path / "seed-0" / "metrics.csv").read_bytes() == before
+    assert (tmp_path / "seed-0" / "metrics.csv").read_bytes() == content
     assert iterations_of(tmp_path / "seed-1") == [1, 2, 3, 4]
     assert json.loads((tmp_path / "seeds.json").read_text())["num_seeds"] == 3
     assert [result.steps for result in seeds_of(tmp_path, 5, 3, resume=True).run()] == [320, 320, 320]
@@ -256,7 +256,7 @@ def test_folder_and_its_runs_are_locked_until_the_end(tmp_path):
 
 def test_folder_of_another_kind_is_refused(tmp_path):
     seeds_of(tmp_path / "seeds", 2, 1).run()
-    before = sorted(tmp_path.rglob("*"))
+    files = sorted(tmp_path.rglob("*"))
     with pytest.raises(ConfigError, match=r"seeds\.json: there are runs already; continue them with --resume"):
         seeds_of(tmp_path / "seeds", 2, 1)
     with pytest.raises(ConfigError, match="a multi-seed run needs a folder of its own, this one holds a training run"):
@@ -267,7 +267,7 @@ def test_folder_of_another_kind_is_refused(tmp_path):
         checkpoint.find(tmp_path / "seeds")
     with pytest.raises(ConfigError, match="num_seeds: expected an int >= 1, got 0"):
         seeds_of(tmp_path / "none", 2, 0)
-    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(tmp_path.rglob("*")) == files
 
 
 def test_failed_environment_leaves_no_folder(tmp_path, monkeypatch):
@@ -282,12 +282,12 @@ def test_failed_environment_leaves_no_folder(tmp_path, monkeypatch):
 
 
 def test_summary_has_means_over_runs(tmp_path):
-    shown = []
+    reported = []
     trainer = seeds_of(tmp_path, 3, 2)
-    trainer.progress = lambda steps, text: shown.append((steps, text))
+    trainer.progress = lambda steps, text: reported.append((steps, text))
     results = trainer.run()
-    assert shown[-1][0] == trainer.total_steps == 2 * 3 * 64
-    assert shown[-1][1].startswith("2 of 2 runs complete  return walker ")
+    assert reported[-1][0] == trainer.total_steps == 2 * 3 * 64
+    assert reported[-1][1].startswith("2 of 2 runs complete  return walker ")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [(run["seed"], run["run_dir"], run["env_steps"]) for run in summary["runs"]] == [
         (0, "seed-0", 192),

@@ -37,7 +37,7 @@ def wait_for_checkpoint(process: subprocess.Popen[str], out: Path, name: str) ->
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_save_and_end_the_run(tmp_path, number):
-    before = signal.getsignal(number)
+    handler = signal.getsignal(number)
 
     def interrupt(steps, text):
         if steps == 4 * 64:
@@ -47,7 +47,7 @@ def test_signals_save_and_end_the_run(tmp_path, number):
     assert trainer.run().name == "000000004"
     assert trainer.stopped_by == number
     assert iterations_of(tmp_path) == [1, 2, 3, 4]
-    assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else before)
+    assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else handler)
 
 
 def test_signal_at_the_last_checkpoint_lets_it_be_written(tmp_path, monkeypatch):
@@ -89,11 +89,11 @@ def test_second_sighup_of_a_closed_terminal_does_not_end_the_process():
 @pytest.mark.parametrize("of_sigint", [signal.default_int_handler, signal.SIG_IGN])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_first_signal_interrupts_within_the_block_only(number, of_sigint):
-    before = signal.getsignal(number)
+    handler = signal.getsignal(number)
     signal.signal(signal.SIGINT, of_sigint)
     with pytest.raises(KeyboardInterrupt), interrupts():
         signal.raise_signal(number)
-    assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else before)
+    assert signal.getsignal(number) is (signal.SIG_IGN if number == signal.SIGHUP else handler)
     assert signal.getsignal(signal.SIGINT) is of_sigint
 
 

@@ -1,4 +1,4 @@
-"""The loop: what a run leaves behind, and continuing it as if nothing had happened."""
+"""The loop: the files of a run, and continuing it as if nothing had happened."""
 
 import csv
 import dataclasses
@@ -28,14 +28,14 @@ from trainers.storage.learning_curves import read_rows
 
 
 def test_run_writes_its_files(tmp_path):
-    shown = []
-    trainer = Trainer(toy_config(7), tmp_path, None, make_corridor, lambda steps, text: shown.append((steps, text)))
+    reported = []
+    trainer = Trainer(toy_config(7), tmp_path, None, make_corridor, lambda steps, text: reported.append((steps, text)))
     last = trainer.run()
     assert last == tmp_path / "checkpoints" / "000000007"
-    kept = sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir())
-    assert kept == [3, 6, 7]
+    iterations = sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir())
+    assert iterations == [3, 6, 7]
     assert iterations_of(tmp_path) == list(range(1, 8))
-    assert [steps for steps, _ in shown] == [64 * i for i in range(1, 8)]
+    assert [steps for steps, _ in reported] == [64 * i for i in range(1, 8)]
     assert list(tmp_path.glob("events.out.tfevents.*"))
     with (tmp_path / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -70,15 +70,15 @@ def test_resumed_run_says_that_the_rules_have_changed(tmp_path, changed):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Trainer(toy_config(8), tmp_path, checkpoint.load(tmp_path), make_changed).log.close()
-    said = [str(warning.message) for warning in caught if "rules" in str(warning.message)]
-    assert len(said) == changed
-    assert all(f"have changed since {tmp_path / 'checkpoints' / '000000004'} was saved" in line for line in said)
+    messages = [str(warning.message) for warning in caught if "rules" in str(warning.message)]
+    assert len(messages) == changed
+    assert all(f"have changed since {tmp_path / 'checkpoints' / '000000004'} was saved" in line for line in messages)
 
 
 def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
     Trainer(toy_config(9), tmp_path, None, make_corridor).run()
-    before = files_of(tmp_path)
-    kept = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    contents = files_of(tmp_path)
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     for aside in ("rewound", "rewound-2"):
         earlier = checkpoint.load(tmp_path / "checkpoints" / "000000003")
         trainer = Trainer(toy_config(9), None, earlier, make_corridor)
@@ -87,29 +87,31 @@ def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
         assert checkpoint.load(tmp_path).iteration == 3  # a run that is killed now resumes from here
         assert iterations_of(tmp_path) == [1, 2, 3]
         assert iterations_of(tmp_path / aside) == list(range(1, 10))
-        assert {path.name for path in (tmp_path / aside / "checkpoints").iterdir()} == kept - {"000000003"}
+        assert {path.name for path in (tmp_path / aside / "checkpoints").iterdir()} == names - {"000000003"}
         assert checkpoint.load(tmp_path / aside).iteration == 9
         trainer.run()
     first = files_of(tmp_path / "rewound")
-    assert all(content == before[tmp_path / file.relative_to(tmp_path / "rewound")] for file, content in first.items())
+    assert all(
+        content == contents[tmp_path / file.relative_to(tmp_path / "rewound")] for file, content in first.items()
+    )
 
 
 def test_completed_run_is_refused_and_unchanged(tmp_path):
     Trainer(toy_config(6), tmp_path, None, make_corridor).run()
-    before = files_of(tmp_path)
+    contents = files_of(tmp_path)
     for iterations, name in ((6, "000000006"), (5, "000000006"), (3, "000000003"), (2, "000000003")):
         saved = checkpoint.load(tmp_path / "checkpoints" / name)
         with pytest.raises(ConfigError, match=rf"total_steps: expected more than the .*/{name}, got {64 * iterations}"):
             Trainer(toy_config(iterations), tmp_path, saved, make_corridor)
-    assert files_of(tmp_path) == before
+    assert files_of(tmp_path) == contents
 
 
 def test_new_run_does_not_overwrite_another(tmp_path):
     Trainer(toy_config(3), tmp_path, None, make_corridor).run()
-    before = files_of(tmp_path)
+    contents = files_of(tmp_path)
     with pytest.raises(ConfigError, match=rf"checkpoints: there is a run already; continue it .* {tmp_path}, or"):
         Trainer(toy_config(3), tmp_path, None, make_corridor)
-    assert files_of(tmp_path) == before
+    assert files_of(tmp_path) == contents
     shutil.rmtree(tmp_path / "checkpoints")
     with pytest.raises(ConfigError, match=r"metrics\.csv: there is a run already; it has no checkpoint yet; choose"):
         Trainer(toy_config(3), tmp_path, None, make_corridor)
@@ -142,8 +144,10 @@ def test_losses_that_are_not_finite_end_the_run(tmp_path, checkpoint_interval):
         trainer.iterate()
     play = trainer.core._play
     trainer.core._play = lambda action: (play(action)[0] * torch.nan, play(action)[1])
-    kept = r"the last checkpoint before is .*000000003\." if checkpoint_interval == 3 else "there is no checkpoint yet"
-    with pytest.raises(GpuEnvsError, match=rf"iteration 5: walker/policy_loss is nan: .*{kept}") as caught:
+    message = (
+        r"the last checkpoint before is .*000000003\." if checkpoint_interval == 3 else "there is no checkpoint yet"
+    )
+    with pytest.raises(GpuEnvsError, match=rf"iteration 5: walker/policy_loss is nan: .*{message}") as caught:
         trainer.run()
     assert "\n" not in str(caught.value)
     assert iterations_of(tmp_path) == [1, 2, 3, 4]
@@ -155,29 +159,29 @@ def files_of(folder: Path) -> dict[Path, bytes]:
 
 
 def test_resuming_into_another_run_is_refused_and_leaves_it_alone(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    Trainer(toy_config(3), one, None, make_corridor).run()
-    Trainer(toy_config(6), two, None, make_corridor).run()
-    before = files_of(two)
-    with pytest.raises(ConfigError, match=rf"{two}/checkpoints: another run than that of {one}/.*3; resume into"):
-        Trainer(toy_config(6), two, checkpoint.load(one), make_corridor)
-    assert files_of(two) == before
-    shutil.rmtree(two / "checkpoints")  # what is left shows a run all the same
+    first, second = tmp_path / "one", tmp_path / "two"
+    Trainer(toy_config(3), first, None, make_corridor).run()
+    Trainer(toy_config(6), second, None, make_corridor).run()
+    contents = files_of(second)
+    with pytest.raises(ConfigError, match=rf"{second}/checkpoints: another run than that of {first}/.*3; resume into"):
+        Trainer(toy_config(6), second, checkpoint.load(first), make_corridor)
+    assert files_of(second) == contents
+    shutil.rmtree(second / "checkpoints")  # what is left shows a run all the same
     with pytest.raises(ConfigError, match=r"metrics\.csv: another run"):
-        Trainer(toy_config(6), two, checkpoint.load(one), make_corridor)
+        Trainer(toy_config(6), second, checkpoint.load(first), make_corridor)
 
 
 def test_resuming_into_a_new_folder_continues_there(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    Trainer(toy_config(3), one, None, make_corridor).run()
-    before = files_of(one)
-    last = Trainer(toy_config(5), two, checkpoint.load(one), make_corridor).run()
-    assert last == two / "checkpoints" / "000000005"
-    assert checkpoint.load(two / "checkpoints" / "000000003").score == checkpoint.load(one).score
-    assert iterations_of(two) == [4, 5]
-    assert files_of(one) == before
-    Trainer(toy_config(5), one, checkpoint.load(one), make_corridor).run()
-    assert_equal_checkpoints(one, two)
+    first, second = tmp_path / "one", tmp_path / "two"
+    Trainer(toy_config(3), first, None, make_corridor).run()
+    contents = files_of(first)
+    last = Trainer(toy_config(5), second, checkpoint.load(first), make_corridor).run()
+    assert last == second / "checkpoints" / "000000005"
+    assert checkpoint.load(second / "checkpoints" / "000000003").score == checkpoint.load(first).score
+    assert iterations_of(second) == [4, 5]
+    assert files_of(first) == contents
+    Trainer(toy_config(5), first, checkpoint.load(first), make_corridor).run()
+    assert_equal_checkpoints(first, second)
 
 
 @pytest.mark.parametrize("value", [None, "long"])
@@ -296,10 +300,10 @@ def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):
     def cost(owner, name, phase, seconds):
         original = getattr(owner, name)
 
-        def costly(*args, **given):
+        def costly(*args, **keywords):
             now[0] += seconds
             took[phase] += seconds
-            return original(*args, **given)
+            return original(*args, **keywords)
 
         monkeypatch.setattr(owner, name, costly)
 
@@ -317,11 +321,11 @@ def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):
         cost(seat.learner, "update", "update", 50)
     for _ in range(12):
         trainer.iterate()
-    rest = collector.timer.read()  # of what came after the last row
+    times = collector.timer.read()  # of what came after the last row
     trainer.log.close()
     rows = read_rows(tmp_path / "metrics.csv")
     sums = {
-        phase: sum(float(row[f"time/{phase}"]) for row in rows) + rest.get(phase, 0.0) for phase in phase_timer.PHASES
+        phase: sum(float(row[f"time/{phase}"]) for row in rows) + times.get(phase, 0.0) for phase in phase_timer.PHASES
     }
     assert sums == took
     assert sum(sums.values()) == now[0]

@@ -31,13 +31,13 @@ def tag(steps=480, learner=None, **settings):
     return TrainConfig("SimpleTag-v0", env=TAG, total_steps=steps, learner=learner, **common, **settings)
 
 
-def collected(config, every=None):
-    """Return the learners after a rollout; `every` gives all policies a clock, also for n = 1."""
+def collected(config, interval=None):
+    """Return the learners after a rollout; `interval` gives all policies a clock, also for n = 1."""
     core = make_train_core(config, config.num_envs, config.seed)
     learners = LearnerGroup(config, core)
     for assignment in learners.assignments.values():
-        if every is not None:
-            assignment.clock = DecisionClock(every, assignment.agents, core)
+        if interval is not None:
+            assignment.clock = DecisionClock(interval, assignment.agents, core)
     Collector(config, core, learners).collect()
     return learners
 
@@ -53,11 +53,11 @@ def games(**settings):
 
 
 def test_clock_of_one_step_equals_none():
-    plain, clocked = (collected(games(), every) for every in (None, 1))
+    plain, clocked = (collected(games(), interval) for interval in (None, 1))
     for name, assignment in plain.assignments.items():
-        one, other = assignment.learner.agent.batch(), clocked.assignments[name].learner.agent.batch()
-        assert one.keys() == other.keys()
-        for key, tensor in one.items():
+        first, other = assignment.learner.agent.batch(), clocked.assignments[name].learner.agent.batch()
+        assert first.keys() == other.keys()
+        for key, tensor in first.items():
             torch.testing.assert_close(other[key], tensor, rtol=1e-6, atol=1e-6, msg=key)
         assert torch.equal(assignment.learner.rollout.action, clocked.assignments[name].learner.rollout.action)
 
@@ -65,20 +65,20 @@ def test_clock_of_one_step_equals_none():
 def test_decisions_hold_their_action_and_earn_the_rewards_until_the_next():
     learners = collected(games(decide_every={"player_0": 3}))
     leader, follower = learners.assignments["player_0"].learner, learners.assignments["player_1"].learner
-    due = torch.arange(14) % 7 % 3 == 0
-    assert torch.equal(leader.rollout.to_move[:-1, :, 0], due[:, None].expand(14, 6))
+    starts = torch.arange(14) % 7 % 3 == 0
+    assert torch.equal(leader.rollout.to_move[:-1, :, 0], starts[:, None].expand(14, 6))
     assert leader.rollout.to_move[-1].all()  # the next rollout starts an episode
     # the follower sees the leader's last action, one-hot, after its own
     played = follower.rollout.all_obs[1:, :, 0, 3:6].argmax(-1)
     chosen = leader.rollout.action[..., 0]
     for t in range(14):
-        if (t + 1) % 7:  # the observation after the last step is that of the next episode
+        if (t + 1) % 7:  # the observation after the last step belongs to the next episode
             assert torch.equal(played[t], chosen[t - t % 7 % 3])
     batch, reward = leader.agent.batch(), leader.rollout.reward[..., 0].view(2, 7, 6)
     left = reward.flip(1).cumsum(1).flip(1).reshape(14, 6)  # return until the end of the episode
-    assert len(batch["returns"]) == 6 * int(due.sum())
-    torch.testing.assert_close(batch["returns"], left[due].flatten())
-    torch.testing.assert_close(batch["action"], chosen[due].flatten())
+    assert len(batch["returns"]) == 6 * int(starts.sum())
+    torch.testing.assert_close(batch["returns"], left[starts].flatten())
+    torch.testing.assert_close(batch["action"], chosen[starts].flatten())
 
 
 def test_held_action_that_becomes_illegal_is_replaced_by_a_decision():
@@ -114,7 +114,7 @@ def test_frozen_policies_keep_their_clock(tmp_path):
     for _ in range(12):
         actions.append(runner.act(obs, info).clone())
         obs, *_, info = core.step(actions[-1])
-    changes = torch.stack([(one != two) for one, two in itertools.pairwise(actions)]).any(1)
+    changes = torch.stack([(previous != current) for previous, current in itertools.pairwise(actions)]).any(1)
     assert changes[:, :3].any(1).nonzero().flatten().tolist() == [4, 9]
     assert changes[:, 3].sum() > 6
 
@@ -123,7 +123,9 @@ def test_frozen_policies_keep_their_clock(tmp_path):
 
 
 def weights(trainer, name):
-    return torch.cat([each.flatten().clone() for each in trainer.learners.assignments[name].learner.net.parameters()])
+    return torch.cat(
+        [parameter.flatten().clone() for parameter in trainer.learners.assignments[name].learner.net.parameters()]
+    )
 
 
 @pytest.mark.parametrize("network", ["mlp", "gru"])
@@ -133,10 +135,10 @@ def test_policy_learns_only_after_its_step(tmp_path, network):
     )
     changed = []
     for _ in range(5):
-        before = [weights(trainer, name) for name in ("adversary", "agent")]
+        previous = [weights(trainer, name) for name in ("adversary", "agent")]
         trainer.iterate()
         after = [weights(trainer, name) for name in ("adversary", "agent")]
-        changed.append([not torch.equal(*pair) for pair in zip(before, after, strict=True)])
+        changed.append([not torch.equal(*pair) for pair in zip(previous, after, strict=True)])
     trainer.close()
     assert changed == [[False, True]] * 3 + [[True, True]] * 2  # rollouts after 0, 80, 160, 240, 320 steps
 
@@ -147,14 +149,14 @@ def test_annealed_parameter_follows_its_schedule(tmp_path):
         "OneStepEconomy-v0", num_envs=10, total_steps=240, learner=learner, engine="torch", eval_episodes=0,
         anneal={"tax_limit": [0.2, 1.0, 160], "labor_cost": [1.0, 0.5, 80]},
     )  # fmt: skip
-    trainer, found = Trainer(config, tmp_path / "run"), []
+    trainer, values = Trainer(config, tmp_path / "run"), []
     assert trainer.core.action_mask[0, -1].view(7, 22).sum(1).tolist() == [6] * 7  # from the first reset on
     for _ in range(6):
         trainer.iterate()
         params = trainer.core.get_params()
-        found.append((round(params["tax_limit"].item(), 4), round(params["labor_cost"].item(), 4)))
+        values.append((round(params["tax_limit"].item(), 4), round(params["labor_cost"].item(), 4)))
     trainer.close()
-    assert found == [(0.2, 1.0), (0.4, 0.75), (0.6, 0.5), (0.8, 0.5), (1.0, 0.5), (1.0, 0.5)]
+    assert values == [(0.2, 1.0), (0.4, 0.75), (0.6, 0.5), (0.8, 0.5), (1.0, 0.5), (1.0, 0.5)]
     chosen = trainer.learners.assignments["planner"].learner.rollout
     assert chosen.mask is not None
 
@@ -180,9 +182,9 @@ def test_resumed_two_level_training_equals_an_uninterrupted_one(tmp_path, networ
     second = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"))
     second.run()
     assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
-    one, other = (checkpoint.load(tmp_path / name).state for name in ("whole", "parts"))
-    assert one["learner.adversary.decisions.held"].any()
-    for name, value in one.items():
+    expected, other = (checkpoint.load(tmp_path / name).state for name in ("whole", "parts"))
+    assert expected["learner.adversary.decisions.held"].any()
+    for name, value in expected.items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, other[name]), name
 
@@ -248,8 +250,8 @@ def test_actors_do_not_anneal(tmp_path):
 
 @pytest.mark.gpu
 def test_rollouts_with_clocks_are_captured_without_a_host_synchronization():
-    """The capture plays rollouts that are undone; held actions are those of before it."""
-    found = []
+    """The capture plays rollouts that are undone; held actions are unchanged."""
+    outputs = []
     for cuda_graph in (False, True):
         config = dataclasses.replace(tag(decide_every={"adversary": 4}), device="cuda", cuda_graph=cuda_graph)
         core = make_train_core(config, config.num_envs, config.seed)
@@ -260,6 +262,6 @@ def test_rollouts_with_clocks_are_captured_without_a_host_synchronization():
             for assignment in learners.assignments.values():
                 actions.append(assignment.learner.rollout.action.clone())
                 assignment.learner.skip_update()
-        found.append([*actions, learners.assignments["adversary"].clock.held])
-    for one, other in zip(*found, strict=True):
-        assert torch.equal(one, other)
+        outputs.append([*actions, learners.assignments["adversary"].clock.held])
+    for first, other in zip(*outputs, strict=True):
+        assert torch.equal(first, other)

@@ -35,13 +35,13 @@ def names(folder):
 def test_saved_checkpoint_is_loaded(tmp_path):
     path = save(tmp_path / "checkpoints", 7, score=1.5)
     for means in (path, path.parent, tmp_path):  # the checkpoint, their folder, the run
-        got = checkpoint.load(means)
-        assert (got.path, got.iteration, got.steps, got.score) == (path, 7, 70, 1.5)
-        assert got.config == {"env_id": "Toy-v0", "seed": 5}
-        assert got.state.keys() == STATE.keys()
-        assert torch.equal(got.state["a"], STATE["a"])
-        assert torch.equal(got.state["flag"], STATE["flag"])
-        assert (got.state["count"], got.state["name"]) == (3, "x")
+        loaded = checkpoint.load(means)
+        assert (loaded.path, loaded.iteration, loaded.steps, loaded.score) == (path, 7, 70, 1.5)
+        assert loaded.config == {"env_id": "Toy-v0", "seed": 5}
+        assert loaded.state.keys() == STATE.keys()
+        assert torch.equal(loaded.state["a"], STATE["a"])
+        assert torch.equal(loaded.state["flag"], STATE["flag"])
+        assert (loaded.state["count"], loaded.state["name"]) == (3, "x")
 
 
 def test_policies_play_alike_after_a_round_trip(tmp_path):

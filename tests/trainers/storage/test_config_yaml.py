@@ -30,9 +30,9 @@ def refused(path, text):
 
 def test_plain_values_survive_a_round_trip(tmp_path):
     (tmp_path / "a.yaml").write_text(format_config(VALUES))
-    found = read_config(tmp_path / "a.yaml")
-    assert found == VALUES
-    assert [type(value) for value in found.values()] == [type(value) for value in VALUES.values()]
+    values = read_config(tmp_path / "a.yaml")
+    assert values == VALUES
+    assert [type(value) for value in values.values()] == [type(value) for value in VALUES.values()]
 
 
 def test_tuples_and_paths_are_written_as_lists_and_text(tmp_path):
@@ -95,7 +95,7 @@ def test_written_file_names_the_command_and_the_modules(tmp_path):
     modules = "--allow-import meet --allow-import mine --allow-import other"
     assert line == f"#   gpu-envs league train --config {path} {modules}"
     assert read_config(path) == settings
-    assert [each.name for each in tmp_path.iterdir()] == [CONFIG_FILE]
+    assert [file.name for file in tmp_path.iterdir()] == [CONFIG_FILE]
 
 
 def test_folder_with_a_line_break_does_not_end_the_comment(tmp_path):

@@ -33,7 +33,7 @@ def contents(run: Path) -> dict[str, bytes]:
 
 def check_refused(run: Path, user: str, capsys) -> str:
     """Read a run and return the one-line error."""
-    before = contents(run)
+    original = contents(run)
     if user in READERS:
         with pytest.raises((CheckpointError, ConfigError)) as caught:
             READERS[user](run)
@@ -46,7 +46,7 @@ def check_refused(run: Path, user: str, capsys) -> str:
         line = err.rstrip("\n")
     assert "\n" not in line
     assert len(line) < 1500
-    assert contents(run) == before
+    assert contents(run) == original
     assert [path.name for path in run.parent.iterdir()] == [run.name]
     return line
 

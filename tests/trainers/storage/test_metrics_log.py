@@ -26,12 +26,12 @@ def test_resuming_drops_later_rows_and_broken_lines(tmp_path):
     log.close()
     with log.path.open("a") as file:
         file.write("3,3")  # killed while writing
-    again = MetricsLog(tmp_path, after=3)
-    rows(again, range(4, 6))
-    again.close()
-    got = read_rows(log.path)
-    assert [row["iteration"] for row in got] == ["1", "2", "3", "4", "5"]
-    assert [row["a/loss"] for row in got] == ["0.5", "1", "1.5", "2", "2.5"]
+    reopened = MetricsLog(tmp_path, after=3)
+    rows(reopened, range(4, 6))
+    reopened.close()
+    actual = read_rows(log.path)
+    assert [row["iteration"] for row in actual] == ["1", "2", "3", "4", "5"]
+    assert [row["a/loss"] for row in actual] == ["0.5", "1", "1.5", "2", "2.5"]
 
 
 def test_new_columns_and_values_that_are_not_finite(tmp_path):
@@ -39,9 +39,9 @@ def test_new_columns_and_values_that_are_not_finite(tmp_path):
     rows(log, range(1, 3))
     log.write({"iteration": 3, "env_steps": 30, "a/loss": float("nan"), "eval/a/return": 7.0})
     log.close()
-    got = read_rows(log.path)
-    assert [row["eval/a/return"] for row in got] == ["", "", "7"]
-    assert got[2]["a/loss"] == ""
+    actual = read_rows(log.path)
+    assert [row["eval/a/return"] for row in actual] == ["", "", "7"]
+    assert actual[2]["a/loss"] == ""
 
 
 def test_new_run_starts_with_an_empty_log(tmp_path):
@@ -78,8 +78,8 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
     current, waited, capturing = [0], [], [False]
 
     @contextlib.contextmanager
-    def device(wanted):
-        current.append(wanted.index)
+    def device(target):
+        current.append(target.index)
         yield
         current.pop()
 
@@ -87,10 +87,10 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
         def __init__(self, enable_timing, external):
             assert enable_timing
             assert external == capturing[0]  # else it could not be read
-            self.made = current[-1]
+            self.index = current[-1]
 
         def record(self):
-            assert current[-1] == self.made == 1
+            assert current[-1] == self.index == 1
 
         def elapsed_time(self, other):
             return 2000.0  # [ms]

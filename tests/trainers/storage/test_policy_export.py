@@ -59,17 +59,17 @@ def test_exported_policy_returns_the_actions_of_the_policy(space, tmp_path):
 @pytest.mark.parametrize("masked", [True, False])
 def test_exported_recurrent_policy_returns_its_hidden_state(masked, tmp_path):
     policy = policy_for(spaces.Discrete(3), network="gru")
-    said = export_policy(policy, tmp_path / "p.pt2", masked=masked)
+    signature = export_policy(policy, tmp_path / "p.pt2", masked=masked)
     takes = "obs (N, 5), mask (N, 3), hidden_state (N, 8)" if masked else "obs (N, 5), hidden_state (N, 8)"
-    assert said == f"{takes} -> action (N) int64, parameters, next_hidden_state"
+    assert signature == f"{takes} -> action (N) int64, parameters, next_hidden_state"
     program = torch.export.load(tmp_path / "p.pt2").module()
-    hidden_state, own = torch.zeros(16, 8), policy.initial_hidden_state(16)
-    rest = {"mask": torch.tensor([True, False, True]).expand(16, 3)} if masked else {}
+    hidden_state, memory = torch.zeros(16, 8), policy.initial_hidden_state(16)
+    arguments = {"mask": torch.tensor([True, False, True]).expand(16, 3)} if masked else {}
     for _ in range(5):
         obs = 3 * torch.randn((16, 5))
-        action, _, hidden_state = program(obs, **rest, hidden_state=hidden_state)
-        assert torch.equal(action, policy.act(obs, rest.get("mask"), greedy=True, hidden_state=own))
-        assert torch.allclose(hidden_state, own, atol=1e-6)
+        action, _, hidden_state = program(obs, **arguments, hidden_state=hidden_state)
+        assert torch.equal(action, policy.act(obs, arguments.get("mask"), greedy=True, hidden_state=memory))
+        assert torch.allclose(hidden_state, memory, atol=1e-6)
 
 
 def test_module_of_a_policy_shares_its_weights_and_gives_its_actions():
@@ -101,8 +101,8 @@ def test_exported_policy_takes_image_observations(tmp_path):
 
 def test_exported_policy_takes_legal_actions_only(tmp_path):
     policy = policy_for(spaces.Discrete(3))
-    said = export_policy(policy, tmp_path / "p.pt2", masked=True)
-    assert said == "obs (N, 5), mask (N, 3) -> action (N) int64, parameters"
+    signature = export_policy(policy, tmp_path / "p.pt2", masked=True)
+    assert signature == "obs (N, 5), mask (N, 3) -> action (N) int64, parameters"
     obs, mask = 3 * torch.randn((64, 5)), torch.nn.functional.one_hot(torch.arange(64) % 3, 3).bool()
     action, parameters = torch.export.load(tmp_path / "p.pt2").module()(obs, mask=mask)
     assert action.tolist() == [i % 3 for i in range(64)]
@@ -153,10 +153,10 @@ def test_load_policy(tmp_path):
     Trainer(config, tmp_path, None, lambda config, num_envs, seed: Identity(num_envs, seed=seed)).run()
     policy = trainers.load_policy(str(tmp_path), "odd", seed=4)
     obs = torch.eye(3).repeat(10, 1)
-    again = trainers.load_policy(tmp_path / "checkpoints" / "000000004", "odd", seed=4)
-    assert torch.equal(policy.act(obs), again.act(obs))
-    for name, got in ((None, "no name"), ("x", "'x'")):
-        with pytest.raises(CheckpointError, match=f"000000004: expected a policy among even, odd, got {got}$"):
+    restored = trainers.load_policy(tmp_path / "checkpoints" / "000000004", "odd", seed=4)
+    assert torch.equal(policy.act(obs), restored.act(obs))
+    for name, text in ((None, "no name"), ("x", "'x'")):
+        with pytest.raises(CheckpointError, match=f"000000004: expected a policy among even, odd, got {text}$"):
             trainers.load_policy(tmp_path, name)
     (tmp_path / "checkpoints" / "000000004" / "policy-odd.safetensors").write_bytes(b"x")
     with pytest.raises(CheckpointError, match=r"policy-odd\.safetensors: expected sha256 .* \(damaged\)"):

@@ -95,13 +95,13 @@ def contents(path: Path) -> dict[Path, bytes]:
 def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, capsys, monkeypatch):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     trainer(tmp_path / "run").run()
-    before, path = contents(tmp_path / "run"), tmp_path / "run"
+    original, path = contents(tmp_path / "run"), tmp_path / "run"
     other = holder(path)
     line = f"{path}: process {other.pid} is writing this run; wait for it, or stop it"
     assert refused(capsys, "train", "--resume", str(path), "--total-steps", "64", *FEW).endswith(line)
     with pytest.raises(GpuEnvsError, match=line):
         trainer(path, 64, resume=path)
-    changed = {file for file, data in contents(path).items() if before.get(file) != data}
+    changed = {file for file, data in contents(path).items() if original.get(file) != data}
     assert changed <= {path / LOCK}
     other.send_signal(signal.SIGKILL)
     other.wait()
@@ -120,7 +120,7 @@ def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, c
     ids=lambda argv: argv[0],
 )
 def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("trainers.cli.tune.ray_library", lambda who: None)
+    monkeypatch.setattr("trainers.cli.tune.ray_library", lambda name: None)
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     if argv[0] == "tune":
         plan = {"format": "gpu-envs search 2", "config": {"env_id": "CartPole-v1"}, "search": {}, "trials": 1}
@@ -148,11 +148,11 @@ def test_abandoned_training_can_be_resumed_in_the_same_process(tmp_path):
     first = trainer(tmp_path)
     first.run()
     given_up = trainer(tmp_path, 64, resume=tmp_path)
-    again = trainer(tmp_path, 64, resume=tmp_path)
+    resumed = trainer(tmp_path, 64, resume=tmp_path)
     assert given_up.lock is not None
     given_up.lock.release()
     assert is_held(tmp_path)
-    again.run()
+    resumed.run()
     assert not is_held(tmp_path)
 
 
@@ -202,15 +202,17 @@ STARTS = {
     "league": [["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"]],
     "tune": [["tune", "CartPole-v1", "--search", "learner.gamma=uniform(0.9,0.99)", "--device", "cpu", "--run-dir"]],
 }
-CASES = [(argv, kind, found) for kind, each in STARTS.items() for argv in each for found in MADE if found != kind]
+CASES = [
+    (argv, kind, other) for kind, commands in STARTS.items() for argv in commands for other in MADE if other != kind
+]
 
 
-@pytest.mark.parametrize(("argv", "kind", "found"), CASES, ids=str)
-def test_run_in_a_folder_that_holds_another_kind_is_refused(argv, kind, found, tmp_path, capsys):
-    (tmp_path / MADE[found]).touch()
+@pytest.mark.parametrize(("argv", "kind", "other"), CASES, ids=str)
+def test_run_in_a_folder_that_holds_another_kind_is_refused(argv, kind, other, tmp_path, capsys):
+    (tmp_path / MADE[other]).touch()
     line = refused(capsys, *argv, str(tmp_path))
-    assert f"{tmp_path}: a {kind} run needs a folder of its own, this one holds a {found} run; choose another" in line
-    assert [file.name for file in tmp_path.iterdir()] == [MADE[found]]
+    assert f"{tmp_path}: a {kind} run needs a folder of its own, this one holds a {other} run; choose another" in line
+    assert [file.name for file in tmp_path.iterdir()] == [MADE[other]]
 
 
 def test_kind_of_a_folder(tmp_path):

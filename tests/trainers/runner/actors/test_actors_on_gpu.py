@@ -1,4 +1,4 @@
-"""Actors on a GPU: captured rollouts on streams of their own, weights and rollouts that stay on the device."""
+"""Actors on a GPU: captured rollouts on separate streams, weights and rollouts that stay on the device."""
 
 import pytest
 

@@ -43,12 +43,12 @@ def accounts(trainer):
 @pytest.mark.parametrize(("actors", "staleness"), [(1, None), (2, None), (2, 5)])
 def test_each_step_is_learned_from_once_and_counted(tmp_path, actors, staleness):
     trainer = Trainer(config(num_actors=actors, max_staleness=staleness), tmp_path / "run")
-    taken, take = [], trainer.collector.queue.take
-    trainer.collector.queue.take = lambda: taken.append(take()) or taken[-1]
+    trajectories, take = [], trainer.collector.queue.take
+    trainer.collector.queue.take = lambda: trajectories.append(take()) or trajectories[-1]
     trainer.run()
     counts, rows = accounts(trainer), rows_of(tmp_path / "run")
-    assert len({trajectory.number for trajectory in taken}) == len(taken) == ITERATIONS
-    assert trainer.steps == rows[-1]["env_steps"] == sum(trajectory.steps for trajectory in taken)
+    assert len({trajectory.number for trajectory in trajectories}) == len(trajectories) == ITERATIONS
+    assert trainer.steps == rows[-1]["env_steps"] == sum(trajectory.steps for trajectory in trajectories)
     last = checkpoint.load(tmp_path / "run").state
     assert ITERATIONS <= last["actors.started"] <= counts.started  # rollouts may begin after the last checkpoint
     assert last["actors.learned"] == ITERATIONS
@@ -56,20 +56,20 @@ def test_each_step_is_learned_from_once_and_counted(tmp_path, actors, staleness)
     assert counts.started == ITERATIONS + counts.dropped + counts.lost
     histogram = [rows[-1][f"actors/staleness_{k}"] for k in range((staleness or actors) + 1)]
     assert sum(histogram) == ITERATIONS
-    for row, trajectory in zip(rows, taken, strict=True):
+    for row, trajectory in zip(rows, trajectories, strict=True):
         assert 0 <= row["actors/staleness"] == row["iteration"] - 1 - trajectory.version <= (staleness or actors)
 
 
 @pytest.mark.parametrize("algorithm", ["impala", "appo"])
 def test_all_policies_learn_and_weights_reach_the_actors(tmp_path, algorithm):
     trainer = Trainer(config(algorithm, "SimpleTag-v0"), tmp_path / "run")
-    before = {name: net.learner.net.state_dict() for name, net in trainer.assignments.items()}
-    before = {name: {key: value.clone() for key, value in net.items()} for name, net in before.items()}
+    initial = {name: net.learner.net.state_dict() for name, net in trainer.assignments.items()}
+    initial = {name: {key: value.clone() for key, value in net.items()} for name, net in initial.items()}
     trainer.run()
     published = trainer.collector.actors.published
     assert published.version == ITERATIONS - 1
     for name, net in published.weights.items():
-        assert max((net[key] - value).abs().max() for key, value in before[name].items()) > 1e-4
+        assert max((net[key] - value).abs().max() for key, value in initial[name].items()) > 1e-4
         assert not any(torch.equal(value, trainer.assignments[name].learner.net.state_dict()[key])
                        for key, value in net.items() if key.endswith("weight") and "actor" in key)  # fmt: skip
 
@@ -78,10 +78,10 @@ def test_training_resumes_with_its_counts(tmp_path):
     half = config(total_steps=ITERATIONS * 16)
     Trainer(half, tmp_path / "run").run()
     saved = checkpoint.load(tmp_path / "run")
-    again = Trainer(dataclasses.replace(half, total_steps=ITERATIONS * 32), tmp_path / "run", saved)
-    assert again.collector.queue.version == ITERATIONS // 2
-    again.run()
-    counts = accounts(again)
+    resumed = Trainer(dataclasses.replace(half, total_steps=ITERATIONS * 32), tmp_path / "run", saved)
+    assert resumed.collector.queue.version == ITERATIONS // 2
+    resumed.run()
+    counts = accounts(resumed)
     assert counts.learned == ITERATIONS - 1  # the last one is counted by the checkpoint
     assert counts.actors == 2
     assert checkpoint.load(tmp_path / "run").state["actors.learned"] == ITERATIONS
@@ -97,10 +97,10 @@ def test_training_continues_with_and_without_actors(tmp_path):
 
 def test_error_of_an_actor_ends_the_training(tmp_path):
     class Broken(RolloutActor):
-        def sample(self, number, *others):
+        def sample(self, number, *arguments):
             if number == 3:
                 raise GpuEnvsError("the third rollout failed")
-            return super().sample(number, *others)
+            return super().sample(number, *arguments)
 
     def source(config, factory):
         return lambda number, _: Broken(config, number, factory), True
@@ -113,10 +113,10 @@ def test_error_of_an_actor_ends_the_training(tmp_path):
 
 def test_lost_actors_are_replaced_and_counted(tmp_path):
     class Mortal(RolloutActor):
-        def sample(self, number, *others):
+        def sample(self, number, *arguments):
             if number % 3 == 1:
                 raise ActorLostError("gone")
-            return super().sample(number, *others)
+            return super().sample(number, *arguments)
 
     def source(config, factory):
         return lambda number, _: Mortal(config, number, factory), True
@@ -185,9 +185,9 @@ def test_actor_and_learner_work_at_the_same_time(tmp_path, monkeypatch, rollout,
         if num_actors:
             close = trainer.collector.close
             trainer.collector.queue._changed = clock.condition()
-            trainer.collector.close = lambda: clock.rest() or close()  # it waits for the actor's last rollout
+            trainer.collector.close = lambda: clock.suspend() or close()  # it waits for the actor's last rollout
         learn = trainer.learners.update
-        trainer.learners.update = lambda *given: clock.sleep(update) or learn(*given)
+        trainer.learners.update = lambda *arguments: clock.sleep(update) or learn(*arguments)
         trainer.run()
         return rows_of(tmp_path / f"{num_actors}")
 
@@ -200,7 +200,7 @@ def test_actor_and_learner_work_at_the_same_time(tmp_path, monkeypatch, rollout,
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"algorithm": "ppo"}, "num_actors = 1: expected algorithm appo or impala"),
         ({"num_actors": 3, "max_staleness": 2}, "max_staleness: expected at least num_actors = 3"),
@@ -210,8 +210,8 @@ def test_actor_and_learner_work_at_the_same_time(tmp_path, monkeypatch, rollout,
         ({"actor_device": "cuda:99"}, "cuda:99"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(tmp_path, changes, said):
-    with pytest.raises((ConfigError, DeviceError), match=said):
+def test_settings_that_do_not_fit_are_refused(tmp_path, changes, message):
+    with pytest.raises((ConfigError, DeviceError), match=message):
         Trainer(config(**changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -35,42 +35,46 @@ def config(env_id, env, algorithm, settings, **changes):
 
 
 def weights_of(learners):
-    return {name: each.learner.net.state_dict() for name, each in learners.assignments.items()}
+    return {name: assignment.learner.net.state_dict() for name, assignment in learners.assignments.items()}
 
 
 def generators_of(learners):
-    return [each.learner.generator for each in learners.assignments.values()]
+    return [assignment.learner.generator for assignment in learners.assignments.values()]
 
 
 def copy_generators(source, target):
-    for one, other in zip(generators_of(source), generators_of(target), strict=True):
-        other.set_state(one.get_state())
+    for first, other in zip(generators_of(source), generators_of(target), strict=True):
+        other.set_state(first.get_state())
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_learning_from_trajectories_equals_learning_from_own_rollouts(case):
-    whole = config(*CASES[case])
-    actor = RolloutActor(whole, number=4)
-    same = dataclasses.replace(whole, seed=actor.config.seed)
+    base = config(*CASES[case])
+    actor = RolloutActor(base, number=4)
+    same = dataclasses.replace(base, seed=actor.config.seed)
     core = make_train_core(same, same.num_envs, same.seed)
-    own, other = LearnerGroup(same, core), LearnerGroup(same, make_train_core(same, same.num_envs, same.seed))
-    collector = Collector(same, core, own)
-    begun = {name: {key: value.clone() for key, value in net.items()} for name, net in weights_of(own).items()}
+    learners, other = LearnerGroup(same, core), LearnerGroup(same, make_train_core(same, same.num_envs, same.seed))
+    collector = Collector(same, core, learners)
+    initial = {name: {key: value.clone() for key, value in net.items()} for name, net in weights_of(learners).items()}
     for number in range(3):
-        copy_generators(own, actor.learners)
+        copy_generators(learners, actor.learners)
         trajectory = actor.sample(number, number, weights_of(other))
         collector.collect()
         assert trajectory.steps == 6 * 8
         assert torch.equal(trajectory.episodes["over"], collector.episodes.over)
-        copy_generators(own, other)
+        copy_generators(learners, other)
         for name, assignment in other.assignments.items():
             assignment.learner.agent.load_rollout(trajectory.rollouts[name])
-        row = own.update(number + 1, str)
+        row = learners.update(number + 1, str)
         assert other.update(number + 1, str) == row
-        for name, net in weights_of(own).items():
+        for name, net in weights_of(learners).items():
             for key, tensor in net.items():
                 assert torch.equal(tensor, weights_of(other)[name][key]), (number, name, key)
-    moved = [(weights_of(own)[name][key] - value).abs().max() for name in begun for key, value in begun[name].items()]
+    moved = [
+        (weights_of(learners)[name][key] - value).abs().max()
+        for name in initial
+        for key, value in initial[name].items()
+    ]
     assert max(moved) > 1e-4
 
 
@@ -78,12 +82,12 @@ def test_trajectory_is_not_changed_by_later_rollouts():
     actor = RolloutActor(config(*CASES["gru"]), number=0)
     weights = weights_of(actor.learners)
     first = actor.sample(0, 0, weights)
-    kept = {name: tensor.clone() for each in first.rollouts.values() for name, tensor in each.items()}
+    copies = {name: tensor.clone() for rollout in first.rollouts.values() for name, tensor in rollout.items()}
     second = actor.sample(1, 0, weights)
-    for each, later in zip(first.rollouts.values(), second.rollouts.values(), strict=True):
-        assert all(torch.equal(kept[name], tensor) for name, tensor in each.items())
-        assert not torch.equal(each["all_obs"], later["all_obs"])
-        assert torch.equal(each["all_obs"][-1], later["all_obs"][0])  # the worlds go on
+    for rollout, later in zip(first.rollouts.values(), second.rollouts.values(), strict=True):
+        assert all(torch.equal(copies[name], tensor) for name, tensor in rollout.items())
+        assert not torch.equal(rollout["all_obs"], later["all_obs"])
+        assert torch.equal(rollout["all_obs"][-1], later["all_obs"][0])  # the worlds go on
         assert later["hidden_actor"].abs().max() > 0
 
 

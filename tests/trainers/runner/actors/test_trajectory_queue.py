@@ -24,18 +24,18 @@ def counts(queue):
 def test_actor_waits_while_too_many_rollouts_are_on_their_way():
     queue = TrajectoryQueue(max_staleness=1)
     assert [queue.begin(), queue.begin()] == [0, 1]
-    begun = []
-    waiting = threading.Thread(target=lambda: begun.append(queue.begin()))
+    versions = []
+    waiting = threading.Thread(target=lambda: versions.append(queue.begin()))
     waiting.start()
     waiting.join(0.05)
-    assert begun == []
+    assert versions == []
     queue.put(rollout(0))
     queue.take()
     waiting.join(0.05)
-    assert begun == []  # a rollout that is learned from is on its way
+    assert versions == []  # a rollout that is learned from is on its way
     queue.learned()
     waiting.join(60)
-    assert begun == [2]
+    assert versions == [2]
 
 
 def test_rollouts_in_order_are_never_staler_than_the_bound():
@@ -46,8 +46,8 @@ def test_rollouts_in_order_are_never_staler_than_the_bound():
             versions[number] = queue.version if (number := queue.begin()) is not None else None
         for number in sorted(versions.keys() - {None}):
             queue.put(rollout(number, versions.pop(number)))
-        taken = queue.take()
-        assert 0 <= queue.version - taken.version <= 3
+        trajectory = queue.take()
+        assert 0 <= queue.version - trajectory.version <= 3
         queue.learned()
     assert queue.accounts.dropped == 0
     assert queue.accounts.staleness == [1, 1, 1, 17]
@@ -93,14 +93,14 @@ def test_state_counts_what_is_on_its_way_as_lost():
     assert {name: state[name] for name in ("actors", "started", "learned", "dropped", "lost")} == {
         "actors": 1, "started": 3, "learned": 1, "dropped": 0, "lost": 2,
     }  # fmt: skip
-    again = TrajectoryQueue(max_staleness=1)
-    again.load_state_dict(state)
-    assert (again.version, again.begin(), again.register()) == (1, 3, 1)
-    assert again.accounts.staleness == [1, 0, 0]
+    restored = TrajectoryQueue(max_staleness=1)
+    restored.load_state_dict(state)
+    assert (restored.version, restored.begin(), restored.register()) == (1, 3, 1)
+    assert restored.accounts.staleness == [1, 0, 0]
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"lost": -1}, "actors.lost: expected a count, got -1"),
         ({"started": "3"}, "actors.started: expected a count, got '3'"),
@@ -111,9 +111,9 @@ def test_state_counts_what_is_on_its_way_as_lost():
         ({"staleness_0": 2}, "expected 1 rollouts by staleness"),
     ],
 )
-def test_wrong_state_is_refused(changes, said):
+def test_wrong_state_is_refused(changes, message):
     state = {"actors": 1, "started": 3, "learned": 1, "dropped": 0, "lost": 2, "staleness_0": 1, **changes}
-    with pytest.raises(CheckpointError, match=said):
+    with pytest.raises(CheckpointError, match=message):
         TrajectoryQueue(max_staleness=1).load_state_dict(state)
 
 
@@ -126,12 +126,12 @@ def test_error_of_an_actor_reaches_the_learner():
 
 
 def test_stop_ends_the_wait_of_the_learner():
-    queue, found = TrajectoryQueue(max_staleness=1), []
-    waiting = threading.Thread(target=lambda: found.append(queue.take()))
+    queue, results = TrajectoryQueue(max_staleness=1), []
+    waiting = threading.Thread(target=lambda: results.append(queue.take()))
     waiting.start()
     queue.stop()
     waiting.join(60)
-    assert found == [None]
+    assert results == [None]
 
 
 def test_learner_that_waits_long_warns_once(monkeypatch):
@@ -144,10 +144,10 @@ def test_learner_that_waits_long_warns_once(monkeypatch):
         return predicate()
 
     monkeypatch.setattr(queue._changed, "wait_for", wait_for)
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert queue.take() is None
-    assert ["no actor has begun a rollout" in str(each.message) for each in seen] == [True]
+    assert ["no actor has begun a rollout" in str(warning.message) for warning in caught] == [True]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -155,30 +155,30 @@ def test_counts_are_exact_with_threads_that_fail_at_random(seed):
     """Every rollout that began is learned from, dropped or lost, whatever threads do."""
     queue, bound = TrajectoryQueue(max_staleness=4), 4
 
-    def act(own):
+    def act(generator):
         while (number := queue.begin()) is not None:
             version = queue.version
-            time.sleep(own.random() * 0.002)
-            if own.random() < 0.2:
+            time.sleep(generator.random() * 0.002)
+            if generator.random() < 0.2:
                 queue.lose(number)
             else:
                 queue.put(rollout(number, version))
 
-    actors = [threading.Thread(target=act, args=(random.Random(seed * 10 + place),)) for place in range(4)]
+    actors = [threading.Thread(target=act, args=(random.Random(seed * 10 + index),)) for index in range(4)]
     for actor in actors:
         actor.start()
-    seen, own = [], random.Random(seed)
+    numbers, generator = [], random.Random(seed)
     for _ in range(100):
-        taken = queue.take()
-        assert 0 <= queue.version - taken.version <= bound
+        trajectory = queue.take()
+        assert 0 <= queue.version - trajectory.version <= bound
         assert queue.on_their_way <= bound + 1
-        seen.append(taken.number)
-        time.sleep(own.random() * 0.001)
+        numbers.append(trajectory.number)
+        time.sleep(generator.random() * 0.001)
         queue.learned()
     queue.close()
     for actor in actors:
         actor.join(60)
-    found = counts(queue)
-    assert len(set(seen)) == len(seen) == found["learned"] == sum(queue.accounts.staleness) == queue.version
-    assert found["started"] == found["learned"] + found["dropped"] + found["lost"]
-    assert found["lost"] > 0
+    totals = counts(queue)
+    assert len(set(numbers)) == len(numbers) == totals["learned"] == sum(queue.accounts.staleness) == queue.version
+    assert totals["started"] == totals["learned"] + totals["dropped"] + totals["lost"]
+    assert totals["lost"] > 0
