@@ -82,11 +82,11 @@ def rules(num_agents: int, view: int, max_unroll: int) -> Rules:
     def grow(params: Params, state: State, io: IO, env: int, item: int):
         row = item / COLUMNS
         column = item - row * COLUMNS
-        taken = bool(False)
+        is_taken = bool(False)
         for agent in range(num_agents):
-            taken = taken or (state.row[env, agent] == row and state.column[env, agent] == column)
+            is_taken = is_taken or (state.row[env, agent] == row and state.column[env, agent] == column)
         chance = params.growth * float(state.count[env, row, column])
-        if taken:
+        if is_taken:
             state.apple[env, row, column] = 0
         elif philox.unit(philox.bits(stream(io, env), item, philox.STEP, 0)[0]) < chance:
             state.apple[env, row, column] = 1

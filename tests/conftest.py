@@ -50,9 +50,9 @@ def no_installers(tmp_path_factory):
 def usual_signals():
     """Handle signals as in a terminal; the process that started the tests may ignore SIGHUP (nohup) or SIGINT (&)."""
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    handlers = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    for number, handler in before.items():
+    for number, handler in handlers.items():
         signal.signal(number, handler)
 
 
@@ -84,10 +84,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """Mark slow tests, and leave out those of other parts."""
     mark_slow(items)
-    kept = [item for item in items if is_in_part(item, *config.option.part)]
-    if len(kept) < len(items):
+    selected = [item for item in items if is_in_part(item, *config.option.part)]
+    if len(selected) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if not is_in_part(item, *config.option.part)])
-        items[:] = kept
+        items[:] = selected
 
 
 def pytest_runtest_setup(item):

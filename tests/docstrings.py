@@ -19,7 +19,7 @@ HOOKS = ("draw",)
 class Symbol:
     """Something public."""
 
-    where: str
+    location: str
     """File and line."""
     name: str
     kind: str
@@ -32,65 +32,65 @@ class Symbol:
     """Class that it belongs to."""
 
     def __str__(self) -> str:
-        return f"{self.where} {self.name}"
+        return f"{self.location} {self.name}"
 
 
 @functools.cache
 def symbols() -> list[Symbol]:
     """Return all public symbols of the packages."""
-    found = []
+    collected = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             if not any(part.startswith("_") and part != "__init__.py" for part in path.relative_to(ROOT).parts):
-                found += _File(path).symbols()
-    return found
+                collected += _File(path).symbols()
+    return collected
 
 
 @functools.cache
 def classes() -> dict[str, list[ast.ClassDef]]:
     """Public classes by name; several modules may have one of a name."""
-    found: dict[str, list[ast.ClassDef]] = {}
-    for each in symbols():
-        if isinstance(each.node, ast.ClassDef):
-            found.setdefault(each.node.name, []).append(each.node)
-    return found
+    nodes: dict[str, list[ast.ClassDef]] = {}
+    for symbol in symbols():
+        if isinstance(symbol.node, ast.ClassDef):
+            nodes.setdefault(symbol.node.name, []).append(symbol.node)
+    return nodes
 
 
 @functools.cache
 def members() -> dict[tuple[str, str], str]:
     """Return the docstrings of members by class and name."""
-    return {(each.owner, each.name.rpartition(".")[2]): each.words for each in symbols() if each.owner}
+    return {(symbol.owner, symbol.name.rpartition(".")[2]): symbol.words for symbol in symbols() if symbol.owner}
 
 
 def above(name: str) -> list[str]:
     """Return the names of a class and of its base classes."""
-    found = [name]
-    for each in found:
-        for node in classes().get(each, ()):
+    names = [name]
+    for ancestor in names:
+        for node in classes().get(ancestor, ()):
             bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
-            found += [base for base in bases if base not in found]
-    return found
+            names += [base for base in bases if base not in names]
+    return names
 
 
 @functools.cache
 def stands_for(name: str) -> list[str]:
     """Return the base classes of a class, and the protocols whose methods it has."""
-    own = above(name)
-    has = {member for owner, member in members() if owner in own}
-    protocols = [each for each in classes() if "Protocol" in above(each) and each not in own]
-    return own[1:] + [each for each in protocols if methods(each) and methods(each) <= has]
+    ancestors = above(name)
+    has = {member for owner, member in members() if owner in ancestors}
+    protocols = [protocol for protocol in classes() if "Protocol" in above(protocol) and protocol not in ancestors]
+    return ancestors[1:] + [protocol for protocol in protocols if methods(protocol) and methods(protocol) <= has]
 
 
 def methods(name: str) -> set[str]:
     """Public methods of a class."""
-    return {each.name for node in classes()[name] for each in node.body if isinstance(each, ast.FunctionDef)}
+    return {member.name for node in classes()[name] for member in node.body if isinstance(member, ast.FunctionDef)}
 
 
 def inherited(symbol: Symbol) -> str:
     """Return the docstring of the same member in a base class or in a protocol that the class follows."""
     name = symbol.name.rpartition(".")[2]
-    found = [members().get((owner, name), "") for owner in stands_for(symbol.owner)] if symbol.owner else []
-    return "\n".join(filter(None, found))
+    texts = [members().get((owner, name), "") for owner in stands_for(symbol.owner)] if symbol.owner else []
+    return "\n".join(filter(None, texts))
 
 
 class _File:
@@ -129,16 +129,16 @@ class _File:
     def _words(self, body: list[ast.stmt], index: int, in_class: bool) -> str:
         """Return the docstring of a field; constants in a block without blank lines may share one."""
         node, after = body[index], body[index + 1 : index + 2]
-        found = [self.lines[line].partition("#")[2] for line in range(node.lineno - 1, node.end_lineno or 0)]
+        texts = [self.lines[line].partition("#")[2] for line in range(node.lineno - 1, node.end_lineno or 0)]
         if after and _is_text(after[0]):
-            found.append(ast.unparse(after[0]))
+            texts.append(ast.unparse(after[0]))
         if not in_class:
             first = node.lineno - 2
             while first >= 0 and self.lines[first].strip() not in ("", ")", "}", "]"):
                 line = self.lines[first].strip()
-                found.append(line[1:] if line.startswith("#") else "")
+                texts.append(line[1:] if line.startswith("#") else "")
                 first -= 1
-        return "\n".join(filter(None, found))
+        return "\n".join(filter(None, texts))
 
 
 def _attributes(docstring: str) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _assigned(node: ast.stmt) -> list[str]:
         targets = node.targets
     else:
         return []
-    names = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    names = [element for target in targets for element in (target.elts if isinstance(target, ast.Tuple) else [target])]
     return [name.id for name in names if isinstance(name, ast.Name)]
 
 
@@ -176,8 +176,8 @@ def lacks_shape(symbol: Symbol) -> bool:
     """Return whether a symbol takes, returns or is an array without a documented shape."""
     node = symbol.node
     if isinstance(node, ast.FunctionDef):
-        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
-        kinds = [each.annotation for each in given if each is not None] + [node.returns]
+        parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        kinds = [parameter.annotation for parameter in parameters if parameter is not None] + [node.returns]
     elif isinstance(node, ast.AnnAssign) and symbol.owner:
         kinds = [node.annotation]
     else:
@@ -195,13 +195,13 @@ def errors() -> frozenset[str]:
 
 def raised(function: ast.FunctionDef) -> set[str]:
     """Deliberate errors that the lines of a function raise themselves."""
-    found, waiting = set(), list(function.body)
+    names, waiting = set(), list(function.body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
             continue
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             name = ast.unparse(node.exc.func).rpartition(".")[2]
-            found.add({"missing": "MissingExtraError"}.get(name, name))
+            names.add({"missing": "MissingExtraError"}.get(name, name))
         waiting += ast.iter_child_nodes(node)
-    return found & errors()
+    return names & errors()

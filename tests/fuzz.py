@@ -16,9 +16,9 @@ LONGEST = 1000
 
 def list_of_itself() -> list:
     """Return a list that contains itself."""
-    own: list = []
-    own.append(own)
-    return own
+    items: list = []
+    items.append(items)
+    return items
 
 
 VALUES: dict[str, Callable[[], Any]] = {
@@ -116,7 +116,7 @@ def faults(subject: Subject) -> Iterator[str]:
     """Call with every wrong value of every argument; yield a line for each call with a fault."""
     for name in subject.arguments():
         for label, make in VALUES.items():
-            given = subject.usual | {name: make()}
-            wrong = fault(lambda given=given: subject.call(**given))
+            arguments = subject.usual | {name: make()}
+            wrong = fault(lambda arguments=arguments: subject.call(**arguments))
             if wrong is not None:
                 yield f"{subject.name}({name}={label}): {wrong}"

@@ -14,9 +14,9 @@ SMALL = {
 }
 
 
-def many_agents(agents, seen, taggers=None, spacing=2.0, reach=0.4, **more):
+def many_agents(agents, observed, taggers=None, spacing=2.0, reach=0.4, **more):
     """Return settings for many agents: numbers, mean distance and tagging distance [m]."""
     taggers = max(1, agents // 20) if taggers is None else taggers
     length = spacing * math.sqrt(agents)
-    numbers = {"num_taggers": taggers, "num_runners": agents - taggers, "num_other_agents_observed": seen}
+    numbers = {"num_taggers": taggers, "num_runners": agents - taggers, "num_other_agents_observed": observed}
     return numbers | {"grid_length": length, "tagging_distance": min(1.0, reach / length)} | more

@@ -16,16 +16,16 @@ def one_line(info, *words):
 def printed(capsys, *argv):
     """Return what --print-config prints."""
     assert main([*map(str, argv), "--print-config"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return said.out
+    output = capsys.readouterr()
+    assert output.err == ""
+    return output.out
 
 
 def refused(capsys, *argv):
     """Return the one line that a refused command prints."""
     assert main(list(map(str, argv))) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    (line,) = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
     assert line.startswith(ERROR)
     return line.removeprefix(ERROR)

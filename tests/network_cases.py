@@ -197,8 +197,8 @@ class Minibatch:
         rows = self.index[policy, self.first : self.first + self.num_rows]
         rows = rows[self.valid[rows]]
         scale = self.scale[policy].double()
-        metrics = {place: torch.zeros((), dtype=torch.float64) for place in METRIC_PLACES}
-        clip_range, entropy_coef, value_coef, clip_range_vf = (float(each) for each in self.settings)
+        metrics = {metric: torch.zeros((), dtype=torch.float64) for metric in METRIC_PLACES}
+        clip_range, entropy_coef, value_coef, clip_range_vf = (float(setting) for setting in self.settings)
         if self.network.kind == "value":
             value, returns = self.outputs(layers, self.x[rows])[:, 0], self.returns[rows].double()
             error = (value - returns).square()
@@ -221,17 +221,17 @@ class Minibatch:
             metrics[losses.POLICY_LOSS] = -gain.sum() * scale
             metrics[losses.ENTROPY] = entropy.sum() * scale
             loss = metrics[losses.POLICY_LOSS] - entropy_coef * metrics[losses.ENTROPY]
-        found = torch.autograd.grad(loss, layers, allow_unused=True, materialize_grads=True) if len(rows) else layers
-        gradients = torch.cat([each.detach().flatten() for each in found])
-        return gradients * bool(len(rows)), torch.stack([metrics[place].detach() for place in METRIC_PLACES])
+        parts = torch.autograd.grad(loss, layers, allow_unused=True, materialize_grads=True) if len(rows) else layers
+        gradients = torch.cat([gradient.detach().flatten() for gradient in parts])
+        return gradients * bool(len(rows)), torch.stack([metrics[metric].detach() for metric in METRIC_PLACES])
 
 
-def assert_close(found, expected, tolerance=1e-5):
+def assert_close(actual, expected, tolerance=1e-5):
     """Compare gradients and metrics of every policy, relative to the largest gradient and to the largest metric."""
-    for ours, theirs in zip(found, expected, strict=True):
-        for own, other in zip(ours, theirs, strict=True):
-            limit = tolerance * float(other.abs().max()) + 1e-7
-            assert float((own - other).abs().max()) <= limit
+    for ours, theirs in zip(actual, expected, strict=True):
+        for left, right in zip(ours, theirs, strict=True):
+            limit = tolerance * float(right.abs().max()) + 1e-7
+            assert float((left - right).abs().max()) <= limit
 
 
 NETWORKS = {

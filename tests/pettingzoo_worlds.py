@@ -27,7 +27,10 @@ def turns(env_id):
 
 def sample(env, obs):
     """Return a random legal action per agent, from the generators of the action spaces."""
-    masks = {agent: seen["action_mask"] if isinstance(seen, dict) else None for agent, seen in obs.items()}
+    masks = {
+        agent: observation["action_mask"] if isinstance(observation, dict) else None
+        for agent, observation in obs.items()
+    }
     return {agent: env.action_space(agent).sample(masks.get(agent)) for agent in env.agents}
 
 

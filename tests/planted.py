@@ -26,8 +26,8 @@ def planted_source(base: str, *changes: tuple[str, str]) -> str:
 
 def fault_line(base: str, old: str, new: str) -> int:
     """Return the number of the first line that a change of :func:`planted_source` changes."""
-    before, after = (planted_source(base, *changes).splitlines() for changes in ((), ((old, new),)))
-    return next(i for i, lines in enumerate(zip(before, after, strict=False), start=1) if lines[0] != lines[1])
+    original, after = (planted_source(base, *changes).splitlines() for changes in ((), ((old, new),)))
+    return next(i for i, lines in enumerate(zip(original, after, strict=False), start=1) if lines[0] != lines[1])
 
 
 def planted_module(folder: Path, text: str) -> ModuleType:

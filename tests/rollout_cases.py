@@ -21,8 +21,8 @@ CASES = {
 
 def make_core(case, num_envs=6, device="cpu", **settings):
     """Return small environments after a reset."""
-    env_id, own = CASES[case]
-    core = gpu_envs.make(env_id, num_envs=num_envs, device=device, reuse_buffers=True, **{**own, **settings}).core
+    env_id, defaults = CASES[case]
+    core = gpu_envs.make(env_id, num_envs=num_envs, device=device, reuse_buffers=True, **{**defaults, **settings}).core
     core.reset(seed=3)
     return core
 
@@ -86,8 +86,8 @@ def log_probs_of(space, outputs, action, mask, log_std):
     return sum(torch.distributions.Categorical(logits=part).log_prob(chosen[..., k]) for k, part in enumerate(parts))
 
 
-def equal(one, other):
+def equal(left, right):
     """Compare the buffers of two rollouts bit for bit."""
-    for field in dataclasses.fields(one):
-        a, b = getattr(one, field.name), getattr(other, field.name)
+    for field in dataclasses.fields(left):
+        a, b = getattr(left, field.name), getattr(right, field.name)
         assert (a is None and b is None) or torch.equal(a, b), field.name

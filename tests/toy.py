@@ -141,6 +141,6 @@ def announce(monkeypatch, name="Toy-v0", host=None, **fields) -> None:
     """
     registry.register(name, config=host.Config if host else Config, build=host.build if host else build, **fields)
     full = f"gpu_envs/{name}"
-    others = [getattr(pettingzoo, f"{kind}_registry", {full: None}) for kind in ("parallel", "aec")]  # since 1.27
-    for table, key in ((registry._entries, name), (gymnasium.registry, full), *((other, full) for other in others)):
+    registries = [getattr(pettingzoo, f"{kind}_registry", {full: None}) for kind in ("parallel", "aec")]  # since 1.27
+    for table, key in ((registry._entries, name), (gymnasium.registry, full), *((other, full) for other in registries)):
         monkeypatch.setitem(table, key, table.pop(key))  # out again after the test

@@ -123,28 +123,28 @@ def test_steps_do_not_wait_or_allocate(env_id):
     core.step(action)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
-    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    allocated = torch.cuda.memory_stats()["allocation.all.allocated"]
     try:
         for _ in range(5):
             core.step(core.sample_actions())
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == allocated
 
 
 def test_works_on_any_stream(env_id):
     """Kernels follow torch's current stream, so results are ordered with the tensors around them."""
-    one, two = make(env_id), make(env_id)
-    one.reset()
+    first, second = make(env_id), make(env_id)
+    first.reset()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        two.reset()
+        second.reset()
         for _ in range(20):
-            right = two.step(two.sample_actions() * 1)
+            right = second.step(second.sample_actions() * 1)
     stream.synchronize()
     for _ in range(20):
-        left = one.step(one.sample_actions())
+        left = first.step(first.sample_actions())
     assert_close(left[:4], right[:4])
 
 
@@ -199,7 +199,7 @@ def test_captured_rollout_with_policy_equals_eager_steps():
 def test_failed_capture_leaves_worlds_unchanged():
     core = make("SimpleTag-v0", reuse_buffers=True)
     core.reset()
-    before = core.get_state()
+    state = core.get_state()
 
     def play():
         core.step(core.sample_actions())
@@ -207,7 +207,7 @@ def test_failed_capture_leaves_worlds_unchanged():
 
     with pytest.raises(RuntimeError, match="no"):
         core.capture(play)
-    assert all(torch.equal(before[name], tensor) for name, tensor in core.get_state().items())
+    assert all(torch.equal(state[name], tensor) for name, tensor in core.get_state().items())
 
 
 def test_capture_of_a_full_reset_raises():

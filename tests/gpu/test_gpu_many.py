@@ -71,10 +71,10 @@ def test_several_environments_on_one_device():
     ids = ("CartPole-v1", "SimpleTag-v0", "ConnectFour-v0", TAG, "SimpleTag-v0", "Pendulum-v1")
 
     def cores():
-        made = [make(env_id, seed=seed, reuse_buffers=True) for seed, env_id in enumerate(ids)]
-        for core in made:
+        cores = [make(env_id, seed=seed, reuse_buffers=True) for seed, env_id in enumerate(ids)]
+        for core in cores:
             core.reset()
-        return made
+        return cores
 
     alone, together = cores(), cores()
     for core in alone:
@@ -185,14 +185,14 @@ def test_no_leak_in_replays(env_id, schedule, replays):
     for _ in range(5):
         replay()
     torch.cuda.synchronize()
-    before, device, begun = resident(), torch.cuda.memory_reserved(), int(core.episode_index.min())
+    start_bytes, device, start_episode = resident(), torch.cuda.memory_reserved(), int(core.episode_index.min())
     for _ in range(replays):
         replay()
     core.raise_pending_errors()
     assert torch.cuda.memory_reserved() == device
-    assert resident() - before < 32 << 20
+    assert resident() - start_bytes < 32 << 20
     limit = next(iter(SMALL[env_id].values()))  # steps of an episode, at most
-    assert int(core.episode_index.min()) - begun >= replays * 1000 // limit
+    assert int(core.episode_index.min()) - start_episode >= replays * 1000 // limit
 
 
 @MEASURES_MEMORY
@@ -208,10 +208,10 @@ def test_no_leak_in_steps(reuse):
         core.raise_pending_errors()
 
     play(500)
-    before, device = resident(), torch.cuda.memory_reserved()
+    start_bytes, device = resident(), torch.cuda.memory_reserved()
     play(10_000)
     assert torch.cuda.memory_reserved() == device
-    assert resident() - before < 16 << 20
+    assert resident() - start_bytes < 16 << 20
 
 
 def test_training_runs_and_resumes_on_the_device(tmp_path):
@@ -270,16 +270,16 @@ def test_captured_training_is_the_plain_one(env_id, algorithm, settings, tmp_pat
             trainer.collector.uses_cuda_graph = False
             for seat in seats:
                 seat.learner.updates.enabled = False
-        seen = []
+        tensors = []
         for _ in range(3):
             trainer.collector.collect()
-            seen += [seat.learner.rollout.action.clone() for seat in seats]
+            tensors += [seat.learner.rollout.action.clone() for seat in seats]
             trainer.learners.update(1, str)
-            seen += [parameter.detach().clone() for seat in seats for parameter in seat.learner.net.parameters()]
+            tensors += [parameter.detach().clone() for seat in seats for parameter in seat.learner.net.parameters()]
             trainer.collector.raise_pending_errors()
             trainer.collector.timer.mark("update")
             assert trainer.collector.timer.read().keys() >= {"inference", "env_step", "storage", "update"}
         trainer.log.close()
-        runs.append(seen)
+        runs.append(tensors)
     for captured, plain in zip(*runs, strict=True):
         torch.testing.assert_close(captured, plain)

@@ -19,7 +19,7 @@ def plan_of(case, device, hidden, num_envs=100, num_steps=8):
     index = torch.zeros(core.num_agents, dtype=torch.int64)
     for number, agents in enumerate(core.groups.values()):
         index[list(agents)] = number
-    moved = [dataclasses.replace(each, weights=each.weights.to(device)) for each in policies.values()]
+    moved = [dataclasses.replace(policy, weights=policy.weights.to(device)) for policy in policies.values()]
     return PolicyRollout(core, moved, index, RolloutTrace.allocate(core, num_steps, num_steps), 1)
 
 
@@ -36,8 +36,8 @@ def test_acting_in_tiles_equals_acting_in_rows_on_the_cpu(case, hidden):
         gpu.core.set_state({name: tensor.cuda() for name, tensor in cpu.core.get_state().items()})
         for plan in (cpu, gpu):
             plan.core.rollout(plan, 1)
-        action, found = cpu.trace.action[0], gpu.trace.action[0].cpu()
-        agree = (found - action).abs() <= (1e-4 if action.is_floating_point() else 0)
+        action, actual = cpu.trace.action[0], gpu.trace.action[0].cpu()
+        agree = (actual - action).abs() <= (1e-4 if action.is_floating_point() else 0)
         agree = agree.reshape(*cpu.trace.log_prob.shape[1:], -1).all(-1)
         same, total = same + int(agree.sum()), total + agree.numel()
         expected, log_prob = (plan.trace.log_prob[0].cpu()[agree] for plan in (cpu, gpu))

@@ -66,7 +66,7 @@ def test_constants_of_rules_have_units():
     offenders = [
         symbol
         for symbol in symbols()
-        if symbol.where.startswith("warp_kernels/")
+        if symbol.location.startswith("warp_kernels/")
         and symbol.owner == "Params"
         and isinstance(symbol.node, ast.AnnAssign)
         if ast.unparse(symbol.node.annotation) == "float"

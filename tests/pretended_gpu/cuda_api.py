@@ -51,27 +51,27 @@ def accelerator_functions(gpu: GPUState) -> dict[str, Any]:
 
 def _devices(gpu: GPUState) -> dict[str, Any]:
     @contextlib.contextmanager
-    def device(wanted: Any) -> Iterator[None]:
-        before, chosen = gpu.current_device, gpu.resolve(wanted)
+    def device(target: Any) -> Iterator[None]:
+        previous, chosen = gpu.current_device, gpu.resolve(target)
         if chosen.type == "cuda":
             gpu.current_device = chosen.index
         try:
             yield
         finally:
-            gpu.current_device = before
+            gpu.current_device = previous
 
     def current_device() -> int:
         gpu.initialized = True
         return gpu.current_device
 
-    def set_device(wanted: Any) -> None:
-        gpu.current_device = gpu.resolve(wanted).index
+    def set_device(target: Any) -> None:
+        gpu.current_device = gpu.resolve(target).index
 
     def initialize() -> None:
         gpu.initialized = True
 
-    def properties(wanted: Any = None) -> SimpleNamespace:
-        index = gpu.resolve(wanted).index
+    def properties(target: Any = None) -> SimpleNamespace:
+        index = gpu.resolve(target).index
         return SimpleNamespace(
             name="pretended GPU",
             total_memory=TOTAL_MEMORY,
@@ -81,8 +81,8 @@ def _devices(gpu: GPUState) -> dict[str, Any]:
             uuid=f"GPU-{index}",
         )
 
-    def synchronize(wanted: Any = None) -> None:
-        gpu.resolve(wanted)
+    def synchronize(target: Any = None) -> None:
+        gpu.resolve(target)
         gpu.synchronize("torch.cuda.synchronize", flagged=False)
 
     def set_sync_debug_mode(mode: int | str) -> None:
@@ -98,8 +98,8 @@ def _devices(gpu: GPUState) -> dict[str, Any]:
         "current_device": current_device,
         "set_device": set_device,
         "get_device_properties": properties,
-        "get_device_name": lambda wanted=None: properties(wanted).name,
-        "get_device_capability": lambda wanted=None: CAPABILITY,
+        "get_device_name": lambda target=None: properties(target).name,
+        "get_device_capability": lambda target=None: CAPABILITY,
         "synchronize": synchronize,
         "set_sync_debug_mode": set_sync_debug_mode,
         "get_sync_debug_mode": lambda: ("default", "warn", "error").index(gpu.sync_debug_mode),
@@ -108,17 +108,17 @@ def _devices(gpu: GPUState) -> dict[str, Any]:
 
 def _streams(gpu: GPUState) -> dict[str, Any]:
     @contextlib.contextmanager
-    def stream(wanted: Stream | None) -> Iterator[None]:
-        if wanted is None:
+    def stream(target: Stream | None) -> Iterator[None]:
+        if target is None:
             yield
             return
-        device, before = gpu.current_device, gpu.current_stream(wanted.device)
-        gpu.current_device = wanted.device.index
-        gpu.set_stream(wanted)
+        device, previous = gpu.current_device, gpu.current_stream(target.device)
+        gpu.current_device = target.device.index
+        gpu.set_stream(target)
         try:
             yield
         finally:
-            gpu.set_stream(before)
+            gpu.set_stream(previous)
             gpu.current_device = device
 
     return {
@@ -149,15 +149,15 @@ def _random(gpu: GPUState) -> dict[str, Any]:
         return gpu.default_generators[0 if chosen == CPU else chosen.index]
 
     def on_all(call: Callable[[RealGenerator], Any]) -> None:
-        for each in gpu.default_generators:
-            call(each)
+        for generator in gpu.default_generators:
+            call(generator)
 
     return {
         "default_generators": gpu.default_generators,
         "manual_seed": lambda seed: generator(None).manual_seed(seed) and None,
-        "manual_seed_all": lambda seed: on_all(lambda each: each.manual_seed(seed)),
+        "manual_seed_all": lambda seed: on_all(lambda host_generator: host_generator.manual_seed(seed)),
         "initial_seed": lambda: generator(None).initial_seed(),
         "get_rng_state": lambda device="cuda": generator(device).get_state(),
         "set_rng_state": lambda state, device="cuda": generator(device).set_state(state) and None,
-        "get_rng_state_all": lambda: [each.get_state() for each in gpu.default_generators],
+        "get_rng_state_all": lambda: [host_generator.get_state() for host_generator in gpu.default_generators],
     }

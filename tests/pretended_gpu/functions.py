@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from pretended_gpu.claims import CPU, claim, device_of, is_pinned, pin, storage_of
-from pretended_gpu.state import GPUState, where
+from pretended_gpu.state import GPUState, call_site
 
 __all__ = ["FunctionMode"]
 
@@ -41,20 +41,20 @@ class FunctionMode(TorchFunctionMode):
 
 def gpu_among(arguments: Iterable[Any]) -> torch.device | None:
     """Return the GPU of the first tensor on one; lists are searched, too."""
-    for each in arguments:
-        if isinstance(each, Tensor):
-            if (device := device_of(each)).type == "cuda":
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            if (device := device_of(argument)).type == "cuda":
                 return device
-        elif isinstance(each, list | tuple) and (found := gpu_among(each)) is not None:
-            return found
+        elif isinstance(argument, list | tuple) and (nested := gpu_among(argument)) is not None:
+            return nested
     return None
 
 
 def allocate(gpu: GPUState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a function with an argument `device`, on the CPU, and let its result claim the device."""
-    given, pinned = kwargs.pop("device", None), kwargs.pop("pin_memory", False)
-    device = CPU if given is None else gpu.resolve(given)
-    if given is not None:
+    requested, pinned = kwargs.pop("device", None), kwargs.pop("pin_memory", False)
+    device = CPU if requested is None else gpu.resolve(requested)
+    if requested is not None:
         kwargs["device"] = CPU if device.type == "cuda" else device
     with gpu.requesting(device):
         result = func(*args, **kwargs)
@@ -90,16 +90,16 @@ def to_device(gpu: GPUState, tensor: Tensor, device: torch.device, asynchronous:
 def to(gpu: GPUState, func: Any, tensor: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
     like = kwargs.pop("other", None) if "other" in kwargs else args[0] if args else None
     if isinstance(like, Tensor):
-        device, dtype, rest = device_of(like), like.dtype, args[1:]
-        asynchronous = rest[0] if rest else kwargs.get("non_blocking", False)
+        device, dtype, options = device_of(like), like.dtype, args[1:]
+        asynchronous = options[0] if options else kwargs.get("non_blocking", False)
         layout = kwargs.get("memory_format")
     else:
         device, dtype, asynchronous, layout = torch._C._nn._parse_to(*args, **kwargs)
         device = device_of(tensor) if device is None else gpu.resolve(device)
     if device == device_of(tensor) or dtype not in (None, tensor.dtype) or layout is not None:
-        own = copy and device == device_of(tensor)
+        must_copy = copy and device == device_of(tensor)
         settings = {} if layout is None else {"memory_format": layout}
-        tensor = func(tensor, dtype=dtype or tensor.dtype, copy=own, **settings)
+        tensor = func(tensor, dtype=dtype or tensor.dtype, copy=must_copy, **settings)
     return to_device(gpu, tensor, device, asynchronous)
 
 
@@ -143,20 +143,22 @@ def read_on_host(gpu: GPUState, func: Any, tensor: Tensor, *args: Any, **kwargs:
 def share_with_host(gpu: GPUState, func: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
     device = device_of(tensor)
     if device.type == "cuda":
-        raise TypeError(f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() first: {where()}")
+        raise TypeError(f"can't convert {device} device type tensor to numpy. Use Tensor.cpu() first: {call_site()}")
     return func(tensor, *args, **kwargs)
 
 
 def pin_memory(gpu: GPUState, func: Any, tensor: Tensor, device: Any = None) -> Tensor:
     if device_of(tensor).type == "cuda":
-        raise RuntimeError(f"cannot pin memory of {device_of(tensor)}, only dense CPU tensors can be pinned: {where()}")
+        raise RuntimeError(
+            f"cannot pin memory of {device_of(tensor)}, only dense CPU tensors can be pinned: {call_site()}"
+        )
     return tensor if is_pinned(tensor) else pin(tensor.clone())
 
 
 def deepcopy(gpu: GPUState, func: Any, tensor: Tensor, memo: Any) -> Tensor:
-    known = id(tensor) in memo
+    is_memoized = id(tensor) in memo
     copied = func(tensor, memo)
-    if not known and storage_of(copied) is not None:
+    if not is_memoized and storage_of(copied) is not None:
         gpu.allocations += claim(copied, device_of(tensor))
     return copied
 

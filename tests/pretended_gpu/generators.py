@@ -30,10 +30,10 @@ def generator_class(gpu: GPUState) -> type[RealGenerator]:
         """A generator of the CPU that claims a device and gives the same numbers there."""
 
         def __new__(cls, device: Any = "cpu") -> Generator:
-            made = super().__new__(cls, "cpu")
-            made.claimed_device = gpu.resolve(device)
-            _KNOWN[made._cdata] = made
-            return made
+            generator = super().__new__(cls, "cpu")
+            generator.claimed_device = gpu.resolve(device)
+            _KNOWN[generator._cdata] = generator
+            return generator
 
         def __init__(self, device: Any = "cpu") -> None:
             pass
@@ -74,10 +74,10 @@ def device_of_generator(generator: RealGenerator) -> torch.device:
 def default_generator_in_use(generator: RealGenerator) -> Iterator[None]:
     """Let operations that name no generator draw from this one."""
     host = torch.default_generator
-    before = host.get_state()
+    state = host.get_state()
     host.set_state(generator.get_state())
     try:
         yield
     finally:
         RealGenerator.set_state(generator, host.get_state())
-        host.set_state(before)
+        host.set_state(state)

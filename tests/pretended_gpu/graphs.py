@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from pretended_gpu.claims import alias, device_of, layout_of, view_of
 from pretended_gpu.generators import RealGenerator, default_generator_in_use, device_of_generator, known_generator
-from pretended_gpu.state import Event, GPUState, where
+from pretended_gpu.state import Event, GPUState, call_site
 from pretended_gpu.streams import Stream
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class WeakMemory(NamedTuple):
     @classmethod
     def of(cls, tensor: Tensor) -> WeakMemory:
         """Return the memory of a tensor."""
-        return cls(StorageWeakRef(tensor.untyped_storage()), tensor.dtype, layout_of(tensor), where())
+        return cls(StorageWeakRef(tensor.untyped_storage()), tensor.dtype, layout_of(tensor), call_site())
 
     def tensor(self) -> Tensor:
         """Return a tensor over the memory.
@@ -83,8 +83,8 @@ class RecordedCall(NamedTuple):
         )
         with in_use:
             results = self.func(*args, **kwargs)
-        for place, result in zip(self.outputs, tensors_in(results), strict=bool(self.outputs)):
-            tensors[place.index].copy_(result)
+        for output, result in zip(self.outputs, tensors_in(results), strict=bool(self.outputs)):
+            tensors[output.index].copy_(result)
 
 
 class HostFunction(NamedTuple):
@@ -135,9 +135,9 @@ class Graph:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         if self.gpu.capture is not None:
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing: replay of another graph")
-        self.gpu.graph_launches.append(Event("graph launch", where()))
+        self.gpu.graph_launches.append(Event("graph launch", call_site()))
         with below_torch():
-            tensors = [each.tensor() if isinstance(each, WeakMemory) else each for each in self.operands]
+            tensors = [operand.tensor() if isinstance(operand, WeakMemory) else operand for operand in self.operands]
             for call in self.calls:
                 call.run(tensors)
 
@@ -158,22 +158,23 @@ class Capture:
         self._places: dict[Any, int] = {}
         self._pool: dict[int, torch.UntypedStorage] = {}  # allocated during the capture, by address
         self._scalars: list[torch.UntypedStorage] = []  # kept, so that no later memory gets their address
-        self._before: dict[int, tuple[WeakMemory, Tensor]] = {}  # contents of other memory that was written
+        self._contents: dict[int, tuple[WeakMemory, Tensor]] = {}  # contents of other memory that was written
         generators = [*graph.generators, gpu.default_generators[stream.device.index]]
         self._generators = [(generator, generator.get_state()) for generator in generators]
 
-    def check_stream(self, what: str, device: torch.device) -> None:
+    def check_stream(self, subject: str, device: torch.device) -> None:
         """Raise an error for work of a GPU that is not on the stream of the capture."""
         if self.gpu.current_stream(device) is not self.stream:
             raise RuntimeError(
-                f"{what} on {device} is not on the stream of the capture on {self.stream.device} at {where()}"
+                f"{subject} on {device} is not on the stream of the capture on {self.stream.device} at {call_site()}"
             )
 
     def check_generator(self, name: str, generator: RealGenerator) -> None:
         """Raise an error for a generator that the graph does not know."""
-        if not any(known_generator(generator) is known for known, _ in self._generators):
+        if not any(known_generator(generator) is recorded for recorded, _ in self._generators):
             raise RuntimeError(
-                f"{name}: the generator is not registered with the CUDA graph, call register_generator_state: {where()}"
+                f"{name}: the generator is not registered with the CUDA graph, call register_generator_state: "
+                f"{call_site()}"
             )
 
     def run(self, operation: Operation, args: Any, kwargs: Any, default_generator: RealGenerator | None) -> Any:
@@ -202,7 +203,7 @@ class Capture:
     def end(self) -> None:
         """Restore memory and generators, and invalidate what was computed during the capture."""
         with below_torch():
-            for memory, contents in self._before.values():
+            for memory, contents in self._contents.values():
                 memory.tensor().copy_(contents)
             for operand in self._operands:
                 if isinstance(operand, Tensor) and operand.dtype.is_floating_point and operand.dim():
@@ -230,9 +231,9 @@ class Capture:
     def _save(self, tensor: Tensor) -> None:
         """Keep the contents of memory from before the capture."""
         storage = tensor.untyped_storage()
-        if storage._cdata not in self._pool and storage._cdata not in self._before:
-            whole = view_of(storage, torch.uint8, 0, (storage.nbytes(),), (1,))
-            self._before[storage._cdata] = WeakMemory.of(whole), whole.clone()
+        if storage._cdata not in self._pool and storage._cdata not in self._contents:
+            memory = view_of(storage, torch.uint8, 0, (storage.nbytes(),), (1,))
+            self._contents[storage._cdata] = WeakMemory.of(memory), memory.clone()
 
 
 def graph_classes(gpu: GPUState) -> tuple[type[Graph], Callable[..., contextlib.AbstractContextManager[None]]]:
@@ -247,7 +248,7 @@ def graph_classes(gpu: GPUState) -> tuple[type[Graph], Callable[..., contextlib.
         stream = stream or Stream()
         if stream in gpu.default_streams:
             raise RuntimeError("CUDA graphs must be captured on a non-default stream.")
-        device, before = gpu.current_device, gpu.current_stream(stream.device)
+        device, previous = gpu.current_device, gpu.current_stream(stream.device)
         gpu.current_device = stream.device.index
         gpu.set_stream(stream)
         capture = gpu.capture = Capture(gpu, cuda_graph, stream)
@@ -256,7 +257,7 @@ def graph_classes(gpu: GPUState) -> tuple[type[Graph], Callable[..., contextlib.
         finally:
             gpu.capture = None
             capture.end()
-            gpu.set_stream(before)
+            gpu.set_stream(previous)
             gpu.current_device = device
 
     return Graph, graph
@@ -267,7 +268,7 @@ def replaced(value: Any, kind: type, new: Callable[[Any], Any]) -> Any:
     if isinstance(value, kind):
         return new(value)
     if type(value) in (list, tuple):
-        return type(value)(replaced(each, kind, new) for each in value)
+        return type(value)(replaced(item, kind, new) for item in value)
     return value
 
 
@@ -276,7 +277,7 @@ def tensors_in(results: Any) -> list[Tensor]:
     if isinstance(results, Tensor):
         return [results]
     if isinstance(results, list | tuple):
-        return [tensor for each in results for tensor in tensors_in(each)]
+        return [tensor for result in results for tensor in tensors_in(result)]
     return []
 
 

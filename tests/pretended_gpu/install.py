@@ -117,10 +117,10 @@ def without_contraction(make: Callable[..., None]) -> Callable[..., None]:
 def grouped_by_device(lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
     """Group rows of tensors by the claimed device and the type of the first one, as optimizers do in C++."""
     groups: dict[Any, tuple[list[list[Any]], list[int]]] = defaultdict(lambda: ([[] for _ in lists], []))
-    for row, tensors in enumerate(zip(*(each or [None] * len(lists[0]) for each in lists), strict=True)):
+    for row, tensors in enumerate(zip(*(items or [None] * len(lists[0]) for items in lists), strict=True)):
         columns, indices = groups[device_of(tensors[0]), tensors[0].dtype]
-        for column, tensor, given in zip(columns, tensors, lists, strict=True):
-            if given:
+        for column, tensor, source in zip(columns, tensors, lists, strict=True):
+            if source:
                 column.append(tensor)
         indices.append(row)
     return {key: (columns, indices if with_indices else []) for key, (columns, indices) in groups.items()}

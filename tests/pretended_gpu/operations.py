@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pretended_gpu.claims import CPU, claim, device_of, is_pinned
 from pretended_gpu.generators import RealGenerator, default_generator_in_use, device_of_generator
 from pretended_gpu.graphs import tensors_in
-from pretended_gpu.state import GPUState, where
+from pretended_gpu.state import GPUState, call_site
 
 __all__ = ["Operation", "OperationMode"]
 
@@ -44,15 +44,15 @@ class Operation:
         self.name = schema.name.partition("::")[2]
         arguments = schema.arguments
         self._written = [
-            (index, each.name, each.kwarg_only)
-            for index, each in enumerate(arguments)
-            if each.alias_info is not None and each.alias_info.is_write
+            (index, argument.name, argument.kwarg_only)
+            for index, argument in enumerate(arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
         ]
-        aliased = [each.alias_info is not None for each in schema.returns if "Tensor" in str(each.type)]
+        aliased = [output.alias_info is not None for output in schema.returns if "Tensor" in str(output.type)]
         self.allocates = bool(aliased) and not any(aliased)
         self.is_view = bool(aliased) and all(aliased) and not self._written
         self.is_random = torch.Tag.nondeterministic_seeded in func.tags
-        self.takes_device = self.name != "_to_copy" and any(each.name == "device" for each in arguments)
+        self.takes_device = self.name != "_to_copy" and any(argument.name == "device" for argument in arguments)
         pointwise = torch.Tag.pointwise in func.tags or self.name.startswith("_foreach_")
         self.accepts_scalars = pointwise or self.name in SCALARS_OF_THE_HOST
 
@@ -119,9 +119,11 @@ class OperationMode(TorchDispatchMode):
         generator = kwargs.get("generator")
         if generator is None:
             return self.gpu.default_generators[device.index] if operation.is_random and device.type == "cuda" else None
-        own = device_of_generator(generator)
-        if own != device:
-            raise RuntimeError(f"{operation.name}: expected a generator of {device}, found one of {own} at {where()}")
+        actual = device_of_generator(generator)
+        if actual != device:
+            raise RuntimeError(
+                f"{operation.name}: expected a generator of {device}, found one of {actual} at {call_site()}"
+            )
         if self.gpu.capture is not None and device.type == "cuda":
             self.gpu.capture.check_generator(operation.name, generator)
         return None
@@ -182,7 +184,7 @@ def common_device(operation: Operation, tensors: list[Tensor]) -> torch.device:
 
 def mixed(operation: Operation, tensors: list[Tensor]) -> RuntimeError:
     """Return the error of an operation on tensors of several devices."""
-    found = ", ".join(f"{device_of(tensor)} {tuple(tensor.shape)}" for tensor in tensors)
+    listing = ", ".join(f"{device_of(tensor)} {tuple(tensor.shape)}" for tensor in tensors)
     return RuntimeError(
-        f"{operation.name}: Expected all tensors to be on the same device, but found {found} at {where()}"
+        f"{operation.name}: Expected all tensors to be on the same device, but found {listing} at {call_site()}"
     )

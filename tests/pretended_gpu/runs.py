@@ -58,8 +58,8 @@ def configuration(env_id: str, algorithm: str, device: str, learner: Mapping[str
     on_policy = registry.find(algorithm).module.startswith("on_policy")
     if algorithm in ("a2c", "impala") and settings.get("cuda_graph", True):
         learner = {"optimizer": "adam", **learner}  # the form of RMSprop that can be captured rounds differently
-    own = {"num_envs": 8, "total_steps": 10**6, "seed": 3, "num_threads": 1, "eval_episodes": 4, "engine": "torch"}
-    settings = {**own, **settings}
+    defaults = {"num_envs": 8, "total_steps": 10**6, "seed": 3, "num_threads": 1, "eval_episodes": 4, "engine": "torch"}
+    settings = {**defaults, **settings}
     return TrainConfig(
         env_id,
         ENV_SETTINGS.get(env_id, {}),
@@ -88,17 +88,17 @@ def on_host(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.cpu().clone() if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
-def assert_equal_runs(expected: Run, found: Run) -> None:
+def assert_equal_runs(expected: Run, actual: Run) -> None:
     """Compare states and metrics bit for bit."""
-    assert_equal_states(expected.state, found.state)
-    rows = [{name: number(value) for name, value in run.row.items()} for run in (expected, found)]
+    assert_equal_states(expected.state, actual.state)
+    rows = [{name: number(value) for name, value in run.row.items()} for run in (expected, actual)]
     assert rows[0] == rows[1], f"metrics differ: {rows}"
 
 
-def assert_equal_states(expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+def assert_equal_states(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> None:
     """Compare tensors bit for bit and other values exactly."""
-    assert expected.keys() == found.keys()
-    different = [name for name, value in expected.items() if not same(value, found[name])]
+    assert expected.keys() == actual.keys()
+    different = [name for name, value in expected.items() if not same(value, actual[name])]
     assert not different, f"{len(different)} entries of the state differ: {different[:5]}"
 
 

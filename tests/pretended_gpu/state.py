@@ -30,10 +30,10 @@ class Event(NamedTuple):
     """A counted event and the lines of the project that caused it, innermost first."""
 
     kind: str
-    where: str
+    location: str
 
     def __str__(self) -> str:
-        return f"{self.kind} at {self.where}"
+        return f"{self.kind} at {self.location}"
 
 
 @dataclass
@@ -101,10 +101,10 @@ class GPUState:
         if device is None or isinstance(device, int):
             index = self.current_device if device is None or device < 0 else device
         else:
-            wanted = torch.device(device)
-            if wanted.type != "cuda":
-                return CPU if wanted.type == "cpu" else wanted
-            index = self.current_device if wanted.index is None else wanted.index
+            target = torch.device(device)
+            if target.type != "cuda":
+                return CPU if target.type == "cpu" else target
+            index = self.current_device if target.index is None else target.index
         if index >= self.num_devices:
             raise RuntimeError(
                 f"CUDA error: invalid device ordinal {index}, the number of devices is {self.num_devices}"
@@ -128,11 +128,11 @@ class GPUState:
     @contextlib.contextmanager
     def requesting(self, device: torch.device | None) -> Iterator[None]:
         """Allocate on a device what a torch function allocates; None: where it says itself."""
-        before, self._local.requested = self.requested_device, device
+        previous, self._local.requested = self.requested_device, device
         try:
             yield
         finally:
-            self._local.requested = before
+            self._local.requested = previous
 
     # ---------------------------------------------------------------- events
 
@@ -146,7 +146,7 @@ class GPUState:
         Raises:
             RuntimeError: A graph is being captured, or the debug mode is "error".
         """
-        event = Event(kind, where())
+        event = Event(kind, call_site())
         self.synchronizations.append(event)
         if self.capture is not None:
             raise RuntimeError(f"CUDA error: {NOT_PERMITTED}: synchronization by {event}")
@@ -169,7 +169,7 @@ class GPUState:
         kind = f"copy from {source} to {target}"
         host = CPU in (source, target)
         if self.capture is not None and not (asynchronous and host):
-            raise RuntimeError(f"CUDA error: {NOT_PERMITTED}: {kind} at {where()}")
+            raise RuntimeError(f"CUDA error: {NOT_PERMITTED}: {kind} at {call_site()}")
         if host and not asynchronous:
             self.synchronize(kind)
 
@@ -188,14 +188,14 @@ class GPUState:
             observed.allocations = self.allocations - allocations
 
 
-def where(depth: int = 3) -> str:
+def call_site(depth: int = 3) -> str:
     """Return the innermost lines of the project that are running: "trainers/runner/collector.py:64 < ..."."""
     lines: list[str] = []
     frame = sys._getframe(1)
     while frame is not None and len(lines) < depth:
         file = frame.f_code.co_filename
-        own = file.startswith(HERE) and not file.startswith(f"{HERE}/test_")
-        if file.startswith(str(ROOT)) and not own and "site-packages" not in file:
+        is_internal = file.startswith(HERE) and not file.startswith(f"{HERE}/test_")
+        if file.startswith(str(ROOT)) and not is_internal and "site-packages" not in file:
             lines.append(f"{Path(file).relative_to(ROOT)}:{frame.f_lineno}")
         frame = frame.f_back  # type: ignore[assignment]
     return " < ".join(lines) or "unknown"

@@ -38,14 +38,14 @@ def trainer_of(case, folder, device="cuda:0"):
 @pytest.mark.parametrize("case", CASES)
 def test_captured_update_equals_the_plain_one(case, gpu, tmp_path, monkeypatch):
     env_id, algorithm, learner = case
-    found = [
+    captured = [
         train(configuration(env_id, algorithm, device, learner, eval_episodes=0), tmp_path / device)
         for device in (DEVICES if case == BOTH else SECOND)
     ]
     monkeypatch.setattr(CapturedUpdates, "captured", lambda self, name, update: update)
     plain = train(configuration(env_id, algorithm, "cuda:0", learner, eval_episodes=0), tmp_path / "plain")
-    for each in found:
-        assert_equal_runs(plain, each)
+    for run in captured:
+        assert_equal_runs(plain, run)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -54,21 +54,21 @@ def test_host_does_not_wait_between_two_logs(case, gpu, tmp_path):
     for _ in range(3):
         trainer.iterate()
     learners = [assignment.learner for assignment in trainer.assignments.values()]
-    with gpu.observe() as seen:
+    with gpu.observe() as events:
         trainer.collector.collect()
-    assert not seen.synchronizations
-    assert len(seen.graph_launches) == 1
+    assert not events.synchronizations
+    assert len(events.graph_launches) == 1
     for learner in learners:
         steps = getattr(
             learner.config, "updates", 1
         )  # gradient steps of a replay learner; else one graph of all epochs
-        with gpu.observe() as seen:
+        with gpu.observe() as events:
             assert learner.update()
-        assert not seen.synchronizations
-        assert len(seen.graph_launches) == steps
-    with gpu.observe() as seen:
+        assert not events.synchronizations
+        assert len(events.graph_launches) == steps
+    with gpu.observe() as events:
         trainer.learners.update(5, str)
-    assert seen.synchronizations  # metrics are read
+    assert events.synchronizations  # metrics are read
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_failed_update_leaves_the_learner_unchanged(gpu, tmp_path, monkeypatch):
     trainer = trainer_of(QUICK[0], tmp_path)
     trainer.collector.collect()
     learner = trainer.assignments["agent"].learner
-    before = {name: value.clone() for name, value in learner.state_dict().items() if hasattr(value, "clone")}
+    state = {name: value.clone() for name, value in learner.state_dict().items() if hasattr(value, "clone")}
     learn = learner._learn
 
     def fails():
@@ -125,5 +125,5 @@ def test_failed_update_leaves_the_learner_unchanged(gpu, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="planted"):
         learner.update()
     after = learner.state_dict()
-    assert all(after[name].equal(value) for name, value in before.items())
+    assert all(after[name].equal(value) for name, value in state.items())
     assert cuda_graph.WARM_UPS > 0

@@ -31,12 +31,12 @@ def config_of(name, device, env_id=None, **learner):
 
 def assert_resumes_on_a_gpu(config, folder):
     """Resume a run of the CPU from its middle; the last checkpoints of the continued runs are equal."""
-    whole = Trainer(config, folder / "whole")
+    reference = Trainer(config, folder / "whole")
     for _ in range(4):
-        whole.iterate()
+        reference.iterate()
     middle = checkpoint.load(folder / "whole")
     assert middle.iteration == 4
-    last = whole.run()
+    last = reference.run()
     for device in SECOND:
         moved = dataclasses.replace(config, device=device)
         assert_equal_checkpoints(last, Trainer(moved, folder / device, middle).run())
@@ -55,11 +55,11 @@ def test_recurrent_run_of_the_cpu_is_resumed_bit_for_bit(name, tmp_path):
 
 def test_run_of_a_gpu_is_resumed_on_the_cpu_and_on_another_gpu(tmp_path):
     config = config_of("ppo", "cuda:0", network="gru")
-    whole = Trainer(config, tmp_path / "whole")
-    whole.iterate()
-    whole.iterate()
+    reference = Trainer(config, tmp_path / "whole")
+    reference.iterate()
+    reference.iterate()
     middle = checkpoint.load(tmp_path / "whole")
-    last = whole.run()
+    last = reference.run()
     for device in ("cpu", "cuda:1"):
         resumed = Trainer(dataclasses.replace(config, device=device), tmp_path / device, middle).run()
         assert_equal_checkpoints(last, resumed)
@@ -93,9 +93,9 @@ def test_recordings_and_clones_equal_the_cpu(source, tmp_path):
         assert clone_command([*words, "--device", device, "--run-dir", str(tmp_path / device)]) == 0
     expected = recording_files.load(tmp_path / "cpu" / "episodes").episodes
     for device in DEVICES:
-        found = recording_files.load(tmp_path / device / "episodes").episodes
-        assert len(found) == len(expected) == 6
-        for left, right in zip(expected, found, strict=True):
+        actual = recording_files.load(tmp_path / device / "episodes").episodes
+        assert len(actual) == len(expected) == 6
+        for left, right in zip(expected, actual, strict=True):
             assert_equal_states(left.tensors(), right.tensors())
         assert_equal_checkpoints(checkpoint.find(tmp_path / "cpu"), checkpoint.find(tmp_path / device))
 

@@ -19,11 +19,11 @@ def make(env_id, device, num_envs=6, **settings):
 
 @ENVS
 def test_worlds_of_two_gpus_equal_those_of_the_cpu(env_id):
-    whole = make(env_id, "cpu")
+    reference = make(env_id, "cpu")
     parts = [make(env_id, device, 3, env_offset=3 * index) for index, device in enumerate(DEVICES)]
-    assert torch.equal(whole.reset()[0], torch.cat([part.reset()[0].cpu() for part in parts]))
+    assert torch.equal(reference.reset()[0], torch.cat([part.reset()[0].cpu() for part in parts]))
     for _ in range(12):
-        expected = whole.step(whole.sample_actions())
+        expected = reference.step(reference.sample_actions())
         results = [part.step(part.sample_actions()) for part in parts]
         assert [part.obs.device for part in parts] == [torch.device(device) for device in DEVICES]
         for tensor, *halves in zip(expected[:4], *(result[:4] for result in results), strict=True):
@@ -73,13 +73,13 @@ def test_captured_steps_on_the_second_gpu_leave_the_first_one_current(gpu):
     eager.reset()
     captured.reset()
     replay = captured.capture(lambda: captured.step(captured.sample_actions()))
-    with gpu.observe() as seen:
+    with gpu.observe() as events:
         for _ in range(3):
             eager.step(eager.sample_actions())
             replay()
     assert gpu.current_device == 0
-    assert len(seen.graph_launches) == 3
-    assert not seen.synchronizations
+    assert len(events.graph_launches) == 3
+    assert not events.synchronizations
     assert torch.equal(eager.obs, captured.obs)
 
 

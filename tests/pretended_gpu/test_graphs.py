@@ -19,23 +19,23 @@ def captured(work, generators=()):
 
 
 def test_capture_runs_nothing_and_a_replay_runs_everything(gpu):
-    x, kept = torch.ones(3, device="cuda"), {}
+    x, tensors = torch.ones(3, device="cuda"), {}
 
     def work():
         x.add_(1)
-        kept["double"] = x * 2
+        tensors["double"] = x * 2
 
     graph = captured(work)
     assert x.tolist() == [1.0, 1.0, 1.0]
-    assert kept["double"].isnan().all()
-    double = kept["double"]
-    with gpu.observe() as seen:
+    assert tensors["double"].isnan().all()
+    double = tensors["double"]
+    with gpu.observe() as events:
         graph.replay()
         graph.replay()
     assert x.tolist() == [3.0, 3.0, 3.0]
     assert double.tolist() == [6.0, 6.0, 6.0]
-    assert len(seen.graph_launches) == 2
-    assert "test_graphs.py" in seen.graph_launches[0].where
+    assert len(events.graph_launches) == 2
+    assert "test_graphs.py" in events.graph_launches[0].location
     x.fill_(10)
     graph.replay()
     assert double.tolist() == [22.0, 22.0, 22.0]
@@ -147,14 +147,14 @@ def test_graph_does_not_keep_memory_from_before_the_capture():
 
 
 def test_memory_of_the_capture_is_kept_and_allocated_again_by_no_replay(gpu):
-    x, kept = torch.ones(3, device="cuda"), []
-    graph = captured(lambda: kept.append(torch.zeros(3, device="cuda").add_(x)))
-    y = kept.pop()
-    with gpu.observe() as seen:
+    x, tensors = torch.ones(3, device="cuda"), []
+    graph = captured(lambda: tensors.append(torch.zeros(3, device="cuda").add_(x)))
+    y = tensors.pop()
+    with gpu.observe() as events:
         graph.replay()
         graph.replay()
     assert y.tolist() == [1.0, 1.0, 1.0]  # zeros() is part of the graph
-    assert seen.allocations == 0
+    assert events.allocations == 0
 
 
 def test_events_in_a_graph_have_a_time_if_they_are_external():
@@ -208,8 +208,8 @@ def trained(device, replays, **settings):
                     loss = step(net, optimizer, x, y, scale)
             graph.replay()
         results.append(loss.cpu())
-    state = [value for each in optimizer.state.values() for value in each.values()]
-    return [*results, *(each.detach().cpu() for each in (*net.parameters(), *state))]
+    state = [value for slots in optimizer.state.values() for value in slots.values()]
+    return [*results, *(tensor.detach().cpu() for tensor in (*net.parameters(), *state))]
 
 
 def assert_equal(left, right):
@@ -222,7 +222,7 @@ def assert_equal(left, right):
 def test_captured_adam_steps_equal_eager_steps(device, settings):
     """Forward, backward, clipping and the optimizer; a replay computes new gradients."""
     captured_steps = trained(device, True, capturable=True, **settings)
-    assert not any(each.isnan().any() for each in captured_steps)
+    assert not any(tensor.isnan().any() for tensor in captured_steps)
     assert_equal(trained(device, False, capturable=True, **settings), captured_steps)
     if settings == {"fused": True}:  # the other two round differently if they are capturable
         assert_equal(trained("cpu", False, fused=True), captured_steps)
@@ -234,10 +234,10 @@ def test_eager_adam_steps_equal_the_host():
 
 def test_optimizer_with_a_step_counter_on_the_host_is_not_captured():
     net, optimizer = model("cuda:0")
-    x, y, one = (torch.ones(size, device="cuda") for size in ((5, 4), (5, 2), ()))
-    step(net, optimizer, x, y, one)
+    x, y, factor = (torch.ones(size, device="cuda") for size in ((5, 4), (5, 2), ()))
+    step(net, optimizer, x, y, factor)
     with pytest.raises(RuntimeError, match="capturable is False"):
-        captured(lambda: step(net, optimizer, x, y, one))
+        captured(lambda: step(net, optimizer, x, y, factor))
 
 
 # ---------------------------------------------------------------- kernels of Warp

@@ -32,7 +32,7 @@ def test_update_in_tiles_equals_that_of_torch(case, cuda_graph, gpu, tmp_path):
         trainer.collector.kernels = None
         trainer.iterate()
         states[engine] = on_host(trainer.learners.state_dict())
-    assert all(isinstance(each.learner.engine, KernelEngine) for each in trainer.assignments.values())
+    assert all(isinstance(assignment.learner.engine, KernelEngine) for assignment in trainer.assignments.values())
     for name, value in states["torch"].items():
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             torch.testing.assert_close(states["kernel"][name], value, rtol=2e-3, atol=1e-4, msg=name)
@@ -49,10 +49,10 @@ def test_rollout_in_kernels_is_captured_and_does_not_wait(env_id, algorithm, gpu
     for _ in range(2):
         trainer.collector.collect()
         trainer.learners.update(1, str)
-    with gpu.observe() as seen:
+    with gpu.observe() as events:
         trainer.collector.collect()
-    assert not seen.synchronizations
-    assert len(seen.graph_launches) == 1
+    assert not events.synchronizations
+    assert len(events.graph_launches) == 1
 
 
 @pytest.mark.slow
@@ -85,15 +85,15 @@ def test_wide_policies_act_in_tiles_as_threads_of_the_cpu_do(env_id, algorithm, 
     ]
     for _ in range(2):
         for trainer in trainers:
-            with gpu.observe() as seen:
+            with gpu.observe() as events:
                 trainer.collector.collect()
             trainer.core.raise_pending_errors()
-        cpu, found = (trainer.collector.kernels.trace for trainer in trainers)
-        assert not found.action.is_floating_point()
+        cpu, trace = (trainer.collector.kernels.trace for trainer in trainers)
+        assert not trace.action.is_floating_point()
         for name in ("action", "obs", "reward", "terminated", "valid", "restarted"):
-            assert torch.equal(getattr(found, name).cpu(), getattr(cpu, name)), name
-        torch.testing.assert_close(found.log_prob.cpu(), cpu.log_prob, rtol=1e-5, atol=1e-5)
-    assert len(seen.graph_launches) == 1
+            assert torch.equal(getattr(trace, name).cpu(), getattr(cpu, name)), name
+        torch.testing.assert_close(trace.log_prob.cpu(), cpu.log_prob, rtol=1e-5, atol=1e-5)
+    assert len(events.graph_launches) == 1
     assert trainers[1].collector.kernels.plan._tiles
     for trainer in trainers:
         trainer.log.close()
@@ -104,7 +104,7 @@ def test_payoffs_of_wide_policies_are_those_of_the_cpu(gpu):
     """Worlds of a tile play different matchups; "auto" leaves wide policies to PyTorch."""
     game = Game.of("KuhnPoker-v0")
     agents = make_agent_group(game.core(1), game.seats[0].members)
-    found = []
+    payoffs = []
     for device in ("cpu", "cuda:0"):
         policies = []
         for seed in range(3):
@@ -116,7 +116,7 @@ def test_payoffs_of_wide_policies_are_those_of_the_cpu(gpu):
             policies.append(policy)
         pools = dict.fromkeys(game.roles, policies)
         matchups = [(a, b) for a in range(3) for b in range(3)]
-        found.append(
+        payoffs.append(
             simulate_matchups(pools, game=game, matchups=matchups, episodes=100, seed=1, device=device, engine="kernel")
         )
     wide = policies[0]
@@ -124,7 +124,7 @@ def test_payoffs_of_wide_policies_are_those_of_the_cpu(gpu):
     assert not plays_in_kernels(wide, torch.device("cuda:0"), "auto")
     assert plays_in_kernels(wide, torch.device("cpu"), "auto")
     for name in ("count", "total", "square"):
-        assert torch.equal(getattr(found[0], name), getattr(found[1], name)), name
+        assert torch.equal(getattr(payoffs[0], name), getattr(payoffs[1], name)), name
 
 
 class ManyRanks(GradientReducer):

@@ -19,14 +19,14 @@ ROLE = "player_0"
 @pytest.fixture
 def captures(monkeypatch):
     """Collectors that captured a rollout, in order."""
-    seen, capture = [], Collector._capture
+    collectors, capture = [], Collector._capture
 
     def counted(self):
-        seen.append(self)
+        collectors.append(self)
         return capture(self)
 
     monkeypatch.setattr(Collector, "_capture", counted)
-    return seen
+    return collectors
 
 
 def draw_of(pools):

@@ -56,8 +56,8 @@ def shapes_of_a_gpu(monkeypatch):
 
     def make_policies(self, *arguments):
         make(self, *arguments)
-        for each in (self, *self.parts):
-            each.on_cpu = False
+        for part in (self, *self.parts):
+            part.on_cpu = False
 
     def act_everywhere(self, core, info, into):
         if core.device.type == "cuda":
@@ -97,9 +97,9 @@ def assert_equal_on_devices(name, game, folder, devices=SECOND, **settings):
     assert expected["policies"]
     assert expected["cells"][1]
     for device in devices:
-        found = play(name, game, folder / device, device, **settings)
+        actual = play(name, game, folder / device, device, **settings)
         for part, value in expected.items():
-            assert found[part] == value, part
+            assert actual[part] == value, part
 
 
 @pytest.mark.usefixtures("gpu")

@@ -16,12 +16,12 @@ CPU, FIRST, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device(
 def test_activation_is_undone_completely():
     runtime = wp._src.context.runtime
     patched = (torch, torch.cuda, torch.accelerator, torch.backends.cuda, torch._C, wp, runtime, threading.Thread)
-    before = [dict(vars(each)) for each in patched]
+    originals = [dict(vars(module)) for module in patched]
     with pytest.raises(RuntimeError, match="same device"), activate():
         torch.ones(2, device="cuda") + torch.ones(2)
-    for each, attributes in zip(patched, before, strict=True):
-        changed = [name for name, value in vars(each).items() if attributes.get(name) is not value]
-        assert not changed, each
+    for module, attributes in zip(patched, originals, strict=True):
+        changed = [name for name, value in vars(module).items() if attributes.get(name) is not value]
+        assert not changed, module
     assert not torch.cuda.is_available()
     assert not torch.ones(2).is_cuda
     assert not any(str(name).startswith("cuda") for name in runtime.device_map)
@@ -60,7 +60,7 @@ class TestDevices:
     def test_gradients_have_the_device_of_their_parameters(self):
         net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).cuda()
         net(torch.ones(2, 3, device="cuda")).sum().backward()
-        assert {each.grad.device for each in net.parameters()} == {FIRST}
+        assert {parameter.grad.device for parameter in net.parameters()} == {FIRST}
         x = torch.ones(3, requires_grad=True)
         (x.cuda() * 2).sum().backward()
         assert x.grad.device == CPU
@@ -152,11 +152,11 @@ class TestDevices:
                 read(torch.ones(3, device="cuda"))
 
     def test_threads_use_the_pretended_gpu(self):
-        seen = []
-        thread = threading.Thread(target=lambda: seen.append(torch.ones(2, device="cuda").device))
+        devices = []
+        thread = threading.Thread(target=lambda: devices.append(torch.ones(2, device="cuda").device))
         thread.start()
         thread.join()
-        assert seen == [FIRST]
+        assert devices == [FIRST]
 
 
 @pytest.mark.usefixtures("gpu")
@@ -179,9 +179,9 @@ class TestGenerators:
     def test_devices_have_default_generators_of_their_own(self):
         torch.manual_seed(5)
         first, host = torch.rand(3, device="cuda"), torch.rand(3)
-        again = torch.rand(3, device="cuda:1")
+        repeated = torch.rand(3, device="cuda:1")
         assert torch.equal(first.cpu(), host)
-        assert torch.equal(again.cpu(), host)
+        assert torch.equal(repeated.cpu(), host)
         assert not torch.equal(torch.rand(3, device="cuda").cpu(), host)
 
 
@@ -200,16 +200,16 @@ class TestSynchronizations:
             "index_put_ with a mask": lambda: x.index_put_((mask,), x.clone()),
             "Stream.synchronize": lambda: torch.cuda.current_stream().synchronize(),
         }
-        others = {
+        other_waits = {
             "_local_scalar_dense ": lambda: bool(x.sum() > 0),
             "copy from cpu to cuda:0 ": lambda: x[rows],
             " copy from cpu to cuda:0": lambda: torch.tensor([1, 2], device="cuda"),
         }
-        for kind, wait in [*waits.items(), *others.items()]:
-            with gpu.observe() as seen:
+        for kind, wait in [*waits.items(), *other_waits.items()]:
+            with gpu.observe() as events:
                 wait()
-            assert [event.kind for event in seen.synchronizations] == [kind.strip()]
-            assert "test_pretended_gpu.py" in seen.synchronizations[0].where
+            assert [event.kind for event in events.synchronizations] == [kind.strip()]
+            assert "test_pretended_gpu.py" in events.synchronizations[0].location
             torch.cuda.set_sync_debug_mode("error")
             with pytest.raises(RuntimeError, match=f"called a synchronizing CUDA operation: {kind.strip()}"):
                 wait()
@@ -220,7 +220,7 @@ class TestSynchronizations:
         pinned = torch.zeros(3).pin_memory()
         assert pinned.is_pinned()
         torch.cuda.set_sync_debug_mode("error")
-        with gpu.observe() as seen:
+        with gpu.observe() as events:
             x[mask] = 2.0
             x[torch.zeros(2, dtype=torch.int64, device="cuda")] = 3.0 * x[:2]
             x[1:] = 4.0
@@ -231,23 +231,23 @@ class TestSynchronizations:
             x.to("cuda:1", non_blocking=True)
             torch.full((2,), 1.0, device="cuda")
             torch.cuda.current_stream().wait_stream(torch.cuda.Stream())
-        assert seen.synchronizations == []
-        assert seen.kernel_launches > 8
+        assert events.synchronizations == []
+        assert events.kernel_launches > 8
         torch.cuda.set_sync_debug_mode("default")
         assert x.tolist() == [0.0, 1.0, 0.0]
         assert torch.equal(pinned, torch.tensor([0.0, 1.0, 0.0]))
 
     def test_allocations_are_counted(self, gpu):
         x = torch.ones(3, device="cuda")
-        with gpu.observe() as seen:
+        with gpu.observe() as events:
             x.add_(1)
             x[1:].mul_(2)
-        assert seen.allocations == 0
-        with gpu.observe() as seen:
+        assert events.allocations == 0
+        with gpu.observe() as events:
             x * 2
             torch.zeros(3, device="cuda")
             torch.zeros(3)
-        assert seen.allocations == 2
+        assert events.allocations == 2
 
 
 def test_events_measure_time_and_belong_to_a_device():

@@ -72,10 +72,10 @@ def test_training_equals_the_cpu(case, gpu, tmp_path):
     expected = train(configuration(env_id, algorithm, "cpu", learner), tmp_path / "cpu")
     assert not gpu.synchronizations
     for device in DEVICES if case == CASES[0] else SECOND:
-        with gpu.observe() as seen:
-            found = train(configuration(env_id, algorithm, device, learner), tmp_path / device)
-        assert_equal_runs(expected, found)
-        assert sum("collector.py" in launch.where for launch in seen.graph_launches) == 4
+        with gpu.observe() as events:
+            actual = train(configuration(env_id, algorithm, device, learner), tmp_path / device)
+        assert_equal_runs(expected, actual)
+        assert sum("collector.py" in launch.location for launch in events.graph_launches) == 4
         assert gpu.current_device == 0
 
 
@@ -93,14 +93,14 @@ def test_rollout_without_a_graph_equals_the_cpu_and_does_not_wait(name, gpu, tmp
     ]
     for _ in range(3):
         for trainer in trainers:
-            with gpu.observe() as seen:
+            with gpu.observe() as events:
                 trainer.collector._rollout()
-            assert not seen.synchronizations
-            assert not seen.graph_launches
+            assert not events.synchronizations
+            assert not events.graph_launches
             trainer.core.raise_pending_errors()
             trainer.learners.update(1, str)
-    expected, *found = (on_host(trainer.state_dict()) for trainer in trainers)
-    for state in found:
+    expected, *actual = (on_host(trainer.state_dict()) for trainer in trainers)
+    for state in actual:
         assert_equal_states(expected, state)
     for trainer in trainers:
         trainer.log.close()

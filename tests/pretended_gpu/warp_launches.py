@@ -11,7 +11,7 @@ import warp as wp
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pretended_gpu.claims import storage_of
-from pretended_gpu.state import GPUState, where
+from pretended_gpu.state import GPUState, call_site
 from pretended_gpu.streams import Stream
 
 __all__ = ["Launch", "launch_function", "warp_devices"]
@@ -45,7 +45,7 @@ class Launch:
         for array in arrays:
             if array.device is not device:
                 raise RuntimeError(
-                    f"{command.kernel.key}: an array on {array.device} in a launch on {device}: {where()}"
+                    f"{command.kernel.key}: an array on {array.device} in a launch on {device}: {call_site()}"
                 )
         storages = [storage_of(array._tensor) for array in arrays if hasattr(array, "_tensor")]
         self._memory = [StorageWeakRef(storage) for storage in storages if storage is not None]
@@ -69,7 +69,7 @@ class Launch:
         if stream is not current:
             raise RuntimeError(
                 f"{self.kernel.key}: launched on {name_of(stream)}, which is not the current stream of torch, "
-                f"{name_of(current)}: work before and after the launch is not in order: {where()}"
+                f"{name_of(current)}: work before and after the launch is not in order: {call_site()}"
             )
         if gpu.capture is None:
             check_memory(self.kernel.key, self._memory)
@@ -78,7 +78,7 @@ class Launch:
             return
         gpu.capture.check_stream(self.kernel.key, self._torch_device)
         recorded, name, memory = copy.copy(self._command), self.kernel.key, self._memory
-        recorded.params = [type(each).from_buffer_copy(each) for each in self._command.params]  # as they are now
+        recorded.params = [type(param).from_buffer_copy(param) for param in self._command.params]  # as they are now
         recorded.fwd_args = None  # a graph keeps no arrays
 
         def run() -> None:
@@ -95,8 +95,8 @@ def one_thread_per_block(dim: Any) -> Any:
 
 def check_memory(kernel: str, memory: list[StorageWeakRef]) -> None:
     """Raise an error if the memory of an array was freed."""
-    if any(each.expired() for each in memory):
-        raise RuntimeError(f"{kernel}: an array of the launch was freed: {where()}")
+    if any(reference.expired() for reference in memory):
+        raise RuntimeError(f"{kernel}: an array of the launch was freed: {call_site()}")
 
 
 def arrays_in(argument: Any) -> list[wp.array]:
