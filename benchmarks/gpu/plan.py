@@ -14,12 +14,12 @@ __all__ = ["PEERS", "PLAN", "SMOKE", "ReportSection", "command", "files_of_tests
 
 @dataclass(frozen=True)
 class ReportSection:
-    """One part of the report, run in a process of its own."""
+    """One part of the report, run in its own process."""
 
     name: str
     title: str
     seconds: float  # it may take, and what earlier parts have left
-    needs: tuple[str, ...] = ()  # packages beside those of the project
+    needs: tuple[str, ...] = ()  # packages that the project does not require
     capped: bool = False  # it takes nothing of what earlier parts have left
 
 

@@ -34,7 +34,7 @@ class Outcome:
 def run(
     words: list[str], seconds: float, log: Path, on_row: Callable[[dict[str, Any]], None], on_line: Callable[[str], Any]
 ) -> Outcome:
-    """Run a process and its children in a process group of their own, and end all of them.
+    """Run a process and its children in a separate process group, and end them all.
 
     A process over its limit is aborted, so that Python writes the stacks of its threads.
 

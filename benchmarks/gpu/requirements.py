@@ -14,13 +14,13 @@ from benchmarks.hardware.provenance import ROOT
 __all__ = ["PINNED", "TESTS", "TRAINING", "carry_command", "missing", "needed", "project_packages"]
 
 TRAINING = ("safetensors", "tensorboard")
-"""Packages of the training part beside those of the project."""
+"""Packages of the training part that the project does not require."""
 TESTS = ("hypothesis", "matplotlib", "nashpy", "open_spiel", "pytest", "pytest-xdist", "scipy", *TRAINING)
-"""Packages of all tests that need a GPU beside those of the project."""
+"""Packages that tests on a GPU need in addition to the project's."""
 PINNED = ROOT / "constraints.txt"
 """Versions of all packages."""
 IMPORTED = {"warp-lang": "warp", "pytest-xdist": "xdist"}
-"""Names of imports that differ from that of the package by more than a hyphen."""
+"""Import names that differ from the package's name by more than a hyphen."""
 
 
 def project_packages() -> tuple[str, ...]:

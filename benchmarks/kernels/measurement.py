@@ -47,7 +47,7 @@ def all_jobs(names: Iterable[str]) -> list[KernelJob]:
 
 
 def essential_jobs(names: Iterable[str]) -> list[KernelJob]:
-    """Return the kernels of environments for one architecture, and those of networks for all, as their tiles differ."""
+    """Return environments' kernels for one architecture, and networks' kernels for all, as their tiles differ."""
     essential = tuple(architecture for architecture in ARCHITECTURES if architecture.name == ESSENTIAL)
     return [job if job.schedule == LEARNING else job._replace(architectures=essential) for job in all_jobs(names)]
 

@@ -50,7 +50,7 @@ class NetworkSubject:
 
     @property
     def policy(self) -> Mlp:
-        """Sizes of the policy, those of SimpleTag."""
+        """Sizes of the policy, as in SimpleTag."""
         return Mlp(18, (self.width, self.width), NUM_CHOICES)
 
     @property

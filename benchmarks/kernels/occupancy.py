@@ -1,6 +1,6 @@
 """Limits of GPU architectures, and the theoretical occupancy of a kernel.
 
-The calculation and its constants are those of ``cuda_occupancy.h`` in NVIDIA's package ``nvidia-cuda-runtime`` 13.5.
+The calculation and its constants come from ``cuda_occupancy.h`` in NVIDIA's package ``nvidia-cuda-runtime`` 13.5.
 Limits per multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities". Bandwidths: NVIDIA's data sheets of A100
 80GB SXM, H100 SXM and GeForce RTX 5090.
 """

@@ -57,7 +57,7 @@ SECONDS = 2.0
 EACH = 10
 """Tasks per worker."""
 CELLS = MAX_ENVS // 1000
-"""Payoff cells per task: those of one batch of worlds, 1,000 games each."""
+"""Payoff cells per task: one batch of worlds, 1,000 games each."""
 POLICIES = 8
 """Policies per role."""
 REAL = 60

@@ -70,7 +70,7 @@ def population_curves(
         env_id: A small two-player zero-sum game.
         methods: Fields of `PSROConfig` by the name of the method; responses and payoffs are exact.
         below: NashConv at which iterations are counted.
-        factor: Claimed ratio of the iterations of PSRO to those of XDO until NashConv `below`.
+        factor: Claimed ratio of PSRO's iterations to XDO's until NashConv `below`.
         few: Claimed largest number of iterations of SP-PSRO until NashConv `below`.
     """
     results: dict[str, Any] = {}
@@ -167,7 +167,7 @@ def section(result: Mapping[str, Any]) -> list[str]:
 
 
 def _factor(methods: Mapping[str, Any], below: float) -> str:
-    """Return the ratio of the iterations of PSRO to those of XDO in words."""
+    """Return the ratio of PSRO's iterations to XDO's in words."""
     plain, extensive = (first_below(methods[name]["curve"], below) for name in ("PSRO", "XDO"))
     if not plain or not extensive:
         return f"PSRO or XDO does not reach NashConv {below:g}."

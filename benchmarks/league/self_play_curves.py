@@ -38,7 +38,7 @@ def self_play_curves(
 
     Args:
         env_id: A small two-player zero-sum game with a role per seat.
-        iterations: Iterations of PSRO; PPO has as many environment steps as all its responses together.
+        iterations: Iterations of PSRO; PPO has the environment steps of all its responses together.
         entropies: Constant entropy coefficients of PPO.
         seeds: Number of runs of every method.
         claimed: Entropy coefficient of the claim.

@@ -106,8 +106,8 @@ def alphastar(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
         steps: Environment steps of all trainings.
         seed: Random seed.
         settings: `exploiters`, number of main exploiters and of league exploiters per role. `exploiter_share`, share of
-            an iteration's steps for each of them. `freeze_after`, iterations between two copies of a main agent.
-            `reset_to` of exploiters. `main_matches`, fields of `MainMatches`. Further, those of `_league`.
+            an iteration's steps for each exploiter. `freeze_after`, iterations between two copies of a main agent.
+            `reset_to` of exploiters. `main_matches`, fields of `MainMatches`. Also the settings of `_league`.
         overrides: Training settings.
     """
     count, iterations = settings.get("exploiters", 1), settings["iterations"]
@@ -143,7 +143,7 @@ def self_play(game: Game, steps: int, seed: int, settings: Mapping[str, Any], ov
         game: Game.
         steps: Environment steps.
         seed: Random seed.
-        settings: `opponents` and `latest` of `SelfPlayConfig`, and those of `_league`.
+        settings: `opponents` and `latest` of `SelfPlayConfig`, and the settings of `_league`.
         overrides: Training settings.
     """
     main_steps = steps // settings["iterations"]

@@ -32,7 +32,7 @@ def values(result: Mapping[str, Any], method: str, side: str) -> list[float]:
 
 
 def is_below(below: Sequence[float], above: Sequence[float]) -> bool:
-    """Return whether the 95 % interval over seeds of the first lies below that of the second."""
+    """Return whether the first 95 % interval over seeds lies below the second."""
     if min(len(below), len(above)) < 2:
         return False
     (low, low_half), (high, high_half) = mean_and_interval(below), mean_and_interval(above)
@@ -47,7 +47,7 @@ def difference(result: Mapping[str, Any], population: str, baseline: str, seat: 
     returns = result["cross_play"]["returns"]
     if seat == 0:
         earned, reference = (torch.tensor(returns[side][baseline][0]) for side in (population, baseline))
-    else:  # the seat is that of the columns
+    else:  # columns sit in this seat
         earned, reference = (torch.tensor(returns[baseline][side][1]).T for side in (population, baseline))
     count = len(reference)  # rows: who sits here, columns: who sits opposite
     baseline_mean = (reference.sum(0) - reference.diagonal()) / (count - 1)

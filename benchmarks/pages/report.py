@@ -102,9 +102,9 @@ def _file_name(machine: dict[str, Any]) -> str:
 
 
 def take(path: Path) -> Path:
-    """Take the groups of a result file of `make bench` over into that of its machine; gives the latter.
+    """Copy the groups of a result file of `make bench` into its machine's result file, and return that file.
 
-    Groups that are measured no more are left out of it.
+    Groups that are no longer measured are left out.
 
     Raises:
         ValueError: A group was not measured by `make bench`, or in part, or its commit is unknown.

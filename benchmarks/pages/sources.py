@@ -82,7 +82,7 @@ def unmeasured(groups: Mapping[str, Any]) -> str:
 
 
 def elsewhere(group: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
-    """Return the processor of a group if it is another one than that of a machine, else an empty string."""
+    """Return a group's processor if it is not the machine's, else an empty string."""
     cpu = group.get("machine", machine).get("cpu")
     return "" if cpu in (None, machine.get("cpu")) else processor(cpu)
 

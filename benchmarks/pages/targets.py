@@ -129,12 +129,12 @@ RUNS = (
     ("gpu-envs train CartPole-v1 --until-return 475, from process start", runs.UNTIL_RETURN, "<= 3.5"),
     ("make train, training", runs.MAKE_TRAIN, "<= 20"),
 )
-"""Title, run and target [s] of whole trainings; the target is that of kernels, and of the automatic choice."""
+"""Title, run and target [s] of whole trainings; the target is for kernels and for the automatic choice."""
 RUN_ENGINES = ("auto", "kernel", "torch")
 
 
 def _training_runs(effort: Effort) -> Iterator[Figure]:
-    """Yield the seconds of whole trainings in processes of their own; a sample is a seed, and engines take turns."""
+    """Yield the seconds of whole trainings in separate processes; a sample is a seed, and engines take turns."""
     for label, run, limit in RUNS:
         runs.fill_cache(run)
         (noise, results), *_ = undisturbed(partial(runs.alternate, run, RUN_ENGINES, effort.compiles), 1)
@@ -149,7 +149,7 @@ TOGETHER = f"{runs.NUM_SEEDS} runs of gpu-envs train CartPole-v1 one after the o
 
 
 def _training_seeds(effort: Effort) -> Iterator[Figure]:
-    """Yield the time of several runs in processes of their own over that of the same runs in one process."""
+    """Yield the time of several runs in separate processes over the time of the same runs in one process."""
     runs.fill_cache(runs.SEVERAL)
     samples = undisturbed(runs.separate_and_together, effort.compiles)
     for title, unit, values, target in (

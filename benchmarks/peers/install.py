@@ -1,4 +1,4 @@
-"""Install the peers, each into a virtual environment of its own: ``python -m benchmarks.peers.install [NAME ...]``.
+"""Install the peers, each into its own virtual environment: ``python -m benchmarks.peers.install [NAME ...]``.
 
 Installed environments are not changed. A library that fails to install is reported, and the others continue.
 """

@@ -1,6 +1,6 @@
 """Returns of OpenSpiel's DQN in self-play against random opponents: thresholds of docs/learning.md.
 
-The agents, their settings and the evaluation are those of OpenSpiel's example ``dqn_breakthrough_pytorch.py``:
+The agents, their settings and the evaluation come from OpenSpiel's example ``dqn_breakthrough_pytorch.py``:
 independent DQN, one agent per seat. The only argument is JSON: "game", "steps" (of the game, in whole episodes),
 "seeds" (how many) and "episodes" (of the evaluation, for each seat). It prints JSON: the mean return of each seed's
 last policies by seat.

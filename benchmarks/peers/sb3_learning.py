@@ -1,6 +1,6 @@
 """Returns of Stable-Baselines3's PPO on scenarios of mpe2 and lbforaging: thresholds of docs/learning.md.
 
-Wrappers and settings are those of PettingZoo's tutorial `sb3_waterworld_vector.py`: SuperSuit makes one vector
+Wrappers and settings come from PettingZoo's tutorial `sb3_waterworld_vector.py`: SuperSuit makes one vector
 environment of the agents of 8 worlds, which share one policy. All other settings are Stable-Baselines3's defaults. The
 only argument is JSON: "game" (module of mpe2, or id of lbforaging), "steps" (of worlds), "seeds" (how many) and
 "episodes" (of the evaluation). It prints JSON: the mean return of each seed's last policy by group of agents, with the
@@ -72,7 +72,7 @@ def worlds(game: str, seed: int) -> tuple[list[str], Any]:
     agents = env.possible_agents
     env = supersuit.pettingzoo_env_to_vec_env_v1(env)
     vector = supersuit.concat_vec_envs_v1(env, WORLDS, num_cpus=1, base_class="stable_baselines3")
-    vector.venv.reset(seed=seed)  # SuperSuit copies the world with its random stream; this gives each one of its own
+    vector.venv.reset(seed=seed)  # SuperSuit copies the world with its random stream; now each gets its own stream
     return agents, vector
 
 

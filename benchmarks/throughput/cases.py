@@ -69,7 +69,7 @@ AGENT_COUNTS = (100, 1_000, 10_000, 100_000)
 def many_agent_settings(agents: int) -> dict[str, Any]:
     """Return settings of TagContinuous for an agent count: 5 % taggers, 10 neighbors observed, no exits.
 
-    Density and tagging distance are those of 5 + 100 agents. Below 20 agents there is one tagger, and 3 are observed.
+    Density and tagging distance are as with 5 + 100 agents. Below 20 agents there is one tagger, and 3 are observed.
     """
     taggers, length = max(1, agents // 20), 20.0 * math.sqrt(agents / 105)
     few = {"num_other_agents_observed": 3} if agents < 20 else {}

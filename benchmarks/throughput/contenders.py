@@ -32,11 +32,11 @@ class PPOSubject:
     worlds: int | None
     ppo: dict[str, Any] | None
     threads: int = 1
-    """Number of threads, equal to that of the compared library."""
+    """Number of threads, the same as the compared library's."""
     engine: str = "auto"
     """Engine of the learner: "auto", "torch" or "kernel"."""
     env: Mapping[str, Any] | None = None
-    """Settings of the environment; None for those of the preset."""
+    """Settings of the environment; None for the preset's."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def _cartpole(worlds: int) -> Round:
 
 
 CLASSIC = ("Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0")
-"""Environments of Gymnasium with equal rules in EnvPool, besides CartPole; its Pendulum exceeds the largest speed."""
+"""Environments of Gymnasium with equal rules in EnvPool, without CartPole; its Pendulum exceeds the largest speed."""
 
 
 def _classic(env_id: str, worlds: int = 4096) -> Round:
@@ -83,7 +83,7 @@ SCENARIOS = {
     "SimpleSpeakerListener-v0": "simple_speaker_listener",
     "SimpleWorldComm-v0": "simple_world_comm",
 }
-"""Scenarios of MPE, besides those with groups of their own."""
+"""Scenarios of MPE, apart from those with their own groups."""
 
 
 def _mpe(env_id: str, worlds: int = 4096) -> Round:

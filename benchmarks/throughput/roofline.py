@@ -92,7 +92,7 @@ def traffic(core: Core) -> Traffic:
     entries = [_entry(f"io.{name}", layout.io[name], *COUNTED[name]) for name in COUNTED if layout.io[name].numel()]
     width = sum(core.observation_spaces[agent].shape[0] for agent in core.possible_agents)  # type: ignore[index]
     entries.append(MemoryTraffic("io.obs", width * layout.io["obs"].element_size(), 0, 1))
-    if len(layout.params) > 1:  # every world has constants of its own
+    if len(layout.params) > 1:  # every world has its own constants
         entries.append(_entry("params", layout.params, 1, 0))
     fields = {name: tensor for name, tensor in layout.saved_state.items() if tensor.numel()}
     reported = set(core.definition.info.values())

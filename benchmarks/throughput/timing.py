@@ -193,6 +193,6 @@ def _used_by(pid: int) -> float:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
-    # The name in brackets may hold anything: the fields are counted from behind it.
+    # The name in brackets may hold anything: the fields are counted from its end.
     fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -46,7 +46,7 @@ class MeasuredActing:
     rollout: tuple[float, float]
     """Milliseconds of a rollout."""
     rollout_ratio: float
-    """Time of PyTorch's rollout over that of kernels."""
+    """Time of PyTorch's rollout over the kernels' time."""
     iteration_ratio: float
     """The same for a rollout with its gradient steps, which PyTorch computes in both."""
 
@@ -66,7 +66,7 @@ class ReplayTraining:
         self.collector, self.iterations = Collector(config, core, self.learners), 0
 
     def iterate(self) -> tuple[float, float]:
-        """Return the seconds of a rollout, and those of the whole iteration."""
+        """Return the seconds of a rollout and of the whole iteration."""
         begin = time.perf_counter()
         self.collector.collect()
         rollout = time.perf_counter() - begin

@@ -43,7 +43,7 @@ class Matches:
             run: Run folder or checkpoint.
             episodes: Episodes per matchup, one per environment.
             seed: Random seed of environments and actions.
-            params: Environment parameters that differ from those of the run.
+            params: Environment parameters that differ from the run's.
         """
         self.run, self.seed = run, seed
         self.saved = checkpoint.load(run)
@@ -112,7 +112,7 @@ def _scripted(matches: Matches, name: str, argument: str) -> Mapping[str, Policy
 
 
 def _fixed(matches: Matches, name: str, argument: str) -> Mapping[str, PolicyProtocol | None]:
-    """Return agents of SimpleFormation-v0 that each go to a place of their own, whatever the others do."""
+    """Return agents of SimpleFormation-v0 that each go to their own place, whatever the others do."""
     return {member: FormationPolicy(matches.core, member, fixed=True) for member in matches.sides[name]}
 
 
@@ -156,7 +156,7 @@ def measures(outcome: EvaluationResult, agents: Iterable[str] = ()) -> dict[str,
         agents: Agents of groups whose agents have different policies.
 
     Returns:
-        "GROUP" for the return of a group, "AGENT" for that of one of these agents, "survivors GROUP" [agents],
+        "GROUP" for the return of a group, "AGENT" for the return of one of these agents, "survivors GROUP" [agents],
         "length" [steps], and "RESULT GROUP" for results that the environment declares, such as "won_battle ally".
     """
     survivors = {f"survivors {group}": value for group, value in outcome.survivors.items()}
@@ -187,7 +187,7 @@ def evaluate_goals(
         run: Run folder or checkpoint.
         episodes: Episodes per matchup.
         seed: Random seed of environments and actions.
-        params: Environment parameters that differ from those of the run.
+        params: Environment parameters that differ from the run's.
 
     Returns:
         "reached": mean and half-width of the 95 % interval of each goal, None for goals that are not evaluated;

@@ -21,7 +21,7 @@ from trainers.storage.learning_curves import read_rows
 
 @contextlib.contextmanager
 def few_cores(count: int) -> Iterator[None]:
-    """Let this thread see `count` cores within the block: kernels that are prepared there use as many threads."""
+    """Let this thread see `count` cores within the block: kernels that are prepared there use that many threads."""
     cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
     os.sched_setaffinity(0, sorted(cores)[:count])
     torch.set_num_threads(1)  # threads that PyTorch starts here would keep to these cores
@@ -41,11 +41,11 @@ class PPOTraining:
 
     Args:
         env_id: ID of the environment.
-        num_envs: Number of worlds; None for that of the preset.
+        num_envs: Number of worlds; None for the preset's.
         threads: Number of threads of the environment, and of the kernels or PyTorch.
-        ppo: Settings of PPO; None for those of the preset.
+        ppo: Settings of PPO; None for the preset's.
         engine: Engine of the learner, see `TrainConfig.engine`.
-        env: Settings of the environment; None for those of the preset.
+        env: Settings of the environment; None for the preset's.
     """
 
     pid: int | None = None

@@ -1,4 +1,4 @@
-"""Whole trainings by `gpu-envs train` in processes of their own."""
+"""Whole trainings by `gpu-envs train` in separate processes."""
 
 from __future__ import annotations
 

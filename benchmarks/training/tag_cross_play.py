@@ -25,7 +25,7 @@ from trainers.storage.learning_curves import read_rows
 __all__ = ["cross_play_by_step", "training_curves"]
 
 SEED = 271_828
-"""Seed of the matchups, different from those of trainings and of their evaluation."""
+"""Seed of the matchups, different from the seeds of trainings and of their evaluation."""
 POINTS = 60
 """Points of a training curve, each the mean over a part of the run."""
 

@@ -30,7 +30,7 @@ def options_of(task: TrainingTask, seed: int) -> list[str]:
 
 
 def settings_of(task: TrainingTask, options: Sequence[str]) -> str:
-    """Return all settings of a run as YAML, those of its preset included.
+    """Return all settings of a run as YAML, its preset's included.
 
     Raises:
         ValueError: The command refused the options.

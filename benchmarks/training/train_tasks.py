@@ -168,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def recorded() -> dict[str, Any]:
-    """Return all recorded results by task, and those of baselines by name of their record."""
+    """Return all recorded results by task, and the baselines' results by name of their record."""
     return RESULTS.read([*map(baselines.file_of, baselines.BASELINES), *(task.name for task in TASKS)])
 
 

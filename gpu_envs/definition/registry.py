@@ -184,7 +184,7 @@ def _module_of(entry: EnvSpec) -> str | None:
 
 
 def _withdraw(id: str) -> None:
-    """Remove an environment from this registry and those of Gymnasium and PettingZoo, if it is registered."""
+    """Remove an environment from this registry and from Gymnasium's and PettingZoo's, if it is registered."""
     if _entries.pop(id, None) is not None:
         gymnasium.registry.pop(NAMESPACE + id, None)
         getattr(pettingzoo, "parallel_registry", {}).pop(NAMESPACE + id, None)
@@ -236,7 +236,7 @@ def load_plugins() -> None:
 
 
 def list_envs() -> list[str]:
-    """Return the ids of all environments, sorted; those of installed packages too, see :func:`load_plugins`."""
+    """Return the ids of all environments, sorted, including those in installed packages, see :func:`load_plugins`."""
     load_plugins()
     return sorted(_entries)
 

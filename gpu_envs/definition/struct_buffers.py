@@ -81,7 +81,7 @@ def allocate(struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.devi
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Return a zeroed tensor; large ones on a CPU are on huge pages, where Linux has them.
 
-    Worlds of a large batch are on pages of their own. With pages of 4 KiB their addresses would not fit the caches of
+    Worlds of a large batch are on separate pages. With pages of 4 KiB their addresses would not fit the caches of
     the page table.
     """
     size = math.prod(shape) * dtype.itemsize

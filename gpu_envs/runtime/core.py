@@ -202,7 +202,7 @@ class Core(Summarized):
         *,
         elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Start new episodes in all worlds, or in those of a mask.
+        """Start new episodes in all worlds, or only where a mask is True.
 
         Args:
             seed: Key of the random streams from now on. An int is the key of all worlds, which differ by their index.
@@ -363,7 +363,7 @@ class Core(Summarized):
             greedy: Take the most probable actions instead of samples.
 
         Returns:
-            The filled buffers; those of prepared launches.
+            The filled buffers; with prepared launches, their buffers.
 
         Raises:
             ConfigError: ``num_steps`` is out of range, or a policy or the buffers do not fit.
@@ -411,7 +411,7 @@ class Core(Summarized):
         """Return the global state (E, S) after the last step and before an autoreset, for centralized critics.
 
         It is defined in worlds where the last step cut an agent or ended the episode. An agent that was cut in this
-        step is alive in it: its value is that of going on. Call `keep_final_state` once before the steps.
+        step is alive in it: its value is the value of going on. Call `keep_final_state` once before the steps.
 
         Raises:
             ConfigError: `keep_final_state` was not called, and the environment has its own global state.

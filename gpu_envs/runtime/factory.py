@@ -77,7 +77,7 @@ def suggested_calls(id: str, definition: EnvDefinition, arguments: Mapping[str, 
 def takes_turns(id: str, settings: Mapping[str, Any], refused: Collection[str] = ()) -> bool:
     """Return whether agents take turns in an environment with these settings; settings of the core are ignored.
 
-    Arguments and errors are those of :func:`configured_definition`.
+    Arguments and errors are as in :func:`configured_definition`.
     """
     config = {name: settings[name] for name in settings.keys() - RUNNER}
     return configured_definition(id, None, config, refused)[2].rules.turn_based
@@ -90,7 +90,7 @@ def configured_definition(
 
     Args:
         id: ID of the environment.
-        max_episode_steps: Time limit [steps]; None keeps that of the settings.
+        max_episode_steps: Time limit [steps]; None keeps the settings' limit.
         config: Settings of the environment.
         refused: Arguments of :func:`make_core` that the caller does not accept or that are given: the error about an
             unknown setting does not suggest them.

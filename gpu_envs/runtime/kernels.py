@@ -96,7 +96,7 @@ def limited_cores(limit: int) -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """Return the number of CPU cores that this process may use, at most as many as `limited_cores` allows."""
+    """Return the number of CPU cores that this process may use, at most the number that `limited_cores` allows."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, _limit.get() or cores)
 

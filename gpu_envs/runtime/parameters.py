@@ -71,7 +71,7 @@ def changed(
 
 
 def limits(definition: EnvDefinition, config: Any, name: str) -> tuple[float, float]:
-    """Return the bounds of a parameter: those of the definition, else those of the setting of its name."""
+    """Return the bounds of a parameter from the definition, else from the setting of its name."""
     for field in dataclasses.fields(config):
         if field.name == name and name not in definition.bounds:
             return bounds_of(field).low, bounds_of(field).high

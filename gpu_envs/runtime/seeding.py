@@ -52,7 +52,7 @@ def int_key(env_id: str, name: str, seed: Any, expected: str = "an int") -> int:
 
 
 def write_keys(buffers: dict[str, Any], keys: torch.Tensor | int, indices: Any, mask: torch.Tensor | None) -> None:
-    """Write new keys and restart the episode counters, in all worlds or in those of a mask.
+    """Write new keys and restart the episode counters, in all worlds or only where a mask is True.
 
     Worlds that share a key differ by their index. A world with its own key plays as world 0 of that key, wherever it
     is in the batch.

@@ -119,7 +119,7 @@ def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapp
 
 
 def _check_params(env_id: str, layout: "EnvBuffers", config: Any, table: torch.Tensor) -> None:
-    """Raise an error for parameters out of bounds, and for fixed parameters that differ from those of the buffers."""
+    """Raise an error for parameters out of bounds, and for fixed parameters that differ from the buffers'."""
     d = layout.definition
     kinds = param_fields(d.rules.params)
     if not kinds:

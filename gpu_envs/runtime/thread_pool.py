@@ -31,7 +31,7 @@ MAX_TRIAL_INTERVAL = 4096
 """Most runs between two trials; the interval doubles with every trial that confirms the choice."""
 
 TRIAL_RUNS = 8
-"""Runs of a trial. A run that takes much longer than those of the other mode counts as four."""
+"""Runs of a trial. A run that takes much longer than runs of the other mode counts as four."""
 
 FIRST_RUNS = (2, 4)
 """Runs on one thread, and on several, before the first choice."""
@@ -154,7 +154,7 @@ class ThreadedRun(ABC):
     core. Define :meth:`perform` and call :meth:`run`.
 
     Args:
-        num_parts: Number of parts besides the whole.
+        num_parts: Number of parts, without the whole.
         threads: Number of threads.
         heuristic: Times of the earlier runs of this work.
         parallel: Use several threads; None asks the heuristic.

@@ -1,6 +1,6 @@
 """Checks inside the functions of an author: indices, divisors of integers and the length of ``while`` loops.
 
-Warp's debug mode checks indices, too, but it ends the process and names a line of its own C++. These checks name the
+Warp's debug mode checks indices, too, but it ends the process and names a line of Warp's C++. These checks name the
 author's line and go on with a harmless value. They change the functions for the rest of the process.
 """
 

@@ -21,7 +21,7 @@ def merge_rows(
     valid: torch.Tensor | None = None,
     all_reduce: Callable[[torch.Tensor], torch.Tensor] = _local,
 ) -> Statistics:
-    """Merge statistics with those of a batch, by the parallel update of Chan, Golub and LeVeque (1979).
+    """Merge statistics with a batch's, by the parallel update of Chan, Golub and LeVeque (1979).
 
     No host synchronization. An empty batch changes nothing.
 

@@ -61,7 +61,7 @@ def train_distributed(
         config: Configuration of the run. Its environments are split evenly over the workers; the first workers have
             one more if the split is uneven.
         path: Folder of the run, which must not hold another run.
-        num_workers: Number of workers. None: as many as the cluster has resources for, one per GPU if `config.device`
+        num_workers: Number of workers. None: what the cluster has resources for, one per GPU if `config.device`
             is a GPU, otherwise one per node, and never more than environments.
         address: Address of the cluster, see `trainers.cluster.connect.connect`.
         resume: Checkpoint to continue from, of any number of workers, in its own folder or in a new one.

@@ -44,7 +44,7 @@ class TrialResult:
     name: str
     """Name of the trial, with the number that Ray Tune gave it."""
     settings: dict[str, Any]
-    """Values of the searched settings; with "pbt", those of the best checkpoint."""
+    """Values of the searched settings; with "pbt", the best checkpoint's values."""
     score: float | None
     """Best score; None: no score."""
     steps: int
@@ -131,7 +131,7 @@ def search_settings(config: TrainConfig, spaces: Mapping[str, Space], plan: Tune
 
 
 def read_search(run_dir: Path) -> tuple[TrainConfig, TuneConfig, int]:
-    """Return the configuration of the trainings, that of the search, and the number of trials.
+    """Return the configurations of the trainings and of the search, and the number of trials.
 
     Raises:
         CheckpointError: The folder holds no search, or search.json is damaged.
@@ -185,7 +185,7 @@ def _read_trial(result: Any, config: TrainConfig, plan: TuneConfig, sign: int) -
     top = max(scored, default=None, key=lambda entry: entry[:2])
     settings = metrics.get("config") or {}
     settings = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}
-    if top is not None:  # "pbt" changes settings: those of the best score are in its checkpoint
+    if top is not None:  # "pbt" changes settings: the best score's are in its checkpoint
         manifest = Path(top[2].path) / "manifest.json"
         recorded = TrainConfig.from_json(read_json(manifest)["config"], str(manifest))
         settings = {name: current_value(recorded, name) for name in settings}

@@ -263,7 +263,7 @@ ON_POLICY_PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         **_MPE_PPO,
         "learner": {**_MPE_PPO["learner"], "hidden_sizes": (128, 128), "gae_lambda": 0.5, "reward_scale": 1.0},
     },
-    # In the next two, agents do not see each other, and each learns a place of its own, see docs/learning.md.
+    # In the next two, agents do not see each other, and each learns its own place, see docs/learning.md.
     ("SimpleFormation-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
     ("SimpleLine-v0", "cpu", "ppo"): {**_MPE_PPO, "sharing": "agent"},
     # Prisoners need memory of their visits, so the network is recurrent. Rollouts are as long as episodes. Entropy is

@@ -29,7 +29,7 @@ FALLBACK: dict[str, dict[str, Any]] = {
 def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
     """Return the preset of an environment and algorithm on a device, "cpu", "cuda" or "cuda:<i>".
 
-    An algorithm without a preset uses that of an algorithm with the same config class (mappo that of ppo). An
+    An algorithm without a preset uses the preset of an algorithm with the same config class (mappo uses ppo's). An
     environment without a preset uses general settings.
 
     Raises:

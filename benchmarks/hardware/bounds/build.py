@@ -52,7 +52,7 @@ Field = tuple[torch.dtype, tuple[int, ...]]
 
 
 def episode_fields(agents: int, width: int) -> dict[str, Field]:
-    """Return the buffers that every environment has besides actions and state, in the order of the C functions."""
+    """Return the buffers that every environment has apart from actions and state, in the order of the C functions."""
     per_agent = (agents,)
     return {
         **dict.fromkeys(("obs", "final_obs"), (torch.float32, (agents, width))),

@@ -31,7 +31,7 @@ class Pool:
         self.done = 0
 
     def play(self, count):
-        """Run a number of steps of all worlds: as many calls of a batch each as a step needs."""
+        """Run a number of steps of all worlds; a step takes several calls if a batch is smaller."""
         for index in range(self.done, self.done + count * self.part):
             self._send(self.actions[index % BATCHES])
             *_, self.info = self.env.recv()

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.peers.inside.child import BATCHES, one_by_one, serve
 
-LIBRARY = "lbforaging" if find_spec("lbforaging") else "rware"  # each is installed in an environment of its own
+LIBRARY = "lbforaging" if find_spec("lbforaging") else "rware"  # each is installed in its own environment
 
 
 def build(task):

@@ -12,7 +12,7 @@ SHORTEST, LONGEST = 10, 1000
 
 
 def rounds(reset, step, actions, worlds):
-    """Return a function that plays a number of steps, rounded up to a multiple of those of a call.
+    """Return a function that plays a number of steps, rounded up to a multiple of a call's steps.
 
     Everything a step gives stays in the carry, so that nothing of it is optimized away.
 

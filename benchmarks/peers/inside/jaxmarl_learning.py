@@ -22,7 +22,7 @@ games the parts of episodes at both ends count too."""
 def learned(task, seed):
     """Return the number of agents, and the mean return per episode of the policy that a seed gives.
 
-    The return is that per agent, or a list with that of each agent alone among random ones.
+    The return is per agent, or a list: the return of each agent alone among random ones.
     """
     options = task.get("options", {})
     agents, run, rollout, update = training(task["game"], task["worlds"], task["steps"], seed, task["rate"], options)

@@ -38,7 +38,7 @@ GAMES = {
     "switch_riddle": Settings(activation="relu"),
     "coin_game": Settings(activation="relu"),
 }
-"""Settings by game: those of ``baselines/IPPO/config``, where CoinGame has none and gets those of SwitchRiddle."""
+"""Settings by game, from ``baselines/IPPO/config``; CoinGame has none there and gets SwitchRiddle's."""
 
 
 class Rows(NamedTuple):
@@ -66,7 +66,7 @@ def layers(key, sizes, last):
 
 
 def forward(weights, x, activation):
-    """Apply a nonlinear function between the layers, none behind the last."""
+    """Apply a nonlinear function between the layers, none after the last."""
     for matrix, bias in weights[:-1]:
         x = activation(x @ matrix + bias)
     return x @ weights[-1][0] + weights[-1][1]

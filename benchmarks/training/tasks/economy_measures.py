@@ -46,7 +46,7 @@ class EconomyMeasures:
     def results(self) -> dict[str, Tensor]:
         """Return the measures of all episodes, each (E,), by name.
 
-        "productivity" [coin] and "equality" [%] are those of the end, and "equality x productivity" is their product
+        "productivity" [coin] and "equality" [%] are values at the end, and "equality x productivity" is their product
         [coin]. "correlation of skill and houses" is that of the building skills of a world's agents and the houses
         that they built; "correlation of skill and trade" that of the skills and the coin from trade, sales minus
         purchases. "houses of the most skilled" and "houses of the least skilled" are numbers of houses.

@@ -14,7 +14,7 @@ class Goal:
     of: str
     """"return GROUP": mean over episodes of the sum over the group's agents.
 
-    "return AGENT": that of one agent of a group whose agents have different policies. "survivors GROUP": agents that
+    "return AGENT": return of one agent of a group whose agents have different policies. "survivors GROUP": agents that
     are still in the game at the end. "length": steps of an episode. "seconds": from start to exit. "RESULT GROUP":
     mean over the group's agents of a result that the environment declares (`EnvDefinition.results`), such as
     "won_battle ally". Others belong to an environment, see `benchmarks.training.goals.MEASURES`.
@@ -38,7 +38,7 @@ class Goal:
     below: bool = False
     """True if smaller is better."""
     origin: Origin | None = None
-    """Origin of the threshold if it differs from that of the task."""
+    """Origin of the threshold if it differs from the task's."""
     unit: float = 1.0
     """Number by which the result and the threshold are divided, such as the best possible return."""
 
@@ -79,7 +79,7 @@ class TrainingTask:
     variant: str = ""
     """Words of the title that tell it from other tasks of the environment and algorithm."""
     judged_with: tuple[tuple[str, float], ...] = ()
-    """Environment parameters of the evaluation that differ from those of the training: (name, value)."""
+    """Environment parameters of the evaluation that differ from the training's: (name, value)."""
 
 
 NO_TABLE = "--eval-episodes 0"

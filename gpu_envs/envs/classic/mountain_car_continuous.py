@@ -2,7 +2,7 @@
 
 The rules are in ``warp_kernels/classic/mountain_car_continuous.py``.
 
-The scene is that of MountainCar-v0.
+The scene is MountainCar-v0's.
 """
 
 from dataclasses import dataclass

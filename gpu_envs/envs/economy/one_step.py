@@ -144,7 +144,7 @@ class Config:
 
     @property
     def rates(self) -> np.ndarray:
-        """Rates that the planner chooses from, (R,), or the fixed rates of the brackets, (B,); 0 with those of Saez."""
+        """Rates that the planner chooses from, (R,), or the fixed rates of the brackets, (B,); 0 with Saez's rule."""
         if self.disable_taxes or self.tax_model == "saez":
             return np.zeros(len(self.cutoffs))
         if self.tax_model == "fixed-bracket-rates":

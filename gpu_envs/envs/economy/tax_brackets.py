@@ -37,7 +37,7 @@ def cutoffs(config: Any) -> np.ndarray:
 
 
 def table(config: Any) -> np.ndarray:
-    """Return the rates that the planner chooses from, (R,), or those of the brackets where they are given, (B,)."""
+    """Return the rates that the planner chooses from, (R,), or the brackets' fixed rates, (B,)."""
     model = model_of(config)
     if model == "planner":
         rates = np.arange(config.rate_min, config.rate_max + config.rate_disc, config.rate_disc)

@@ -22,7 +22,7 @@ _LIT = {
     "+": "",
 }
 ADVANCE, NARROW = 0.85, 0.45
-"""Advance per character, in heights; NARROW is that of a 1 and of a point."""
+"""Advance per character, in heights; NARROW is for a 1 and a point."""
 
 
 def numbers(

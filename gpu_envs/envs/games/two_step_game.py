@@ -78,7 +78,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
 
 
 def action_names(config: Config, row: int) -> list[str]:
-    """Return the names of the actions of the first player; those of the second have numbers only."""
+    """Return the names of the first player's actions; the second player's have numbers only."""
     return [] if row else ["0 (table A)", "1 (table B)"]
 
 

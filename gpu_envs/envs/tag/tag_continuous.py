@@ -202,7 +202,7 @@ def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
     ahead = torch.stack([state["direction"].cos(), state["direction"].sin()], -1)
     hunters, prey = ([tensor[:, rows] for tensor in (state["pos"], ahead, alive)] for rows in _sides(taggers))
     bodies = circles(hunters[0], 1.3 * radius, RED, hunters[2]), circles(prey[0], radius, BLUE, prey[2])
-    began = (core.elapsed_steps[envs] > 0)[:, None]  # caught_by is that of the last step, also after a reset
+    began = (core.elapsed_steps[envs] > 0)[:, None]  # caught_by holds the last step's values, also after a reset
     tagged = prey[2] & began & (core.world_state["caught_by"][envs, taggers:] >= 0)
     ring = torch.where((reach > 1.3 * radius)[..., None], torch.tensor(RED, device=size.device), 1.0)  # white on a body
     parts = [

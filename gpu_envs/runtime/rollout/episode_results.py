@@ -70,7 +70,7 @@ class EpisodeResults:
         return count if bool(ended.all()) else int(ended.all(1).sum())
 
     def returns(self, count: int) -> np.ndarray:
-        """Return the returns of the first ``count`` worlds on the host, (count, A) float32; those of a CPU in place."""
+        """Return the returns of the first ``count`` worlds on the host, (count, A) float32; on a CPU without a copy."""
         rows = self._return_rows[:count]
         return rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()
 

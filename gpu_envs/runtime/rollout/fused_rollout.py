@@ -26,7 +26,7 @@ MIN_WORLDS_WITH_MEMO = 128
 
 
 class FusedRollout:
-    """Recorded launches of all worlds, and those of the shards.
+    """Recorded launches of all worlds, and of the shards.
 
     A memo belongs to one thread at a time, so there are launches with the memo of each.
 

@@ -67,7 +67,7 @@ class KernelPolicy(Summarized):
         """Pack the tensors of a policy; later changes of them have no effect.
 
         The last layer has a logit for every choice of a Discrete or MultiDiscrete space, or a mean for every dimension
-        of a Box. A Box without ``log_std`` needs twice as many outputs: means and raw log standard deviations of a
+        of a Box. A Box without ``log_std`` needs twice the outputs: means and raw log standard deviations of a
         Gaussian that a tanh squashes, see ``trainers.models.continuous_heads.TanhGaussianHead``.
 
         Args:

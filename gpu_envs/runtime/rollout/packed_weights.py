@@ -26,7 +26,7 @@ def parameter_places(mlp: Mlp, device: torch.device = _CPU) -> Tensor:
 
 @cache
 def copy_places(mlp: Mlp, device: torch.device = _CPU) -> tuple[Tensor, Tensor]:
-    """Return the places of the copies of matrices, and those of their originals, (C,) int64 each."""
+    """Return the places of the copies of matrices and of their originals, (C,) int64 each."""
     targets, sources = [], []
     for layer in range(1, mlp.num_layers):
         out, into = torch.meshgrid(torch.arange(_outputs(mlp, layer)), torch.arange(mlp.widths[layer]), indexing="ij")
@@ -39,7 +39,7 @@ def copy_places(mlp: Mlp, device: torch.device = _CPU) -> tuple[Tensor, Tensor]:
 
 
 def normalizer_places(mlp: Mlp) -> tuple[slice, slice]:
-    """Return the places of the means of inputs, and those of their reciprocal standard deviations."""
+    """Return the places of the means of inputs and of their reciprocal standard deviations."""
     first = mlp.normalizer_offset
     second = first + padded(mlp.inputs)
     return slice(first, first + mlp.inputs), slice(second, second + mlp.inputs)
@@ -49,7 +49,7 @@ def pack_networks(row: Tensor, mlp: Mlp, parameters: Tensor, mean: Tensor, var: 
     """Write a network into a row of packed weights.
 
     Args:
-        row: (..., W) float32, whose numbers behind the network are kept.
+        row: (..., W) float32, whose numbers after the network's are kept.
         mlp: Sizes of the network.
         parameters: (..., N) in the order of :func:`parameter_places`.
         mean: (..., D) mean of every input.

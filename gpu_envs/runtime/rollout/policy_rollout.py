@@ -43,7 +43,7 @@ class MatchupDraw:
     cumulative: Tensor
     """(R,) float64, cumulative probabilities."""
     seed: Tensor
-    """(1,) int64, key of the draws, which depend on the world and its number of episodes besides."""
+    """(1,) int64, key of the draws, which also depend on the world and its number of episodes."""
 
 
 class PolicyRollout:
@@ -57,7 +57,7 @@ class PolicyRollout:
         policies: P policies.
         index: (A,) int, policy of every agent; -1 for random legal actions. Or (R, A) for R matchups.
         trace: Buffers; with `EpisodeResults`, worlds stop after one episode.
-        threads: Largest number of CPU threads; None: that of the environments.
+        threads: Largest number of CPU threads; None: the environments' number.
         matchup: (E,) int, matchup of every world; None: world i plays matchup i, if there are several.
         draw: Distribution from which worlds draw the matchup of every later episode; None: they keep theirs.
         flexible: Build kernels in which any agent can take random actions, or act by any of the policies that fit it.

@@ -59,7 +59,7 @@ class PolicyTables:
             _write(self._matchup_rows, np.arange(len(self.matchup)) if matchup is None else matchup)
 
     def write_policies(self, policies: Sequence[KernelPolicy], kinds: Sequence[PolicyKind]) -> None:
-        """Write where the weights of policies are, their seeds, and their kinds among those of the kernels."""
+        """Write where the weights of policies are, their seeds, and their kinds among the kernels' kinds."""
         values = [(policy.weights.data_ptr(), policy.seed, kinds.index(policy.kind)) for policy in policies]
         for rows, column in zip(self._policy_rows, zip(*values, strict=True), strict=bool(values)):
             _write(rows, column)

@@ -185,7 +185,7 @@ class Config(WorldSettings):
 @cache
 def ranked_payments(n_agents: int, payment: int, limit: int) -> np.ndarray:
     """Return the mean payment by rank of skill, (n,), from the same samples as the original."""
-    samples = np.random.RandomState(1).pareto(4, size=(100_000, n_agents))  # that of the original
+    samples = np.random.RandomState(1).pareto(4, size=(100_000, n_agents))  # the original's seed
     return np.sort(np.minimum(limit, (limit - 1) * samples + 1), axis=1).mean(axis=0) * payment
 
 
@@ -304,7 +304,7 @@ def build(config: Config) -> EnvDefinition:
 
 
 def _state(sizes: Sizes, cells: int) -> dict[str, Any]:
-    """Return the shapes of the fields of State, and the ranges of those of integers."""
+    """Return the shapes of State's fields, and the ranges of its integers."""
     fields: dict[str, Any] = {name: (columns,) for name, columns in sizes.shapes().items()}
     n = sizes.num_agents
     for name in ("cell", "goods", "order", "born", "houses", "gathered", "sold", "bought", "terrain", "coverage"):

@@ -1,4 +1,4 @@
-"""Layouts of wood, stone and water: those of ai-economist 1.7.1, and the checks of others."""
+"""Layouts of wood, stone and water from ai-economist 1.7.1, and checks of other layouts."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
         return torch.tensor([c for c, k in enumerate(layout.terrain & 3) if k == kind], dtype=torch.long, device=device)
 
     def has(kind: int, bits: int) -> torch.Tensor:
-        """Return 1 for those of a kind with some bits, (W, N)."""
+        """Return 1 for cells of a kind that have some bits, (W, N)."""
         contents = cell[:, at(kind)]
         return (((contents & 3) == kind) & ((contents & bits) == bits)).float()
 
@@ -90,7 +90,7 @@ def draw(worlds: "WorldView", envs: torch.Tensor) -> Scene:
         rings(centers(state["place"].long()), 0.36, DARK, 0.1),
     ]  # fmt: skip
     shapes += _panel(state, sizes, colors)
-    side = float(max(height, width))  # that of the largest square map with this panel
+    side = float(max(height, width))  # side of the largest square map with this panel
     low = -(_GAP + _TALL) * side
     if sizes.has_planner:  # in the panel
         center = torch.tensor([[0.5 * width, 0.5 * (low - _GAP * side)]], device=device).expand(count, 1, 2)

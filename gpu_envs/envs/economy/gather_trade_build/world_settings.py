@@ -211,7 +211,7 @@ def _clumps(config: WorldSettings) -> tuple[float, float]:
 def first_chances(config: WorldSettings) -> np.ndarray:
     """Return the probability of a first source of wood, then of stone: by cell, (2 C,), or in zones, (2,).
 
-    In zones it is that of zones which cover the world.
+    With zones it is the chance for zones that cover the world.
     """
     height, width = config.world_size
     # The original takes the coverage of wood for both resources.

@@ -1,4 +1,4 @@
-"""Kitchens of Overcooked as text: those of the original, and the checks of others."""
+"""The original kitchens of Overcooked as text, and checks of other kitchens."""
 
 from typing import Any
 

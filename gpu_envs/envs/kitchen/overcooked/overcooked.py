@@ -130,7 +130,7 @@ class Config:
 
     @property
     def orders(self) -> dict[str, Any]:
-        """Settings of orders, rewards and times: those of the layout, replaced by those given, without None."""
+        """Settings of orders, rewards and times: the layout's, replaced by the user's that are not None."""
         layout = {} if self.layout_grid is not None else LAYOUTS[self.layout_name]
         names = (
             *("start_all_orders", "start_bonus_orders", "delivery_reward", "recipe_values", "onion_value"),
