@@ -27,11 +27,11 @@ SOURCE = PAGE.parents[1] / "page"
 
 @pytest.fixture(scope="module")
 def chromium():
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if executable is None:
         pytest.fail("there is no Chromium on this machine: apt-get install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -41,17 +41,20 @@ def view(chromium):
     """Return a function that opens a page with made-up answers or by address; the page must not log errors."""
     pages, complaints = [], []
 
-    def opening(answers: dict | None = None, url: str = HOME, before: str = "", allowed: str = "nothing", **options):
+    def opening(answers: dict | None = None, url: str = HOME, script: str = "", allowed: str = "nothing", **options):
         options = {"viewport": {"width": 1400, "height": 1000}, "reduced_motion": "reduce", **options}
         page = chromium.new_context(**options).new_page()
         pages.append(page)
         page.set_default_timeout(WAIT)
-        page.asked = []
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.on("console", lambda said: re.search(allowed, said.text) or complaints.append(f"{said.type}: {said.text}"))
+        page.urls = []
+        page.on("request", lambda request: page.urls.append(request.url))
+        page.on(
+            "console",
+            lambda message: re.search(allowed, message.text) or complaints.append(f"{message.type}: {message.text}"),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        if before:
-            page.add_init_script(before)
+        if script:
+            page.add_init_script(script)
         if answers is not None:
             page.route(f"{HOME}**", answering(answers))
         page.goto(url)

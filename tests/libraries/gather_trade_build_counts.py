@@ -13,7 +13,7 @@ def happened(env, core, state, action, world):
     if core.config.multi_action_mode_agents:
         orders = int((action[world, :n, 1:5] > 0).sum())
         stays = (action[world, :n, 5] > 0) & (after["place"][world].numpy() == state["place"][world])
-    taken = [trade["buyer"] for trade in trades]
+    buyers = [trade["buyer"] for trade in trades]
     open_before, open_after = state["num_orders"][world].sum(), int(after["num_orders"][world].sum())
     return Counter(
         {
@@ -22,7 +22,7 @@ def happened(env, core, state, action, world):
             "orders": orders,
             "trades": len(trades),
             "trades at the price of the bid": sum(trade["bid_lifetime"] > trade["ask_lifetime"] for trade in trades),
-            "steps with several trades": len(taken) > 1,
+            "steps with several trades": len(buyers) > 1,
             "orders that expire": int(open_before) + orders - 2 * len(trades) - open_after,
             "resources collected": len(gathers),
             "cells with several units": int(((after["cell"][world] >> 8) & 127).gt(0).sum()),

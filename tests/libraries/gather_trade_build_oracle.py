@@ -61,31 +61,31 @@ PHASE_2 = {
 
 def make(**settings):
     """Return an environment of the original with settings of GatherTradeBuild-v0."""
-    given = PHASE_2 | settings
-    layout = given.pop("env_layout", None)
-    parts = {name: {key: given.pop(key) for key in keys if key in given} for name, keys in (
+    options = PHASE_2 | settings
+    layout = options.pop("env_layout", None)
+    parts = {name: {key: options.pop(key) for key in keys if key in options} for name, keys in (
         ("Build", BUILD), ("ContinuousDoubleAuction", TRADE), ("Gather", GATHER), ("PeriodicBracketTax", TAX),
     )}  # fmt: skip
-    parts["Build"]["skill_dist"] = given.pop("build_skill_dist")
-    parts["Gather"]["skill_dist"] = given.pop("gather_skill_dist")
-    scenario = given.pop("scenario_name", "layout_from_file")
+    parts["Build"]["skill_dist"] = options.pop("build_skill_dist")
+    parts["Gather"]["skill_dist"] = options.pop("gather_skill_dist")
+    scenario = options.pop("scenario_name", "layout_from_file")
     with contextlib.ExitStack() as stack:
-        if "world_size" in given:
-            size = list(given.pop("world_size"))
-            del given["env_layout_file"], given["fixed_four_skill_and_loc"]
+        if "world_size" in options:
+            size = list(options.pop("world_size"))
+            del options["env_layout_file"], options["fixed_four_skill_and_loc"]
         elif layout is not None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             path = Path(folder) / "layout.txt"
             path.write_text(";".join(layout))
-            given["env_layout_file"] = os.path.relpath(path, MAPS)
+            options["env_layout_file"] = os.path.relpath(path, MAPS)
             size = [len(layout), len(layout[0])]
         else:
-            name = given["env_layout_file"]
+            name = options["env_layout_file"]
             rows = [row.strip("\n") for row in (MAPS / name).read_text().split(";")]
             size = [sum(map(bool, rows)), len(rows[0])]
         return foundation.make_env_instance(
             scenario_name=f"{scenario}/simple_wood_and_stone", components=list(parts.items()), world_size=size,
-            flatten_masks=True, flatten_observations=True, multi_action_mode_planner=True, **given,
+            flatten_masks=True, flatten_observations=True, multi_action_mode_planner=True, **options,
         )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def begin(env, state, world):
     width, build = env.world_size[1], env.get_component("Build")
     finish = type(env).additional_reset_steps
 
-    def place():
+    def place_agents():
         finish(env)
         if is_random(env):
             set_layout(env, state["cell"][world].reshape(env.world_size))
@@ -157,7 +157,7 @@ def begin(env, state, world):
             build.sampled_skills[agent.idx] = float(state["skill"][world, agent.idx])
             agent.state["bonus_gather_prob"] = float(state["bonus"][world, agent.idx])
 
-    env.additional_reset_steps = place
+    env.additional_reset_steps = place_agents
     return env.reset()
 
 
@@ -178,15 +178,15 @@ def random_layouts(settings, count, seed):
     """Return kinds of terrain of random layouts of an original, (N, H, W)."""
     env = make(**settings, fixed_four_skill_and_loc=False)
     np.random.seed(seed)  # noqa: NPY002  # the original draws from it
-    found = []
+    layouts = []
     for _ in range(count):
         env.reset_starting_layout()
         maps = env.world.maps
         kinds = [maps.get(f"{name}SourceBlock") for name in RESOURCES]
         kinds += [maps.get("Water")] if "Water" in maps.keys() else []  # noqa: SIM118
         assert (np.sum(kinds, 0) <= 1).all()
-        found.append(np.sum([number * kind for number, kind in enumerate(kinds, start=1)], 0))
-    return np.stack(found).astype(np.int8)
+        layouts.append(np.sum([number * kind for number, kind in enumerate(kinds, start=1)], 0))
+    return np.stack(layouts).astype(np.int8)
 
 
 def observations(env):
@@ -196,26 +196,26 @@ def observations(env):
 
 def rows(env, obs, like):
     """Return observations and masks of the original with the shapes of a world's."""
-    seen, masks = np.zeros_like(like["obs"][0]), np.zeros_like(like["mask"][0])
-    for index in range(len(seen)):
-        found = obs["p" if index == env.n_agents else str(index)]
-        parts = [found[name] for name in ("world-map", "world-idx_map", "flat") if name in found]
+    padded, masks = np.zeros_like(like["obs"][0]), np.zeros_like(like["mask"][0])
+    for index in range(len(padded)):
+        entry = obs["p" if index == env.n_agents else str(index)]
+        parts = [entry[name] for name in ("world-map", "world-idx_map", "flat") if name in entry]
         if index == env.n_agents:
-            parts += [found[f"p{agent}"] for agent in range(env.n_agents)]
-        whole = np.concatenate([np.ravel(part) for part in parts])
-        seen[index, : len(whole)] = whole
-        assert not seen[index, len(whole) :].any()
-        legal = found["action_mask"] > 0
+            parts += [entry[f"p{agent}"] for agent in range(env.n_agents)]
+        flat = np.concatenate([np.ravel(part) for part in parts])
+        padded[index, : len(flat)] = flat
+        assert not padded[index, len(flat) :].any()
+        legal = entry["action_mask"] > 0
         masks[index, : len(legal)] = legal
-    return {"obs": seen, "mask": masks}
+    return {"obs": padded, "mask": masks}
 
 
 def copy_samples(env, core, world):
     """Copy the incomes of the Saez formula to a world: one of 0 may be -1e-15, which is below all bins and brackets."""
     samples, count = env.get_component("PeriodicBracketTax").saez_buffer, int(core.world_state["num_samples"][world])
     table = core.world_state["sample"][world].view(2, -1)
-    for place, sample in enumerate(samples):
-        slot = (count - len(samples) + place) % 500
+    for index, sample in enumerate(samples):
+        slot = (count - len(samples) + index) % 500
         for row in range(2):
             assert abs(sample[0]) < 1e-9 or abs(float(table[row, slot]) - sample[row]) < 1e-9
             table[row, slot] = sample[row]
@@ -226,9 +226,9 @@ def copy_coin(env, core, world):
     n, tax = env.n_agents, env.get_component("PeriodicBracketTax")
     theirs = [[agent.inventory["Coin"], agent.escrow["Coin"], tax.last_coin[agent.idx]] for agent in env.world.agents]
     coin, last = core.world_state["coin"][world], core.world_state["last_coin"][world]
-    for mine, found in zip((coin[:n], coin[n:], last[:n]), np.array(theirs).T, strict=True):
-        np.testing.assert_allclose(mine.numpy(), found, 0, 1e-9)
-        mine[:] = torch.from_numpy(found)
+    for mine, expected in zip((coin[:n], coin[n:], last[:n]), np.array(theirs).T, strict=True):
+        np.testing.assert_allclose(mine.numpy(), expected, 0, 1e-9)
+        mine[:] = torch.from_numpy(expected)
 
 
 def check_shapes(env, core):
@@ -256,29 +256,29 @@ def play(settings, num_envs, episodes, seed, keep=None, components=COMPONENTS):
         at = 0 if action is None else at + 1
         for world, env in enumerate(envs):
             if action is None:
-                found = rows(env, begin(env, state, world), mine)
+                result = rows(env, begin(env, state, world), mine)
                 check_shapes(env, core)
             else:
                 heads = len(np.atleast_1d(env.world.agents[0].action_spaces))
-                taken = {str(agent): action[world, agent, :heads].tolist() for agent in range(env.n_agents)}
+                choices = {str(agent): action[world, agent, :heads].tolist() for agent in range(env.n_agents)}
                 if heads == 1:
-                    taken = {agent: choice for agent, (choice,) in taken.items()}
+                    choices = {agent: choice for agent, (choice,) in choices.items()}
                 if core.config.sizes.has_planner:
-                    taken["p"] = action[world, -1, : len(env.world.planner.action_spaces)].tolist()
+                    choices["p"] = action[world, -1, : len(env.world.planner.action_spaces)].tolist()
                 with drawing(env, state, world, at):
-                    obs, reward, done, _ = env.step(taken)
-                found = rows(env, obs, mine)
-                found["reward"] = np.array([reward[k] for k in sorted(reward)][: mine["reward"].shape[1]], np.float32)
-                found["done"] = np.full(mine["done"].shape[1], done["__all__"])
+                    obs, reward, done, _ = env.step(choices)
+                result = rows(env, obs, mine)
+                result["reward"] = np.array([reward[k] for k in sorted(reward)][: mine["reward"].shape[1]], np.float32)
+                result["done"] = np.full(mine["done"].shape[1], done["__all__"])
                 if done["__all__"]:  # the mask of a finished world is the no-op
-                    found["mask"] = mine["mask"][world]
+                    result["mask"] = mine["mask"][world]
                     check_metrics(env, core, world)
                 counts += happened(env, core, state, action, world)
             if core.config.tax_model == "saez":
                 copy_samples(env, core, world)
                 copy_coin(env, core, world)
-            theirs.append(found)
-        merged = {name: np.stack([each[name] for each in theirs]) for name in theirs[0]}
+            theirs.append(result)
+        merged = {name: np.stack([entry[name] for entry in theirs]) for name in theirs[0]}
         compare(mine, merged, f"{settings} step {at}")
         if keep is not None:
             keep.append((state if action is None else None, action, merged))
@@ -298,8 +298,8 @@ def check_metrics(env, core, world):
     for agent in range(env.n_agents):
         assert state["houses"][world, agent] == metrics[f"Build/{agent}/n_builds"]
         for name, word in (("sold", "Sell"), ("bought", "Buy")):
-            wanted = sum(metrics[f"Trade/{agent}/{word}{resource}/n_sales"] for resource in RESOURCES)
-            assert state[name][world, agent] == wanted
+            expected = sum(metrics[f"Trade/{agent}/{word}{resource}/n_sales"] for resource in RESOURCES)
+            assert state[name][world, agent] == expected
         np.testing.assert_allclose(state["wealth"][world, agent], metrics[f"endow/{agent}/Coin"], 1e-5, 1e-5)
         np.testing.assert_allclose(state["effort"][world, agent], metrics[f"endogenous/{agent}/Labor"], 1e-5, 1e-5)
 
@@ -316,8 +316,8 @@ def record_all(path=TRACE):
                 arrays[f"{index}.start.{name}"] = np.stack([state[name][0] for state in starts])
         arrays[f"{index}.action"] = np.stack([action[0] for _, action, _ in moments if action is not None])
         for name in ("obs", "mask", "reward", "done"):
-            found = [results[name][0] for *_, results in moments if name in results]
-            arrays[f"{index}.{name}"] = np.stack(found)
+            values = [results[name][0] for *_, results in moments if name in results]
+            arrays[f"{index}.{name}"] = np.stack(values)
     for index, settings in enumerate(LAYOUTS):
         kinds = random_layouts(settings, 400, index)
         arrays[f"layouts.{index}"] = np.packbits(np.stack([kinds == 1, kinds == 2]))

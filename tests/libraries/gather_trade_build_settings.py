@@ -5,13 +5,13 @@ from gpu_envs.envs.economy.gather_trade_build import REWARD_TYPES, SKILLS
 
 def random_settings(rng, model):
     """Return settings drawn at random, with a tax model."""
-    side, whole = int(rng.integers(4, 8)), rng.random() < 0.2
+    side, is_full = int(rng.integers(4, 8)), rng.random() < 0.2
     cells = rng.choice(list(" SW@"), (side, side), p=(0.5, 0.2, 0.2, 0.1))
     cells[[0, 0, -1, -1], [0, -1, 0, -1]] = " "
     settings = {
         "env_layout": tuple("".join(row) for row in cells),
         "n_agents": int(rng.integers(2, 6)), "episode_length": int(rng.integers(100, 250)),
-        "full_observability": bool(whole), "planner_gets_spatial_info": bool(rng.random() < 0.4),
+        "full_observability": bool(is_full), "planner_gets_spatial_info": bool(rng.random() < 0.4),
         "resource_regen_prob": float(rng.uniform(0.05, 0.5)), "starting_agent_coin": float(rng.integers(0, 30)),
         "isoelastic_eta": round(float(rng.uniform(0.0, 0.9)), 3), "energy_cost": round(float(rng.uniform(0, 1)), 3),
         "planner_reward_type": str(rng.choice(REWARD_TYPES)),
@@ -27,7 +27,7 @@ def random_settings(rng, model):
         "rate_min": 0.0, "rate_max": 1.0, "rate_disc": float(rng.choice([0.05, 0.1, 0.3])),
         "allow_observation_scaling": bool(rng.random() < 0.7),
     }  # fmt: skip
-    if not whole:
+    if not is_full:
         settings["mobile_agent_observation_range"] = int(rng.integers(0, 5))
     if rng.random() < 0.5:
         settings |= {"fixed_four_skill_and_loc": False, "build_skill_dist": str(rng.choice(SKILLS))}

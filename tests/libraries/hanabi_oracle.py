@@ -27,9 +27,9 @@ NAMES = ("players", "colors", "ranks", "hand_size", "max_information_tokens", "m
 
 def make(settings, seed):
     """Return a game of the original."""
-    given = {name: settings[name] for name in NAMES if settings.get(name) is not None}
+    options = {name: settings[name] for name in NAMES if settings.get(name) is not None}
     kind = KINDS.index(settings.get("observation_type", "card_knowledge"))
-    return pyhanabi.HanabiGame({**given, "observation_type": kind, "seed": seed})
+    return pyhanabi.HanabiGame({**options, "observation_type": kind, "seed": seed})
 
 
 def cards_of(state):
@@ -45,7 +45,7 @@ def play(game, rng, skill, watch=None):
     """
     encoder = pyhanabi.ObservationEncoder(game, pyhanabi.ObservationEncoderType.CANONICAL)
     players, actions, ranks = game.num_players(), game.max_moves(), game.num_ranks()
-    state, kept = game.new_initial_state(), {"action": [], "legal": [], "reward": [], "obs": []}
+    state, trace = game.new_initial_state(), {"action": [], "legal": [], "reward": [], "obs": []}
     deal(state)
     first = state.cur_player()
     while not state.is_terminal():
@@ -54,28 +54,28 @@ def play(game, rng, skill, watch=None):
             watch(state)
         legal = [game.get_move_uid(move) for move in state.legal_moves()]
         fits = [
-            game.hand_size() + place
-            for place, card in enumerate(state.player_hands()[mover])
+            game.hand_size() + position
+            for position, card in enumerate(state.player_hands()[mover])
             if state.card_playable_on_fireworks(card.color(), card.rank())
         ]
-        others = [move for move in legal if not game.hand_size() <= move < 2 * game.hand_size()]
-        careful = fits or others or legal
+        alternatives = [move for move in legal if not game.hand_size() <= move < 2 * game.hand_size()]
+        careful = fits or alternatives or legal
         action = careful[0] if rng.random() < skill else int(rng.choice(legal))
         state.apply_move(game.get_move(action))
         if not state.is_terminal():  # rl_env deals a card after the end, which nothing depends on
             deal(state)
-        seen = [encoder.encode(state.observation(player)) for player in range(players)]
-        kept["action"].append(action)
-        kept["legal"].append(np.isin(np.arange(actions), legal))
-        kept["reward"].append(state.score() - score)
-        kept["obs"].append(np.packbits(np.array(seen, np.uint8), axis=-1))
-    rest = {(color, rank): game.num_cards(color, rank) for color in range(game.num_colors()) for rank in range(ranks)}
+        encoded = [encoder.encode(state.observation(player)) for player in range(players)]
+        trace["action"].append(action)
+        trace["legal"].append(np.isin(np.arange(actions), legal))
+        trace["reward"].append(state.score() - score)
+        trace["obs"].append(np.packbits(np.array(encoded, np.uint8), axis=-1))
+    counts = {(color, rank): game.num_cards(color, rank) for color in range(game.num_colors()) for rank in range(ranks)}
     deck = cards_of(state)
     for card in deck:
-        rest[card] -= 1
-    deck += [card for card, count in rest.items() for _ in range(count)]
-    values = dict(deck=[color * ranks + rank for color, rank in deck], first=first, length=len(kept["action"]))
-    return values | kept
+        counts[card] -= 1
+    deck += [card for card, count in counts.items() for _ in range(count)]
+    values = dict(deck=[color * ranks + rank for color, rank in deck], first=first, length=len(trace["action"]))
+    return values | trace
 
 
 def deal(state):
@@ -88,13 +88,13 @@ def record(settings, games, seed):
     """Return the arrays of games by name, with a leading number of games; shorter games are padded with zeros."""
     rng, game = np.random.default_rng(seed), make(settings, seed + 1)
     played = [play(game, rng, skill=rng.random() ** 0.3) for _ in range(games)]
-    longest = max(each["length"] for each in played)
-    arrays = {name: np.array([each[name] for each in played]) for name in ("deck", "first", "length")}
+    longest = max(trace["length"] for trace in played)
+    arrays = {name: np.array([trace[name] for trace in played]) for name in ("deck", "first", "length")}
     for name, kind in (("action", np.int8), ("legal", bool), ("reward", np.int8), ("obs", np.uint8)):
         shape = np.array(played[0][name]).shape[1:]
         arrays[name] = np.zeros((games, longest, *shape), kind)
-        for index, each in enumerate(played):
-            arrays[name][index, : each["length"]] = each[name]
+        for index, trace in enumerate(played):
+            arrays[name][index, : trace["length"]] = trace[name]
     small = dict(deck=np.int8, first=np.int8, length=np.int16)
     return {name: values.astype(small.get(name, values.dtype)) for name, values in arrays.items()}
 

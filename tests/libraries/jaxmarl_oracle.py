@@ -22,21 +22,21 @@ def with_draws(step, draws):
         return step()
 
 
-def jitted(one):
+def jitted(function):
     """Return a function that takes a batch of states in NumPy and returns NumPy."""
-    compiled = jax.jit(jax.vmap(one))
-    return lambda *given: jax.tree.map(np.asarray, compiled(*given))
+    compiled = jax.jit(jax.vmap(function))
+    return lambda *arguments: jax.tree.map(np.asarray, compiled(*arguments))
 
 
 def switch_riddle(settings):
-    """Return ``f(before, after, action) -> results`` of a batch of SwitchRiddle."""
+    """Return ``f(previous, after, action) -> results`` of a batch of SwitchRiddle."""
     env = jaxmarl.make("switch_riddle", **settings)
     state_type = type(env.reset(KEY)[1])
     step_env = type(env).step_env.__wrapped__  # the random numbers would be constants of the compiled one
 
-    def one(before, room, action):
-        fields = dict(bulb_state=before["bulb"] == 1, agent_in_room=before["room"], has_been=before["been"])
-        state = state_type(**fields, done=jnp.array(False), step=before["step"])
+    def step_world(previous, room, action):
+        fields = dict(bulb_state=previous["bulb"] == 1, agent_in_room=previous["room"], has_been=previous["been"])
+        state = state_type(**fields, done=jnp.array(False), step=previous["step"])
         actions = dict(zip(env.agents, action, strict=True))
         obs, new, reward, done, _ = with_draws(lambda: step_env(env, KEY, state, actions), [room])
         return {
@@ -48,52 +48,52 @@ def switch_riddle(settings):
             "been": new.has_been,
         }
 
-    batch = jitted(one)
-    return lambda before, after, action: batch(before, after["room"], action)
+    batch = jitted(step_world)
+    return lambda previous, after, action: batch(previous, after["room"], action)
 
 
 def coin_game(settings):
-    """Return ``f(before, after, action) -> results`` of a batch of CoinGame."""
+    """Return ``f(previous, after, action) -> results`` of a batch of CoinGame."""
     env = jaxmarl.make("coin_game", **settings)
     state_type = type(env.reset(KEY)[1])
     inner = env.num_inner_steps
 
-    def one(before, after, action):
+    def step_world(previous, after, action):
         sides = ("red", "blue")
-        taken = [("coop", "own_coins"), ("defect", "other_coins")]
-        fields = {f"{side}_pos": before["player"][row] for row, side in enumerate(sides)}
-        fields |= {f"{side}_coin_pos": before["coin"][row] for row, side in enumerate(sides)}
+        counters = [("coop", "own_coins"), ("defect", "other_coins")]
+        fields = {f"{side}_pos": previous["player"][row] for row, side in enumerate(sides)}
+        fields |= {f"{side}_coin_pos": previous["coin"][row] for row, side in enumerate(sides)}
         fields |= {
-            f"{side}_{theirs}": before[name][row].astype(jnp.int8)
-            for theirs, name in taken
+            f"{side}_{theirs}": previous[name][row].astype(jnp.int8)
+            for theirs, name in counters
             for row, side in enumerate(sides)
         }
-        counts = dict(counter=before["convention_steps"], coop1=before["convention_own"][0])
-        counts |= dict(coop2=before["convention_own"][1], last_state=before["convention"])
+        counts = dict(counter=previous["convention_steps"], coop1=previous["convention_own"][0])
+        counts |= dict(coop2=previous["convention_own"][1], last_state=previous["convention"])
         fields |= {name: values.astype(float) for name, values in counts.items()}
-        clocks = dict(step=before["step"] % inner, outer_t=before["step"] // inner, done=jnp.array(False))
+        clocks = dict(step=previous["step"] % inner, outer_t=previous["step"] // inner, done=jnp.array(False))
         state = state_type(**fields, **clocks)
         actions = dict(zip(env.agents, action, strict=True))
         draws = [after["coin"], jnp.concatenate([after["player"], after["coin"]])]
         obs, new, reward, done, info = with_draws(lambda: env.step_env(KEY, state, actions), draws)
-        seen = [obs[agent] for agent in env.agents]
+        observations = [obs[agent] for agent in env.agents]
         if env.cnn:  # layers first
-            seen = [jnp.moveaxis(each, -1, 0) for each in seen]
-        found = {name: [getattr(new, f"{side}_{theirs}") for side in sides] for theirs, name in taken}
+            observations = [jnp.moveaxis(observation, -1, 0) for observation in observations]
+        totals = {name: [getattr(new, f"{side}_{theirs}") for side in sides] for theirs, name in counters}
         return {
-            "obs": jnp.stack([each.ravel() for each in seen]),
+            "obs": jnp.stack([observation.ravel() for observation in observations]),
             "reward": jnp.stack([reward[agent] for agent in env.agents]),
             "done": jnp.stack([done[agent] for agent in env.agents]),
             "inner_done": jnp.stack([info["inner_episode_done"]] * 2),
             "player": jnp.stack([new.red_pos, new.blue_pos]),
             "coin": jnp.stack([new.red_coin_pos, new.blue_coin_pos]),
-            **{name: jnp.stack(values) for name, values in found.items()},
+            **{name: jnp.stack(values) for name, values in totals.items()},
             "convention": new.last_state,
             "convention_steps": new.counter,
             "convention_own": jnp.stack([new.coop1, new.coop2]),
         }
 
-    return jitted(one)
+    return jitted(step_world)
 
 
 ORIGINALS = {"SwitchRiddle-v0": switch_riddle, "CoinGame-v0": coin_game}
@@ -122,8 +122,8 @@ def compare(env_id, settings, num_envs, steps, seed):
     """Step worlds at random, and JaxMARL from the same states; return the transitions and counts of cases."""
     original = ORIGINALS[env_id](settings)
     story, tally = [], {"steps": 0, "done": 0, "rewarded": 0, "lost": 0}
-    for before, action, after in played(env_id, settings, num_envs, steps, seed):
-        results = original(before, after, action)
+    for previous, action, after in played(env_id, settings, num_envs, steps, seed):
+        results = original(previous, after, action)
         active = after["valid"].any(1)
         for name, values in results.items():
             mine, values = after[name], values.astype(after[name].dtype)
@@ -132,7 +132,7 @@ def compare(env_id, settings, num_envs, steps, seed):
         tally["done"] += int(after["done"][active].all(1).sum())
         tally["rewarded"] += int((results["reward"][active] > 0).any(1).sum())
         tally["lost"] += int((results["reward"][active] < 0).any(1).sum())
-        story.append((before, action, {**results, "valid": after["valid"]}))
+        story.append((previous, action, {**results, "valid": after["valid"]}))
     return story, tally
 
 

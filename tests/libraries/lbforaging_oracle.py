@@ -38,8 +38,8 @@ class Original(ForagingEnv):
         if self._grid_observation:
             across = 2 * self.sight + 1
             return gymnasium.spaces.Box(-np.inf, np.inf, (3, across, across), np.float32)
-        own = super()._get_observation_space()
-        return own if self.rows == self.cols else gymnasium.spaces.Box(-np.inf, np.inf, own.shape, np.float32)
+        space = super()._get_observation_space()
+        return space if self.rows == self.cols else gymnasium.spaces.Box(-np.inf, np.inf, space.shape, np.float32)
 
 
 def random_settings(rng):
@@ -122,7 +122,7 @@ def choose(env, rng):
 def record(settings, steps, seed):
     """Play an original; return the arrays of its transitions, with a leading number of steps, by name."""
     env, rng = make(**settings), np.random.default_rng(seed)
-    kept = {}
+    trace = {}
     env.reset(seed=seed)
     start = True
     for _ in range(steps):
@@ -133,16 +133,16 @@ def record(settings, steps, seed):
         after_player, after_food, *_ = state_of(env)
         values = dict(
             player=player, food=food, spawned=spawned, step=step, action=action, reward=reward, done=done,
-            obs=np.stack([each.ravel() for each in obs]), mask=mask_of(env), after_player=after_player,
+            obs=np.stack([observation.ravel() for observation in obs]), mask=mask_of(env), after_player=after_player,
             after_food=after_food, start=start,
         )  # fmt: skip
         for name, value in values.items():
-            kept.setdefault(name, []).append(value)
+            trace.setdefault(name, []).append(value)
         start = done
         if done:
             env.reset()
     small = dict(action=np.int8, obs=np.float32, reward=np.float64)
-    return {name: np.array(values).astype(small.get(name, np.array(values).dtype)) for name, values in kept.items()}
+    return {name: np.array(values).astype(small.get(name, np.array(values).dtype)) for name, values in trace.items()}
 
 
 def record_all(path=TRACE, steps=300):

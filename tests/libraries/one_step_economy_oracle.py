@@ -95,7 +95,7 @@ def state_of(env):
     )  # fmt: skip
 
 
-def seen(env, obs):
+def observe(env, obs):
     """Return the observations and masks as OneStepEconomy-v0 has them."""
     workers = [str(agent.idx) for agent in env.world.agents]
     planner, mask = obs["p"], np.asarray(obs["p"]["action_mask"], bool)
@@ -113,47 +113,47 @@ def seen(env, obs):
 def record(settings, steps, seed, annealed=False):
     """Play an original; return its skills and its transitions by name, arrays with a leading number of steps."""
     np.random.seed(seed)  # noqa: NPY002  # the original draws from it
-    env, rng, kept, obs = make(annealed, **settings), np.random.default_rng(seed), {}, None
+    env, rng, trace, obs = make(annealed, **settings), np.random.default_rng(seed), {}, None
     limit, saez, history = 1.0, settings.get("tax_model") == "saez", []
     for step in range(steps + saez):
         if obs is None:
             env._completions = int(rng.integers(0, 1300)) if annealed else 0
             limit = min(env._completions * SLOPE, 1.0) if annealed else 1.0
-            obs = seen(env, env.reset())
+            obs = observe(env, env.reset())
             if saez and step:
                 for name in ("worker_obs", "planner_obs"):
-                    kept[f"next_{name}"][-1] = obs[name]
+                    trace[f"next_{name}"][-1] = obs[name]
         if step == steps:
             break
         legal = np.flatnonzero(obs["planner_mask"])
         hours = rng.integers(0, rng.choice([3, 30, 101]), env.n_agents) if obs["workers_free"] else [0] * env.n_agents
         rates = rng.choice(legal, len(env.world.planner.action_dim))
-        before = state_of(env)
+        previous = state_of(env)
         actions = {str(index): int(choice) for index, choice in enumerate(hours)} | {"p": rates.tolist()}
-        before |= dict(seen=len(history), key=rng.integers(2**62)) if saez else {}
-        raw, reward, done, _ = play(env, actions, before.get("key", 0))
-        obs = seen(env, raw)
+        previous |= dict(seen=len(history), key=rng.integers(2**62)) if saez else {}
+        raw, reward, done, _ = play(env, actions, previous.get("key", 0))
+        obs = observe(env, raw)
         if saez and env.get_component("PeriodicBracketTax").tax_cycle_pos == 1:
             history += env.get_component("PeriodicBracketTax").get_local_saez_buffer()[-env.n_agents :]
         after = {f"after_{name}": value for name, value in state_of(env).items() if name != "step"}
         values = dict(
-            before, **after, **obs, hours=hours, rates=rates, tax_limit=np.float32(limit), done=done["__all__"],
+            previous, **after, **obs, hours=hours, rates=rates, tax_limit=np.float32(limit), done=done["__all__"],
             reward=[reward[str(agent.idx)] for agent in env.all_agents],
         )  # fmt: skip
         if saez:
             values |= {f"next_{name}": obs[name] for name in ("worker_obs", "planner_obs")}
         for name, value in values.items():
-            kept.setdefault(name, []).append(value)
+            trace.setdefault(name, []).append(value)
         if done["__all__"]:
             obs = None
-    whole = ("period_step", "rate_index", "step", "hours", "rates", "after_period_step", "after_rate_index")
-    kinds = dict.fromkeys((*whole, "seen", "fresh"), np.int16) | dict.fromkeys(
+    integers = ("period_step", "rate_index", "step", "hours", "rates", "after_period_step", "after_rate_index")
+    kinds = dict.fromkeys((*integers, "seen", "fresh"), np.int16) | dict.fromkeys(
         ("done", "workers_free", "planner_mask"), bool
     )
     kinds |= {"key": np.int64, **dict.fromkeys(("exact_rates", "history"), np.float64)}
-    kept |= {"history": history} if saez else {}
+    trace |= {"history": history} if saez else {}
     skills = tuple(map(float, env.get_component("SimpleLabor").skills))
-    return skills, {name: np.array(values).astype(kinds.get(name, np.float32)) for name, values in kept.items()}
+    return skills, {name: np.array(values).astype(kinds.get(name, np.float32)) for name, values in trace.items()}
 
 
 def play(env, actions, key):

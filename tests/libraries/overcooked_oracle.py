@@ -41,13 +41,13 @@ TRACED = (
 
 def make(**settings):
     """Return an original environment with these settings of Overcooked-v0."""
-    given = dict(settings)
-    horizon, name, grid = given.pop("horizon", 400), given.pop("layout_name", "cramped_room"), None
-    if "layout_grid" in given:
-        grid = given.pop("layout_grid").split("|")
+    options = dict(settings)
+    horizon, name, grid = options.pop("horizon", 400), options.pop("layout_name", "cramped_room"), None
+    if "layout_grid" in options:
+        grid = options.pop("layout_grid").split("|")
     for orders in ("start_all_orders", "start_bonus_orders"):
-        if orders in given:
-            given[orders] = [{"ingredients": list(order)} for order in given[orders]]
+        if orders in options:
+            options[orders] = [{"ingredients": list(order)} for order in options[orders]]
     for package in (original, later):
         package.Recipe.ALL_RECIPES_CACHE.clear()  # otherwise recipes of earlier settings would be orders
     if grid is None:
@@ -61,7 +61,7 @@ def make(**settings):
         layout = original.OvercookedGridworld.from_grid(grid)
         base = dict(terrain=layout.terrain_mtx, start_player_positions=layout.start_player_positions)
     original.Recipe.ALL_RECIPES_CACHE.clear()
-    kitchen = (later if given.get("old_dynamics") else original).OvercookedGridworld(**base | given)
+    kitchen = (later if options.get("old_dynamics") else original).OvercookedGridworld(**base | options)
     return OvercookedEnv(lambda _: kitchen, horizon=horizon, info_level=0)
 
 
@@ -73,10 +73,10 @@ def random_settings(rng):
         settings["layout_name"] = str(rng.choice(names))
     else:
         settings["layout_grid"] = random_grid(rng)
-        most = settings["max_num_ingredients"] = int(rng.choice([3, 3, 2, rng.integers(4, 10)]))
-        sizes = rng.integers(1, most + 1, int(rng.integers(0, 5)))
+        maximum = settings["max_num_ingredients"] = int(rng.choice([3, 3, 2, rng.integers(4, 10)]))
+        sizes = rng.integers(1, maximum + 1, int(rng.integers(0, 5)))
         orders = {tuple(sorted(rng.choice([ONION, TOMATO], size).tolist())) for size in sizes}
-        if rng.random() < 0.3 and most == 3:
+        if rng.random() < 0.3 and maximum == 3:
             settings["old_dynamics"] = True
             orders = {(ONION,) * 3, (ONION, TOMATO, TOMATO)}
         orders = settings["start_all_orders"] = sorted(orders)
@@ -135,15 +135,15 @@ def state_of(env):
     """Return cells, orientations and items in hands of the players, items on surfaces, and the clock."""
     height, state = env.mdp.height, env.state
     kitchen = kitchen_of(env.mdp)
-    place = [x * height + y for x, y in state.player_positions]
+    positions = [x * height + y for x, y in state.player_positions]
     facing = [Direction.DIRECTION_TO_INDEX[player.orientation] for player in state.players]
-    held = [code_of(player.held_object) for player in state.players]
+    hands = [code_of(player.held_object) for player in state.players]
     item = np.zeros(len(kitchen.surfaces), np.int32)
     for (x, y), thing in state.objects.items():
         surface = kitchen.surfaces.index(x * height + y)
         ticks = thing._cooking_tick + 1 if surface < kitchen.num_pots else 0
         item[surface] = code_of(thing) | ticks << 11
-    return dict(place=place, facing=facing, held=held, item=item, step=state.timestep)
+    return dict(place=positions, facing=facing, held=hands, item=item, step=state.timestep)
 
 
 def kitchen_of(mdp):
@@ -169,7 +169,7 @@ class Cook:
         open_pots = [pot for pot in of["P"] if pot not in ready]
         if item is None:
             full = [pot for pot in idle if pots[pot].is_full]
-            items = [place for place in of["X"] if place in state.objects]
+            items = [cell for cell in of["X"] if cell in state.objects]
             return full * 3 or [*of["D"] * 2 * len(ready), *idle, *of["O"], *of["T"], *items]
         if self.rng.random() < 0.15:
             return of["X"]
@@ -196,41 +196,41 @@ class Cook:
         while ways:
             cell, first = ways.popleft()
             for direction in Direction.ALL_DIRECTIONS:
-                there = Action.move_in_direction(cell, direction)
-                if there == self.goal:
-                    here = cell == player.position
-                    return (Action.INTERACT if player.orientation == direction else direction) if here else first
-                if there in floor and there not in reached:
-                    reached.add(there)
-                    ways.append((there, first or direction))
+                target = Action.move_in_direction(cell, direction)
+                if target == self.goal:
+                    is_start = cell == player.position
+                    return (Action.INTERACT if player.orientation == direction else direction) if is_start else first
+                if target in floor and target not in reached:
+                    reached.add(target)
+                    ways.append((target, first or direction))
         return None
 
 
 def record(settings, steps, seed):
     """Play an original; return the arrays of its transitions, with a leading number of steps, by name."""
-    env, rng, kept = make(**settings), np.random.default_rng(seed), {}
-    most = env.mdp.recipe_config.get("max_num_ingredients", 3)
-    start = env.mdp.get_random_start_state_fn(True, 0.3 if most >= 3 else 0.0)
+    env, rng, trace = make(**settings), np.random.default_rng(seed), {}
+    maximum = env.mdp.recipe_config.get("max_num_ingredients", 3)
+    start = env.mdp.get_random_start_state_fn(True, 0.3 if maximum >= 3 else 0.0)
     cooks = [Cook(env.mdp, index, rng) for index in range(2)]
     np.random.seed(seed)  # noqa: NPY002  # the original draws from it
     env.state = start()
     for _ in range(steps):
-        before = state_of(env)
+        previous = state_of(env)
         action = [cook.act(env.state) for cook in cooks]
         joint = tuple(Action.INDEX_TO_ACTION[index] for index in action)
         env.state, info = env.mdp.get_state_transition(env.state, joint)
         after, obs = state_of(env), env.lossless_state_encoding_mdp(env.state)
         values = dict(
-            before, action=action, sparse=info["sparse_reward_by_agent"], shaped=info["shaped_reward_by_agent"],
+            previous, action=action, sparse=info["sparse_reward_by_agent"], shaped=info["shaped_reward_by_agent"],
             obs=np.stack(obs).reshape(2, -1), done=env.is_done(),
             **{f"after_{name}": after[name] for name in ("place", "facing", "held", "item")},
         )  # fmt: skip
         for name, value in values.items():
-            kept.setdefault(name, []).append(value)
+            trace.setdefault(name, []).append(value)
         if env.is_done():
             env.state = start() if rng.random() < 0.7 else env.mdp.get_standard_start_state()
     small = dict(action=np.int8, obs=np.int16, sparse=np.float32, shaped=np.float32, done=bool)
-    return {name: np.array(values).astype(small.get(name, np.int32)) for name, values in kept.items()}
+    return {name: np.array(values).astype(small.get(name, np.int32)) for name, values in trace.items()}
 
 
 def record_all(path=TRACE, steps=500):

@@ -64,22 +64,22 @@ def worker(function: Callable[..., Any], word: str, how: str, moment: float, poo
         function(pools, **arguments)
 
 
-def torn(found: Any, moment: float) -> Any:
+def torn(result: Any, moment: float) -> Any:
     """Return the result of a training task, of which only a part can be serialized.
 
     Serializing the rest kills the process.
     """
-    if not isinstance(found, BestResponse):
-        names = list(found["state"])
-        return {**found, "state": {**found["state"], names[int(moment * len(names))]: LazyValue(die)}}
-    save = found.policy.save
+    if not isinstance(result, BestResponse):
+        names = list(result["state"])
+        return {**result, "state": {**result["state"], names[int(moment * len(names))]: LazyValue(die)}}
+    save = result.policy.save
 
     def half(path: Path) -> None:
         save(path)
         cut(path.with_suffix(".safetensors"), moment)
 
-    found.policy.save = half
-    return found
+    result.policy.save = half
+    return result
 
 
 def tries(word: Path) -> list[tuple[int, str]]:
@@ -136,4 +136,4 @@ def coordinator(how: str, task: str, moment: float) -> None:
             return super().execute(sql, *values)
 
     run_store.RunStore.step, policy_files.publish = watched, published
-    sqlite3.connect = lambda *given, **more: connect(*given, **{"factory": Connection, **more})
+    sqlite3.connect = lambda *arguments, **more: connect(*arguments, **{"factory": Connection, **more})

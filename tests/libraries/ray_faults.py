@@ -119,7 +119,7 @@ def counted_once(path: Path) -> bool:
             if isinstance(episodes, int):  # plans have other values
                 played += episodes if "payoffs" in task.split("/") else 0
                 learned += episodes if "payoffs" not in task.split("/") else 0
-        met = sum(each.count for each in store.matches())  # of PSRO; leagues have them in summaries
+        met = sum(match.count for match in store.matches())  # of PSRO; leagues have them in summaries
         met += sum(sum(row.get("matches_by_role", {}).values()) for row in store.iterations().values())
     return bool((count == EPISODES).all()) and count.sum() == played and met == learned
 
@@ -130,30 +130,30 @@ def cluster(nodes: int) -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join([*HERE, os.environ.get("PYTHONPATH", "")])
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    ray_cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
         for _ in range(nodes):
-            made.add_node(num_cpus=1)
-        yield made
+            ray_cluster.add_node(num_cpus=1)
+        yield ray_cluster
     finally:
-        made.shutdown()
+        ray_cluster.shutdown()
 
 
 class Faults:
     """Runs with injected faults."""
 
-    def __init__(self, folder: Path, made: Any, ray: Any) -> None:
+    def __init__(self, folder: Path, ray_cluster: Any, ray: Any) -> None:
         """Share one cluster between the runs, because workers take long to start."""
-        self.folder, self.made, self.ray = folder, made, ray
-        self.whole = {kind: undisturbed(kind, folder / f"whole-{kind}") for kind in KINDS}
+        self.folder, self.ray_cluster, self.ray = folder, ray_cluster, ray
+        self.references = {kind: undisturbed(kind, folder / f"whole-{kind}") for kind in KINDS}
 
     def run(self, number: int, seed: int) -> dict[str, Any]:
         """Run once and return the description of the run."""
         began, draw = time.perf_counter(), random.Random(seed * 1_000 + number)
         fault, kind = FAULTS[number % len(FAULTS)], list(KINDS)[(number + number // len(FAULTS)) % len(KINDS)]
-        path, whole = self.folder / str(number), self.whole[kind]
+        path, reference = self.folder / str(number), self.references[kind]
         hit = (self.workers if fault in OF_WORKERS else self.coordinator)(kind, fault, path, draw)
-        equal = contents(path) == whole.contents and counted_once(path)
+        equal = contents(path) == reference.contents and counted_once(path)
         record = {"run": number, "kind": kind, "game": KINDS[kind], "fault": fault, "hit": hit, "happened": len(hit)}
         return {**record, "equal": equal, "seconds": round(time.perf_counter() - began, 1)}
 
@@ -161,22 +161,24 @@ class Faults:
         """Run while workers die, or a node is removed; return the names of the affected tasks."""
         from ray_deaths import alive, tries
 
-        calls = [key for key in self.whole[kind].calls if is_of(key, OF_WORKERS[fault])]
+        calls = [key for key in self.references[kind].calls if is_of(key, OF_WORKERS[fault])]
         hit = draw.sample(calls, 1 if fault == "node" else draw.randint(1, 2))
         words = {key: path.with_name(f"{path.name}-{key.replace('/', '-')}") for key in hit}
-        executor = deadly(self.made.address, {key: (str(words[key]), fault, draw.uniform(0, 0.5)) for key in hit})
+        executor = deadly(
+            self.ray_cluster.address, {key: (str(words[key]), fault, draw.uniform(0, 0.5)) for key in hit}
+        )
         with ThreadPoolExecutor(1) as aside:
             going = aside.submit(self.remove, words[hit[0]]) if fault == "node" else None
             play(kind, path, executor)
             executor.close()
         if going is not None:
             going.result()
-            self.made.add_node(num_cpus=1)  # in this thread: a node ends with the thread that started it
-            self.made.wait_for_nodes()  # a new process could be assigned to the removed node
+            self.ray_cluster.add_node(num_cpus=1)  # in this thread: a node ends with the thread that started it
+            self.ray_cluster.wait_for_nodes()  # a new process could be assigned to the removed node
         for word in words.values():
-            (process, node), *again = tries(word)
-            assert again, f"{word.name}: expected a death during this task, got none"
-            assert fault != "node" or again[0][1] != node, f"{word.name}: done again by the node that has gone"
+            (process, node), *retries = tries(word)
+            assert retries, f"{word.name}: expected a death during this task, got none"
+            assert fault != "node" or retries[0][1] != node, f"{word.name}: done again by the node that has gone"
             until(lambda process=process: not alive(process), f"{word.name}: expected process {process} to be dead")
         return hit
 
@@ -187,18 +189,18 @@ class Faults:
         until(lambda: tries(word), f"{word.name}: expected a worker to start this task")
         sockets = {node["NodeID"]: node["RayletSocketName"] for node in self.ray.nodes()}
         ((_, node_id),) = tries(word)
-        (node,) = (each for each in self.made.worker_nodes if each.raylet_socket_name == sockets[node_id])
-        self.made.remove_node(node, allow_graceful=False)
+        (node,) = (worker for worker in self.ray_cluster.worker_nodes if worker.raylet_socket_name == sockets[node_id])
+        self.ray_cluster.remove_node(node, allow_graceful=False)
 
     def coordinator(self, kind: str, fault: str, path: Path, draw: random.Random) -> list[str]:
         """Run in a process that dies during a step that writes files, then resume here."""
         from league.executors import RayExecutor
 
-        task = draw.choice([task for task in self.whole[kind].contents["tasks"] if is_of(task, WRITE)])
+        task = draw.choice([task for task in self.references[kind].contents["tasks"] if is_of(task, WRITE)])
         moment, code = draw.random(), 0
         while code == 0:
             shutil.rmtree(path, ignore_errors=True)
-            arguments = [kind, str(path), self.made.address, fault, task, str(moment)]
+            arguments = [kind, str(path), self.ray_cluster.address, fault, task, str(moment)]
             code = subprocess.run([sys.executable, __file__, "--play", *arguments], check=False).returncode
             assert code or fault == "coordinator", f"{path.name}: expected the coordinator to die over {task}"
             moment /= 2  # the step finished first
@@ -206,7 +208,7 @@ class Faults:
         assert code == -died, f"{path.name}: expected the coordinator to die of {died!r}, got exit code {code}"
         if fault != "coordinator":
             assert left(path, task), f"{path.name}: expected files of {task}, which was not committed"
-        executor = RayExecutor(self.made.address)
+        executor = RayExecutor(self.ray_cluster.address)
         play(kind, path, executor)
         executor.close()
         return [task]
@@ -245,10 +247,10 @@ def deadly(address: str, calls: dict[str, tuple[str, str, float]]) -> Any:
     return Deadly(address)
 
 
-def until(there: Callable[[], Any], message: str) -> None:
+def until(condition: Callable[[], Any], message: str) -> None:
     """Wait; raise TimeoutError after `PATIENCE`."""
     deadline = time.monotonic() + PATIENCE
-    while not there():
+    while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(message)
         time.sleep(0.02)
@@ -258,10 +260,10 @@ def main(folder: Path, runs: int, seed: int) -> None:
     """Run all runs, one after the other."""
     from trainers.cluster.connect import connect
 
-    with cluster(nodes=2) as made:
-        ray = connect("faults", made.address)
+    with cluster(nodes=2) as ray_cluster:
+        ray = connect("faults", ray_cluster.address)
         try:
-            faults = Faults(folder, made, ray)
+            faults = Faults(folder, ray_cluster, ray)
             for number in range(runs):
                 print(json.dumps(faults.run(number, seed)), flush=True)
         finally:

@@ -89,7 +89,7 @@ class Original(Warehouse):
         theirs = _LONGEST(graph)
         length = {}
         for node in networkx.topological_sort(graph):
-            length[node] = max((length[before] + 1 for before in graph.pred[node]), default=0)
+            length[node] = max((length[predecessor] + 1 for predecessor in graph.pred[node]), default=0)
         path = [theirs[-1]]
         while graph.pred[path[0]]:
             rows = {node: self.grid[0, node[1], node[0]] for node in graph.pred[path[0]]}
@@ -110,7 +110,7 @@ class Original(Warehouse):
 
     def _make_img_obs(self, agent):
         names, robots = self.image_observation_layers, self.agents
-        seen = []
+        images = []
         for name in names:
             self.image_observation_layers = [name]
             if name in (ImageLayer.AGENT_DIRECTION, ImageLayer.AGENT_LOAD):
@@ -119,21 +119,21 @@ class Original(Warehouse):
                     for robot in robots
                 ]
             super()._make_img_obs(robots[0])  # the first robot renews the layers
-            seen.append(super()._make_img_obs(agent))
+            images.append(super()._make_img_obs(agent))
             self.agents = robots
         self.image_observation_layers = names
-        return np.concatenate(seen)
+        return np.concatenate(images)
 
 
 def make(kind=Original, **settings):
     """Return an original with settings of RobotWarehouse-v0."""
-    given = DEFAULTS | settings
-    given["reward_type"] = RewardType[given["reward_type"].upper()]
-    if "observation_type" in given:
-        given["observation_type"] = ObservationType[given["observation_type"].upper()]
-    if "image_observation_layers" in given:
-        given["image_observation_layers"] = [ImageLayer[name.upper()] for name in given["image_observation_layers"]]
-    return kind(**given)
+    options = DEFAULTS | settings
+    options["reward_type"] = RewardType[options["reward_type"].upper()]
+    if "observation_type" in options:
+        options["observation_type"] = ObservationType[options["observation_type"].upper()]
+    if "image_observation_layers" in options:
+        options["image_observation_layers"] = [ImageLayer[name.upper()] for name in options["image_observation_layers"]]
+    return kind(**options)
 
 
 # Number of robots, bits of messages, range of sensors and kind of observations: each compiles kernels of its own.
@@ -175,8 +175,8 @@ def state_of(env):
     """Return the state by the names of RobotWarehouse-v0, and the clock."""
     robots = env.agents
     shelf = np.zeros(env.grid_size, np.int8)
-    for each in env.shelfs:
-        shelf[each.y, each.x] = 1 + (each in env.request_queue)
+    for entry in env.shelfs:
+        shelf[entry.y, entry.x] = 1 + (entry in env.request_queue)
     load = [int(bool(robot.carrying_shelf)) * (1 + robot.has_delivered) for robot in robots]
     message = [sum(int(bit) << index for index, bit in enumerate(robot.message)) for robot in robots]
     return dict(
@@ -195,11 +195,11 @@ def distances(env, goals, loaded):
     while queue:
         row, column = queue.popleft()
         for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-            there = row + down, column + right
-            inside = 0 <= there[0] < far.shape[0] and 0 <= there[1] < far.shape[1]
-            if inside and far[there] == 10_000 and not (loaded and env.grid[1][there]):
-                far[there] = far[row, column] + 1
-                queue.append(there)
+            neighbor = row + down, column + right
+            inside = 0 <= neighbor[0] < far.shape[0] and 0 <= neighbor[1] < far.shape[1]
+            if inside and far[neighbor] == 10_000 and not (loaded and env.grid[1][neighbor]):
+                far[neighbor] = far[row, column] + 1
+                queue.append(neighbor)
     return far
 
 
@@ -242,9 +242,11 @@ def arrange_ring(env, rng):
         ways = [Direction.DOWN, Direction.LEFT, Direction.UP, Direction.RIGHT]
     ours = [env.agents[index] for index in chosen]
     for robot, cell in zip(ours, cells, strict=False):
-        there, shelf = env.grid[0][cell], env.grid[1][cell]
+        occupant, shelf = env.grid[0][cell], env.grid[1][cell]
         carried_by_ours = any(other.carrying_shelf is not None and other.carrying_shelf.id == shelf for other in ours)
-        if (there and env.agents[there - 1] not in ours) or (robot.carrying_shelf and shelf and not carried_by_ours):
+        if (occupant and env.agents[occupant - 1] not in ours) or (
+            robot.carrying_shelf and shelf and not carried_by_ours
+        ):
             return False
     for robot, cell, way in zip(ours, cells, ways, strict=True):
         robot.y, robot.x, robot.dir = *cell, way
@@ -257,32 +259,32 @@ def arrange_ring(env, rng):
 def record(settings, steps, seed):
     """Play an original; return the arrays of its transitions, with a leading number of steps, by name."""
     env, rng = make(**settings), np.random.default_rng(seed)
-    bits, kept = env.msg_bits, {}
+    bits, trace = env.msg_bits, {}
     env.reset(seed=seed)
     for index in range(steps):
         env.key = index
         ring = env.n_agents >= 4 and rng.random() < 0.05 and arrange_ring(env, rng)
-        before, step = state_of(env), env._cur_steps
+        previous, step = state_of(env), env._cur_steps
         action = np.ones(env.n_agents, int) if ring else choose(env, rng)
         if bits:
             action = np.column_stack([action, rng.integers(0, 2, (env.n_agents, bits))])
         obs, reward, done, truncated, _ = env.step(list(action))
         assert not truncated
         if isinstance(obs[0], dict):
-            obs = [np.concatenate([each["features"], each["image"].ravel()]) for each in obs]
-        values = before | {f"after_{name}": value for name, value in state_of(env).items()}
+            obs = [np.concatenate([view["features"], view["image"].ravel()]) for view in obs]
+        values = previous | {f"after_{name}": value for name, value in state_of(env).items()}
         values |= dict(
-            step=step, action=action, obs=np.stack([each.ravel() for each in obs]), reward=reward, done=done,
+            step=step, action=action, obs=np.stack([view.ravel() for view in obs]), reward=reward, done=done,
             ties=env.ties, rings=env.rings, swaps=env.swaps,
         )  # fmt: skip
         for name, value in values.items():
-            kept.setdefault(name, []).append(value)
+            trace.setdefault(name, []).append(value)
         if done:
             env.reset()
     small = dict(action=np.int8, obs=np.float32, reward=np.float64)
     return {
         name: np.array(values).astype(small.get(name, bool if name == "done" else np.int16))
-        for name, values in kept.items()
+        for name, values in trace.items()
     }
 
 

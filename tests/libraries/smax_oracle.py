@@ -46,13 +46,13 @@ def words(key, step, units, draw):
     return philox(counter, key.astype(np.uint64)[:, None])
 
 
-def draws_of(before, world_steps):
+def draws_of(previous, world_steps):
     """Return the random numbers of a step: of weapons (E, W, U), and words of decisions (E, U, 2)."""
-    step, units = before["step"] + 1, before["health"].shape[1]
-    all_words = [words(before["key"], step, units, 1 + part) for part in range((world_steps + 3) // 4)]
+    step, units = previous["step"] + 1, previous["health"].shape[1]
+    all_words = [words(previous["key"], step, units, 1 + part) for part in range((world_steps + 3) // 4)]
     weapons = np.concatenate(all_words, -1)[..., :world_steps] >> np.uint64(8)
     weapons = (weapons.astype(np.float32) * np.float32(2.0**-24)).transpose(0, 2, 1)
-    return weapons, words(before["key"], step, units, 0)[..., :2].astype(np.uint32)
+    return weapons, words(previous["key"], step, units, 0)[..., :2].astype(np.uint32)
 
 
 def split(key, num=2):
@@ -100,24 +100,24 @@ def categorical(key, logits, axis):
 def original(settings):
     """Return the environment of JaxMARL with these settings of SMAX-v0, and the Config."""
     config = Config(**settings)
-    given = {name: value for name, value in settings.items() if name not in OURS}
+    options = {name: value for name, value in settings.items() if name not in OURS}
     if config.scenario is not None:
-        given["scenario"] = map_name_to_scenario(config.scenario)
+        options["scenario"] = map_name_to_scenario(config.scenario)
     else:
         kinds = (*config.units.allies, *config.units.enemies)
         smacv2 = config.smacv2_position_generation, config.smacv2_unit_type_generation
         counts = config.num_allies, config.num_enemies
-        given["scenario"] = Scenario(jnp.array(kinds, jnp.uint8), *counts, *smacv2)
-    given |= {f"unit_type_{name}": jnp.array(getattr(config, f"unit_type_{name}")) for name in STATS}
-    given["unit_type_names"] = list(config.unit_type_names)
+        options["scenario"] = Scenario(jnp.array(kinds, jnp.uint8), *counts, *smacv2)
+    options |= {f"unit_type_{name}": jnp.array(getattr(config, f"unit_type_{name}")) for name in STATS}
+    options["unit_type_names"] = list(config.unit_type_names)
     if config.enemy == "self_play":
-        return jaxmarl.make("SMAX", **given), config
-    given |= {"enemy_shoots": config.enemy_shoots, "attack_mode": config.attack_mode}
-    return jaxmarl.make("HeuristicEnemySMAX", **given), config
+        return jaxmarl.make("SMAX", **options), config
+    options |= {"enemy_shoots": config.enemy_shoots, "attack_mode": config.attack_mode}
+    return jaxmarl.make("HeuristicEnemySMAX", **options), config
 
 
 def original_step(settings):
-    """Return ``f(before, action) -> results`` of a batch of worlds.
+    """Return ``f(previous, action) -> results`` of a batch of worlds.
 
     ``near`` marks worlds whose step rounding may decide, and ``at_edge`` those whose conic observation it may decide.
     """
@@ -128,16 +128,16 @@ def original_step(settings):
     allies, units = inner.num_allies, inner.num_agents
     teams = jnp.arange(units) >= allies
 
-    def one(before, action, weapons, words):
+    def step_world(previous, action, weapons, words):
         world = State(
-            unit_positions=before["pos"], unit_alive=before["health"] > 0, unit_teams=teams.astype(float),
-            unit_health=before["health"], unit_types=before["kind"].astype(jnp.uint8),
-            unit_weapon_cooldowns=before["cooldown"], prev_movement_actions=before["move"],
-            prev_attack_actions=before["attack"], step=before["step"], done=jnp.array(False),
+            unit_positions=previous["pos"], unit_alive=previous["health"] > 0, unit_teams=teams.astype(float),
+            unit_health=previous["health"], unit_types=previous["kind"].astype(jnp.uint8),
+            unit_weapon_cooldowns=previous["cooldown"], prev_movement_actions=previous["move"],
+            prev_attack_actions=previous["attack"], step=previous["step"], done=jnp.array(False),
         )  # fmt: skip
         state, key = world, {"agents": (weapons, words)}
         if alone:
-            heuristic = HeuristicPolicyState(default_target=before["goal"], last_attacked_enemy=before["victim"])
+            heuristic = HeuristicPolicyState(default_target=previous["goal"], last_attacked_enemy=previous["victim"])
             state = EnemyState(state=world, enemy_policy_state=heuristic)
             key = {"heuristic": (weapons, words[allies:])}
             if continuous:
@@ -148,7 +148,7 @@ def original_step(settings):
             obs, new, reward, done, _ = env.step_env(key, state, actions)
             path = env.step_env(key, state, actions, True)
         end = new.state if alone else new
-        found = {
+        results = {
             "obs": jnp.stack([obs[agent] for agent in env.agents]),
             "reward": jnp.stack([reward[agent] for agent in env.agents]),
             "done": jnp.stack([done["__all__"]] * len(env.agents)),
@@ -159,28 +159,28 @@ def original_step(settings):
             "move": end.prev_movement_actions,
             "attack": end.prev_attack_actions,
             "lives": jnp.stack([~done[agent] for agent in env.agents]).astype(int),
-            "near": close(before, path),
+            "near": close(previous, path),
             "at_edge": at_edge(path.unit_positions[-1]),
         }
         if alone:
-            found["goal"] = new.enemy_policy_state.default_target
-            found["victim"] = new.enemy_policy_state.last_attacked_enemy
+            results["goal"] = new.enemy_policy_state.default_target
+            results["victim"] = new.enemy_policy_state.last_attacked_enemy
         if not continuous:
             width = 5 + max(env.num_allies, env.num_enemies) * (not alone) + env.num_enemies * alone
             masks = [env.get_avail_actions(new)[agent] for agent in env.agents]
-            found["mask"] = jnp.stack([jnp.pad(mask, (0, width - len(mask))) for mask in masks]) == 1
-        return found
+            results["mask"] = jnp.stack([jnp.pad(mask, (0, width - len(mask))) for mask in masks]) == 1
+        return results
 
-    def close(before, path):
+    def close(previous, path):
         """Return whether a comparison of the step may differ by rounding: ranges, cooldowns, overlaps, diagonals."""
-        pos = jnp.concatenate([before["pos"][None], path.unit_positions])
-        health = jnp.concatenate([before["health"][None], path.unit_health])
-        wait = jnp.concatenate([before["cooldown"][None], path.unit_weapon_cooldowns])
+        pos = jnp.concatenate([previous["pos"][None], path.unit_positions])
+        health = jnp.concatenate([previous["health"][None], path.unit_health])
+        wait = jnp.concatenate([previous["cooldown"][None], path.unit_weapon_cooldowns])
         gap = pos[:, None] - pos[:, :, None]
         dist = jnp.linalg.norm(gap, axis=-1) + 1e3 * jnp.eye(units)
-        kinds = before["kind"]
+        kinds = previous["kind"]
         ranges = inner.unit_type_attack_ranges[kinds], inner.unit_type_sight_ranges[kinds]
-        at_range = jnp.stack([jnp.abs(dist - each[:, None]) for each in ranges]) < NEAR
+        at_range = jnp.stack([jnp.abs(dist - reach[:, None]) for reach in ranges]) < NEAR
         alive = (health > 0)[:, None] & (health > 0)[:, :, None]
         heaped = alive & (dist < 0.05)
         at_zero = (jnp.abs(wait) < NEAR) & (wait != 0)
@@ -195,13 +195,13 @@ def original_step(settings):
         edge = (jnp.minimum(turn, 1 - turn) < 1e-4) & ~jnp.eye(units, dtype=bool)
         return (config.observation_type == "conic") & edge.any()
 
-    batch = jax.jit(jax.vmap(one))
+    batch = jax.jit(jax.vmap(step_world))
 
-    def step(before, action):
-        given = {name: jnp.asarray(values) for name, values in before.items() if name != "key"}
-        weapons, words = draws_of(before, config.world_steps_per_env_step)
-        found = batch(given, jnp.asarray(action), jnp.asarray(weapons), jnp.asarray(words))
-        return jax.tree.map(np.asarray, found)
+    def step(previous, action):
+        arrays = {name: jnp.asarray(values) for name, values in previous.items() if name != "key"}
+        weapons, words = draws_of(previous, config.world_steps_per_env_step)
+        results = batch(arrays, jnp.asarray(action), jnp.asarray(weapons), jnp.asarray(words))
+        return jax.tree.map(np.asarray, results)
 
     return step
 
@@ -212,25 +212,25 @@ def compare_all(settings, num_envs, steps, seed):
     story = []
     tally = dict.fromkeys(("steps", "near", "seen", "done", "won", "lost", "hits", "died", "walled", "timed_out"), 0)
     allies = len(Config(**settings).units.allies)
-    for before, action, after in played(settings, num_envs, steps, seed):
-        theirs = step(before, action)
+    for previous, action, after in played(settings, num_envs, steps, seed):
+        theirs = step(previous, action)
         sure = ~theirs.pop("near")
-        seen = sure & ~theirs.pop("at_edge")
-        for names, worlds in ((theirs.keys() - {"obs"}, sure), ({"obs", "done"}, seen)):
-            compare(*({name: each[name][worlds] for name in names} for each in (after, theirs)), settings)
+        visible = sure & ~theirs.pop("at_edge")
+        for names, worlds in ((theirs.keys() - {"obs"}, sure), ({"obs", "done"}, visible)):
+            compare(*({name: side[name][worlds] for name in names} for side in (after, theirs)), settings)
         ended, alive = theirs["done"][:, 0], theirs["health"] > 0
         tally["steps"] += int(sure.sum())
         tally["near"] += int((~sure).sum())
-        tally["seen"] += int(seen.sum())
+        tally["seen"] += int(visible.sum())
         tally["done"] += int(ended.sum())
         tally["won"] += int((~alive[:, allies:].any(1) & alive[:, :allies].any(1)).sum())
         tally["lost"] += int((alive[:, allies:].any(1) & ~alive[:, :allies].any(1)).sum())
-        tally["hits"] += int((theirs["cooldown"] > before["cooldown"]).sum())
-        tally["died"] += int((~alive & (before["health"] > 0)).sum())
+        tally["hits"] += int((theirs["cooldown"] > previous["cooldown"]).sum())
+        tally["died"] += int((~alive & (previous["health"] > 0)).sum())
         tally["timed_out"] += int((ended & alive[:, allies:].any(1) & alive[:, :allies].any(1)).sum())
         edge = (theirs["pos"] <= 0.0).any(-1)
-        tally["walled"] += int((edge & (before["health"] > 0)).sum())
-        story.append((before, action, theirs))
+        tally["walled"] += int((edge & (previous["health"] > 0)).sum())
+        story.append((previous, action, theirs))
     return story, tally
 
 

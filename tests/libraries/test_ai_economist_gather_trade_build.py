@@ -161,7 +161,7 @@ def test_random_starts_are_distributed_as_in_the_original():
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_allclose(new[name], kept[name], 1e-6, 1e-6)
+            np.testing.assert_allclose(new[name], recorded[name], 1e-6, 1e-6)

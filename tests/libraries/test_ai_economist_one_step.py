@@ -28,7 +28,7 @@ def test_transitions_with_random_settings_equal_the_original():
 def test_starts_equal_the_original(kind):
     settings = oracle.random_settings(np.random.default_rng(kind), kind)
     env = oracle.make(**settings)
-    first = oracle.seen(env, env.reset())
+    first = oracle.observe(env, env.reset())
     skills = tuple(map(float, env.get_component("SimpleLabor").skills))
     core = make_core("OneStepEconomy-v0", 1, "cpu", seed=0, **dict(settings, skills=skills))
     obs, info = core.reset()
@@ -57,7 +57,7 @@ def test_skills_are_distributed_as_in_the_original():
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_array_equal(new[name], kept[name])
+            np.testing.assert_array_equal(new[name], recorded[name])

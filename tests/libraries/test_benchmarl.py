@@ -143,12 +143,12 @@ def test_algorithms_run(run, tmp_path):
     algorithm, name, settings, continuous = RUNS[run]
     small = {} if name == "LEDUC_POKER" else {"max_cycles": 7}
     trial = experiment(GpuEnvsTask[name].get_task(small | settings), algorithm, tmp_path, continuous)
-    before = [value.detach().clone() for value in trial.policy.parameters()]
+    initial = [value.detach().clone() for value in trial.policy.parameters()]
     trial.run()
     assert trial.n_iters_performed == 3
     assert trial.total_frames == 300
     after = list(trial.policy.parameters())
-    assert any(not torch.equal(*pair) for pair in zip(before, after, strict=True))
+    assert any(not torch.equal(*pair) for pair in zip(initial, after, strict=True))
     assert all(torch.isfinite(value).all() for value in after)
     assert torch.isfinite(torch.tensor(trial.mean_return))
 

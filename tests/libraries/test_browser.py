@@ -103,11 +103,11 @@ def test_canvas_equals_the_rendered_frames(view):
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     data = page.evaluate("document.querySelector('.screen canvas').toDataURL()")
-    seen = imageio.imread(io.BytesIO(base64.b64decode(data.partition(",")[2])))[..., :3].astype(int)
-    painted = rasterize(Scene(shapes, (0, 0, 10, 10), **scene), seen.shape[:2])[0].numpy().astype(int)
-    apart = np.abs(seen - painted).max(-1)
-    assert (apart > 48).mean() < 0.002, "edges may differ, by how they are smoothed, and the rounded corners"
-    assert (apart > 8).mean() < 0.05
+    picture = imageio.imread(io.BytesIO(base64.b64decode(data.partition(",")[2])))[..., :3].astype(int)
+    painted = rasterize(Scene(shapes, (0, 0, 10, 10), **scene), picture.shape[:2])[0].numpy().astype(int)
+    difference = np.abs(picture - painted).max(-1)
+    assert (difference > 48).mean() < 0.002, "edges may differ, by how they are smoothed, and the rounded corners"
+    assert (difference > 8).mean() < 0.05
 
 
 def test_inspector_shows_the_values_of_an_agent(view):
@@ -123,9 +123,9 @@ def test_inspector_shows_the_values_of_an_agent(view):
     expect(page.get_by_role("button", name="agent_3")).to_have_attribute("aria-pressed", "true")
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name="agent_3"))
     assert row.get_by_role("cell").all_inner_texts() == ["3", "0.50", "2.00", "yes"]  # the sum of four rewards
-    seen = page.locator(".seen tbody tr")
-    assert seen.get_by_role("rowheader").all_inner_texts() == ["0", "1", "2"]
-    assert seen.locator(".number").all_inner_texts() == ["4030.000", "4031.000", "4032.000"]
+    rows = page.locator(".seen tbody tr")
+    assert rows.get_by_role("rowheader").all_inner_texts() == ["0", "1", "2"]
+    assert rows.locator(".number").all_inner_texts() == ["4030.000", "4031.000", "4032.000"]
     page.get_by_role("button", name="agent_3").press("ArrowDown")
     expect(page.get_by_role("button", name="agent_4")).to_be_focused()
     expect(page.get_by_text("Observation of agent_4")).to_be_visible()
@@ -196,31 +196,31 @@ def seconds_of_children() -> float:
 
 def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
     """105 agents with trails, painted without a GPU: a new step in every frame, and cheap trails."""
-    page = view(training({**moving(105, 1300), "fps": 120}), before=COUNTED)
+    page = view(training({**moving(105, 1300), "fps": 120}), script=COUNTED)
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     frames, turns = 100, 2
 
     def work() -> tuple[int, float]:
         """Return the number of frames in which the step changed, and the processor time per frame [ms]."""
-        before = seconds_of_children()
+        start = seconds_of_children()
         moved = page.evaluate(MOVED, frames)
-        return moved, 1000 * (seconds_of_children() - before) / frames
+        return moved, 1000 * (seconds_of_children() - start) / frames
 
-    still, idle = work()
+    unmoved, idle = work()
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, 30)
     counts, trails, plain = [], [], []
     for _ in range(turns):  # the lesser of two counts: other programs only add to a frame's time
         for label, spent in ((page.get_by_label("Trails").check, trails), (page.get_by_label("Trails").uncheck, plain)):
             label()
-            moved, each = work()
+            moved, milliseconds = work()
             counts.append(moved)
-            spent.append(each)
+            spent.append(milliseconds)
     trails, plain = min(trails), min(plain)
     assert page.get_by_role("button", name="Pause").is_visible(), "it played to the end"
     print(
         f"105 agents: another step in {min(counts)} of {frames} frames, {trails - idle:.1f} ms of a processor for "
         f"each, {plain - idle:.1f} ms without trails"
     )
-    assert (still, *counts) == (0, *[frames] * 2 * turns)
+    assert (unmoved, *counts) == (0, *[frames] * 2 * turns)
     assert trails - idle <= TRAILS * (plain - idle)

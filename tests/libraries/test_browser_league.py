@@ -21,17 +21,17 @@ def test_payoff_cell_plays_its_match(view, served, api):
     expect(cells).to_have_count(len(names[0]) * len(names[1]))
     expect(page.get_by_text("player_0: final meta-strategy")).to_be_visible()
     expect(page.locator("[role=gridcell][aria-selected=true]")).to_have_count(0)
-    with page.expect_request("**/api/rollout*") as asked:
+    with page.expect_request("**/api/rollout*") as request:
         cells.nth(1).click()
-    assert matchup(asked.value.url) == [names[0][0], names[1][1]]
+    assert matchup(request.value.url) == [names[0][0], names[1][1]]
     expect(cells.nth(1)).to_have_attribute("aria-selected", "true")
     cells.nth(1).focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
     expect(cells.nth(len(names[1]))).to_be_focused()
-    with page.expect_request("**/api/rollout*") as asked:
+    with page.expect_request("**/api/rollout*") as request:
         page.keyboard.press("Enter")
-    assert matchup(asked.value.url) == [names[0][1], names[1][0]]
+    assert matchup(request.value.url) == [names[0][1], names[1][0]]
     expect(cells.nth(len(names[1]))).to_have_attribute("aria-selected", "true")
     for title in ("Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
@@ -47,20 +47,20 @@ def test_large_population_is_shown_in_ranges(view):
     rows = page.get_by_label("Policies of left")
     expect(rows.locator("option")).to_have_text([f"{i}–{i + 59} of 300" for i in (1, 61, 121, 181, 241)])
     rows.focus()
-    before = page.evaluate("performance.now()")
+    start = page.evaluate("performance.now()")
     page.keyboard.press("Home")
     expect(heading).to_have_text("Payoffs left 1–60 of 300, right 241–300 of 300")
-    print(f"another range after {page.evaluate('performance.now()') - before:.0f} ms")
+    print(f"another range after {page.evaluate('performance.now()') - start:.0f} ms")
     expect(cells).to_have_count(60 * 60)
     assert "p1 against p240: −239" in cells.nth(60).get_attribute("aria-label")
-    with page.expect_request("**/api/rollout*") as asked:
+    with page.expect_request("**/api/rollout*") as request:
         cells.nth(60).click()
-    assert matchup(asked.value.url) == ["p1", "p240"]
+    assert matchup(request.value.url) == ["p1", "p240"]
     cells.nth(60).press("ArrowDown")
     expect(cells.nth(120)).to_be_focused()
-    with page.expect_request("**/api/rollout*") as asked:
+    with page.expect_request("**/api/rollout*") as request:
         page.keyboard.press("Enter")
-    assert matchup(asked.value.url) == ["p2", "p240"]
+    assert matchup(request.value.url) == ["p2", "p240"]
 
 
 def test_ranges_of_policies(view):
@@ -92,7 +92,7 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
             break
         reached.append(focused)
     assert focused is None, "the walk comes to its end"
-    assert not [html[:90] for _, seen, html in reached if not seen], "where the focus is can be seen"
+    assert not [html[:90] for _, is_visible, html in reached if not is_visible], "where the focus is can be seen"
     counts = {kind: [role for role, *_ in reached].count(kind) for kind, *_ in reached}
     assert counts["gridcell"] == 1  # arrow keys continue from there
     assert {"select", "input", "button", "summary", "slider"} <= counts.keys()
@@ -124,12 +124,12 @@ def test_learned_responses_and_several_policies_of_an_iteration_are_in_the_chart
     answers["api/metrics"] |= {"x": "iteration", "columns": ["iteration", "nash_conv", "best_nash_conv"], "rows": rows}
     page = view(answers)
     gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy; 0 is drawn at the bottom")
-    said = "iteration 1: NashConv 0, best so far 0, learned responses (lower bound) 0.05"
-    expect(gains).to_have_attribute("aria-valuetext", said)
+    text = "iteration 1: NashConv 0, best so far 0, learned responses (lower bound) 0.05"
+    expect(gains).to_have_attribute("aria-valuetext", text)
     ratings = page.get_by_role("slider", name="Elo of each policy")
-    for key, said in (("End", "iteration 1: left 5, left (2) –"), ("Home", "iteration 0: left 10, left (2) 20")):
+    for key, text in (("End", "iteration 1: left 5, left (2) –"), ("Home", "iteration 0: left 10, left (2) 20")):
         ratings.press(key)
-        expect(ratings).to_have_attribute("aria-valuetext", said)
+        expect(ratings).to_have_attribute("aria-valuetext", text)
 
 
 def test_exported_file_needs_no_server(view, api, tmp_path):
@@ -145,4 +145,4 @@ def test_exported_file_needs_no_server(view, api, tmp_path):
     expect(cells.nth(1)).to_have_attribute("aria-selected", "true")
     page.get_by_label("Recorded").select_option("0")
     expect(cells.nth(1)).to_have_attribute("aria-selected", "false")
-    assert not [url for url in page.asked if not url.startswith(("file:", "data:"))]
+    assert not [url for url in page.urls if not url.startswith(("file:", "data:"))]

@@ -27,7 +27,7 @@ def test_page_fits_a_phone_and_shows_one_world_first(view, kind):
     ]  # fmt: skip
     expect(page.locator(".plot canvas").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    boxes = [each.bounding_box() for each in page.locator(".panel").all()]
+    boxes = [panel.bounding_box() for panel in page.locator(".panel").all()]
     assert len({box["x"] for box in boxes}) == 1
     assert all(box["x"] + box["width"] <= 390 for box in boxes)
     page.get_by_text("Settings").click()
@@ -50,18 +50,18 @@ def test_live_run_is_looped_followed_and_named(view):
     seats = [{"name": "team", "role": "team", "policy": "000000030"}]
     answers["api/rollout"] = {**answers["api/rollout"], "seats": seats}
     answers["api/metrics"] = metrics(60, version=2)
-    with page.expect_request("**/api/rollout*") as asked:
+    with page.expect_request("**/api/rollout*") as request:
         answers["api/run"] = {**answers["api/run"], **newer, "version": 2}
-    assert asked_policies(asked.value) == ["latest"]  # the server knows the newest
+    assert asked_policies(request.value) == ["latest"]  # the server knows the newest
     expect(page.locator(".playing")).to_have_text("team: 000000030 (latest)")
     page.get_by_label("Follow latest").uncheck()
-    before = len(page.asked)
+    count = len(page.urls)
     answers["api/metrics"] = metrics(70, version=3)
     last = {"policies": {"team": ["random", "000000040"]}, "latest": {"team": "000000040"}, "done": 40}
     answers["api/run"] = {**answers["api/run"], **last, "version": 3, "state": "finished", "writing": False}
     expect(page.locator(".state")).to_have_text("finished")
     page.wait_for_timeout(1000)
-    assert not [url for url in page.asked[before:] if "api/rollout" in url]
+    assert not [url for url in page.urls[count:] if "api/rollout" in url]
     expect(page.locator(".playing")).to_have_text("team: 000000030")
 
 
@@ -84,9 +84,9 @@ def test_league_offers_main_agents_and_the_mixture_by_short_names(view):
     expect(seat.locator("option").nth(0)).to_have_text("latest main agent")
     expect(seat.locator("option").nth(1)).to_have_text("final meta-strategy")
     seat.select_option("meta-strategy")
-    with page.expect_request("**/api/rollout*") as asked:
+    with page.expect_request("**/api/rollout*") as request:
         page.get_by_role("button", name="Roll out").click()
-    assert asked_policies(asked.value) == ["meta-strategy", "latest"]
+    assert asked_policies(request.value) == ["meta-strategy", "latest"]
     row = page.locator("[role=grid] tbody th")
     texts = row.all_inner_texts()
     assert {"random", "M0:1", "ME3:2", "LE0:1"} <= set(texts)
@@ -107,7 +107,7 @@ def test_players_differ_by_shape_and_color_and_lines_by_color_and_dash(view):
     assert len(set(looks)) == 1 + len(STORIES)
     assert looks[1] == looks[1 + len(STORIES)], "two stages of a player look alike"
     legend = page.locator("figure", has_text="Elo of each policy").locator(".values li").all()[1:]
-    samples = [each.evaluate("(li) => li.firstElementChild.outerHTML") for each in legend]
+    samples = [item.evaluate("(li) => li.firstElementChild.outerHTML") for item in legend]
     assert len(legend) == 1 + len(STORIES)
     assert len(set(samples)) == len(samples)
 
@@ -121,8 +121,8 @@ def test_role_has_one_color_and_a_high_payoff_is_blue(view):
     page = view(answers)
     color = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--red').trim()")
     assert color == PALETTE["red"]
-    for place in (".playing span", "[role=grid] .corner div", "figure:has-text('left/return') li"):
-        dot = page.locator(place).locator("i.dot").first
+    for selector in (".playing span", "[role=grid] .corner div", "figure:has-text('left/return') li"):
+        dot = page.locator(selector).locator("i.dot").first
         expect(dot).to_have_attribute("style", re.compile(r"var\(--red\)"))
     cells = page.get_by_role("gridcell")
     low, high = (cells.nth(i).evaluate("(cell) => getComputedStyle(cell).backgroundColor") for i in (2, 6))

@@ -17,7 +17,7 @@ LARGEST = 300 * 1024  # maximum size of the page [byte]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, other: str) -> float:
     def light(color: str) -> float:
         digits = color.strip()[1:]
         digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
@@ -25,8 +25,8 @@ def contrast(one: str, other: str) -> float:
         linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         return float(linear @ (0.2126, 0.7152, 0.0722))
 
-    least, most = sorted((light(one), light(other)))
-    return (most + 0.05) / (least + 0.05)
+    darker, lighter = sorted((light(first), light(other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -42,8 +42,11 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
         for opened_ in ("", "?"):
             page.keyboard.press(opened_) if opened_ else None
             page.evaluate(axe)
-            found = page.evaluate("(rules) => axe.run(document, rules)", rules)["violations"]
-            assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
+            violations = page.evaluate("(rules) => axe.run(document, rules)", rules)["violations"]
+            assert not [
+                (violation["id"], violation["nodes"][0]["html"], violation["nodes"][0]["failureSummary"])
+                for violation in violations
+            ]
     names = ["--panel", "--control", "--accent", *(f"--{color}" for color in PALETTE)]
     ground, *marks = page.evaluate(
         "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
@@ -53,15 +56,15 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_report_shows_its_tables_and_figures(view, run, built, scheme, tmp_path):
-    made = build_report(run, tmp_path)
+    report = build_report(run, tmp_path)
     page = view(url=(tmp_path / "report.html").as_uri(), color_scheme=scheme)
-    for title, head, rows in page_tables(made):
+    for title, head, rows in page_tables(report):
         table = page.get_by_role("group", name=title, exact=True)
         expect(table).to_be_visible()
         expect(table.get_by_role("row")).to_have_count(any(head) + len(rows))
-        shown = table.locator("th, td").all_text_contents()
-        assert shown == [*(head if any(head) else []), *(cell for row in rows for cell in row)]
-    count = len(made.policies["player"])
+        texts = table.locator("th, td").all_text_contents()
+        assert texts == [*(head if any(head) else []), *(cell for row in rows for cell in row)]
+    count = len(report.policies["player"])
     expect(page.get_by_role("gridcell")).to_have_count(count**2)
     expect(page.get_by_role("gridcell").first).to_contain_text("±")
     gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy")
@@ -75,20 +78,23 @@ def test_report_shows_its_tables_and_figures(view, run, built, scheme, tmp_path)
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
     assert page.locator("#report, .screen").count() == 0, "neither tables without JavaScript nor a rollout"
     page.evaluate((built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("(rules) => axe.run(document, rules)", {"runOnly": RULES})["violations"]
-    assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
-    assert not [url for url in page.asked if not url.startswith(("file:", "data:"))]
+    violations = page.evaluate("(rules) => axe.run(document, rules)", {"runOnly": RULES})["violations"]
+    assert not [
+        (violation["id"], violation["nodes"][0]["html"], violation["nodes"][0]["failureSummary"])
+        for violation in violations
+    ]
+    assert not [url for url in page.urls if not url.startswith(("file:", "data:"))]
 
 
 def test_report_shows_its_tables_without_javascript(view, run, tmp_path):
-    made = build_report(run, tmp_path)
+    report = build_report(run, tmp_path)
     page = view(url=(tmp_path / "report.html").as_uri(), java_script_enabled=False)
     expect(page.locator("noscript")).to_be_visible()
-    titles = [title for title, *_ in page_tables(made)]
+    titles = [title for title, *_ in page_tables(report)]
     expect(page.locator("#report h2")).to_have_text(titles)
     for i in range(len(titles)):
         expect(page.locator("#report table").nth(i)).to_be_visible()
-    for entry in made.policies["player"]:
+    for entry in report.policies["player"]:
         expect(page.get_by_role("cell", name=entry["name"], exact=True).first).to_be_visible()
 
 

@@ -27,12 +27,12 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.names |= {given["id"]} if given.get("id") else set()
-        if tag == "a" and given.get("href"):
-            self.links.add(given["href"])
-        if tag in FETCHED and given.get(FETCHED[tag]) and given.get("rel") not in ("canonical", "author"):
-            self.fetched.add(given[FETCHED[tag]])
+        values = dict(attributes)
+        self.names |= {values["id"]} if values.get("id") else set()
+        if tag == "a" and values.get("href"):
+            self.links.add(values["href"])
+        if tag in FETCHED and values.get(FETCHED[tag]) and values.get("rel") not in ("canonical", "author"):
+            self.fetched.add(values[FETCHED[tag]])
 
     def handle_data(self, data):
         self.words += len(data.split())
@@ -44,9 +44,9 @@ def page(path):
 
 
 def pages():
-    found = sorted(SITE.rglob("*.html"))
-    assert len(found) > 50, "build it first: make docs"
-    return found
+    paths = sorted(SITE.rglob("*.html"))
+    assert len(paths) > 50, "build it first: make docs"
+    return paths
 
 
 def test_every_link_leads_somewhere():
@@ -55,9 +55,11 @@ def test_every_link_leads_somewhere():
         for link in page(path).links | page(path).fetched:
             if re.match(r"(https?|mailto|data):", link):
                 continue
-            place, _, anchor = unquote(link).partition("#")
-            there = (path.parent / place.partition("?")[0]).resolve() if place else path
-            if not there.is_file() or (anchor and there.suffix == ".html" and anchor not in page(there).names):
+            target, _, anchor = unquote(link).partition("#")
+            destination = (path.parent / target.partition("?")[0]).resolve() if target else path
+            if not destination.is_file() or (
+                anchor and destination.suffix == ".html" and anchor not in page(destination).names
+            ):
                 wrong.append(f"{path.relative_to(SITE)}: {link}")
     assert not wrong
 
@@ -83,9 +85,9 @@ def test_search_finds_environments_settings_and_functions():
 
 def test_equations_are_mathml():
     """The converter leaves a command that it does not know as text with a backslash."""
-    found = [path for path in (SITE / "algorithms").glob("*.html") if "<math" in path.read_text(encoding="utf-8")]
-    assert len(found) >= 9
-    for path in found:
+    paths = [path for path in (SITE / "algorithms").glob("*.html") if "<math" in path.read_text(encoding="utf-8")]
+    assert len(paths) >= 9
+    for path in paths:
         for equation in re.findall(r"<math .*?</math>", path.read_text(encoding="utf-8"), re.DOTALL):
             assert not re.search(r"\\|&#x0005C;", equation), f"{path.name}: {equation}"
 
@@ -129,8 +131,8 @@ def imported():
     """Return imports of this project by pages and examples: ("docs/...", "gpu_envs.errors.ConfigError")."""
     pattern = rf"^ *from ((?:{'|'.join(ROOMS)})[\w.]*) import (?:\(([^)]*)\)|([^\n#]+))"
     for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]:
-        for module, several, line in re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE):
-            for name in filter(None, re.split(r"[,\s]+", several or line.split(" as ")[0])):
+        for module, names, line in re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE):
+            for name in filter(None, re.split(r"[,\s]+", names or line.split(" as ")[0])):
                 yield str(path.relative_to(ROOT)), f"{module}.{name}"
 
 
@@ -138,20 +140,20 @@ def defined(module: str, name: str) -> str:
     """Return the name under which the reference documents a public name of a package."""
     if not (ROOT / module.replace(".", "/")).is_dir():  # a module, which may need a library that is not installed
         return f"{module}.{name}"
-    found = getattr(importlib.import_module(module), name, None)
-    return f"{getattr(found, '__module__', module)}.{name}"
+    value = getattr(importlib.import_module(module), name, None)
+    return f"{getattr(value, '__module__', module)}.{name}"
 
 
 def test_reference_documents_every_imported_name():
     """Commands and environments have pages of their own. Of a constant, its module is documented."""
     inventory = InventoryFile.loads((SITE / "objects.inv").read_bytes(), uri="")
-    there = {name for kind in inventory.data.values() for name in kind}
+    documented = {name for kind in inventory.data.values() for name in kind}
     missing = set()
-    for where, name in imported():
+    for source, name in imported():
         module, _, last = name.rpartition(".")
         names = {name, defined(module, last), *([module] if last.isupper() else [])}
-        if not names & there and module not in ("gpu_envs.cli", "gpu_envs.mpe"):
-            missing.add(f"{where}: {name}")
+        if not names & documented and module not in ("gpu_envs.cli", "gpu_envs.mpe"):
+            missing.add(f"{source}: {name}")
     assert not missing
 
 

@@ -32,11 +32,11 @@ def test_games_with_random_settings_equal_the_original(part):
 
 def test_recorded_games_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_array_equal(new[name], kept[name])
-        assert json.loads(str(kept["settings"]))
+            np.testing.assert_array_equal(new[name], recorded[name])
+        assert json.loads(str(recorded["settings"]))
 
 
 @pytest.mark.parametrize("name", ["Hanabi-Full", "Hanabi-Full-Minimal", "Hanabi-Small", "Hanabi-Very-Small"])
@@ -51,10 +51,10 @@ def test_reward_of_the_last_life_is_that_of_the_example_environment():
     """Games of random actions, which lose all lives: rewards of rl_env add up to 0."""
     env, rng = rl_env.make("Hanabi-Full", num_players=2), np.random.default_rng(0)
     for _ in range(20):
-        seen, done, rewards = env.reset(), False, []
+        observations, done, rewards = env.reset(), False, []
         while not done:
-            legal = seen["player_observations"][seen["current_player"]]["legal_moves_as_int"]
-            seen, reward, done, _ = env.step(int(rng.choice(legal)))
+            legal = observations["player_observations"][observations["current_player"]]["legal_moves_as_int"]
+            observations, reward, done, _ = env.step(int(rng.choice(legal)))
             rewards.append(reward)
         assert env.state.life_tokens() == 0
         assert sum(rewards) == 0
@@ -76,9 +76,9 @@ def test_scripted_policy_chooses_as_the_simple_agent(settings):
         for world in np.flatnonzero(trace["length"] > step):
             env.state = states[world][step]
             mover = env.state.cur_player()
-            wanted = agent.act(env._extract_dict_from_backend(mover, env.state.observation(mover)))
-            assert int(ours[world, mover]) == env.game.get_move_uid(env._build_move(wanted))
-            compared[wanted["action_type"]] += 1
+            expected = agent.act(env._extract_dict_from_backend(mover, env.state.observation(mover)))
+            assert int(ours[world, mover]) == env.game.get_move_uid(env._build_move(expected))
+            compared[expected["action_type"]] += 1
         core.step(torch.from_numpy(trace["action"][:, step]).long()[:, None].expand(games, players).clone())
     assert len(compared) == 3
     assert min(compared.values()) > 20, compared
@@ -86,11 +86,13 @@ def test_scripted_policy_chooses_as_the_simple_agent(settings):
 
 def states_of(settings, trace):
     """Return a game, which must outlive its states, and the states before every recorded action, by playing again."""
-    rng, found = np.random.default_rng(3), []
+    rng, histories = np.random.default_rng(3), []
     game = oracle.make(settings, 4)
     for index in range(len(trace["deck"])):
         states = []
-        oracle.play(game, rng, skill=rng.random() ** 0.3, watch=lambda state, kept=states: kept.append(state.copy()))
+        oracle.play(
+            game, rng, skill=rng.random() ** 0.3, watch=lambda state, collected=states: collected.append(state.copy())
+        )
         assert len(states) == trace["length"][index]
-        found.append(states)
-    return game, found
+        histories.append(states)
+    return game, histories

@@ -27,8 +27,8 @@ def test_steps_with_random_settings_equal_the_original(env_id):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     for path in oracle.record_all(tmp_path):
-        kept = next(each for each in PATHS.values() if each.name == path.name)
-        with np.load(path) as new, np.load(kept) as old:
+        recorded = next(candidate for candidate in PATHS.values() if candidate.name == path.name)
+        with np.load(path) as new, np.load(recorded) as old:
             assert set(new) == set(old)
             for name in new:
                 np.testing.assert_array_equal(new[name], old[name])

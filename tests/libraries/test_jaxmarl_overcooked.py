@@ -42,28 +42,28 @@ def original(rows):
 def starts(env, core, rng):
     """Start an episode with random onions in the pots and random items in the hands; return JaxMARL's states."""
     core.reset()
-    onions, held = rng.integers(0, 4, WORLDS), rng.choice(list(HELD), (WORLDS, 2))
+    onions, hands = rng.integers(0, 4, WORLDS), rng.choice(list(HELD), (WORLDS, 2))
     mine = core.get_state()
     soups = torch.from_numpy(np.where(onions, 4 + 8 * onions, 0))
     mine["state.item"][:, : core.config.kitchen.num_pots] = soups[:, None]
-    mine["state.held"][:] = torch.from_numpy(held)
+    mine["state.held"][:] = torch.from_numpy(hands)
     core.set_state(mine)
     state = jax.vmap(env.reset)(jax.random.split(jax.random.PRNGKey(0), WORLDS))[1]
     padding = (state.maze_map.shape[1] - env.height) // 2
     x, y = (padding + state.pot_pos[0, :, axis] for axis in (0, 1))
     pots = state.maze_map.at[:, y, x, 2].set(jnp.asarray(POT_EMPTY_STATUS - onions, state.maze_map.dtype)[:, None])
-    items = np.vectorize(lambda item: OBJECT_TO_INDEX[HELD[item]])(held)
+    items = np.vectorize(lambda item: OBJECT_TO_INDEX[HELD[item]])(hands)
     north = jnp.zeros((WORLDS, 2), jnp.int32)  # the original starts in random directions
     return state.replace(agent_dir_idx=north, agent_dir=DIR_TO_VEC[north], maze_map=pots, agent_inv=jnp.asarray(items))
 
 
-def with_full_counters(seen):
+def with_full_counters(obs):
     """Return observations of JaxMARL, (E, H, W, 26), as (E, W, H, 26), with counters under things, too."""
-    seen = np.array(seen).swapaxes(1, 2)
-    lies = seen[..., THINGS].any(-1) & ~seen[..., PLAYERS].any(-1) & (seen[..., POT] == 0)
-    assert not seen[lies, COUNTER].any()
-    seen[lies, COUNTER] = 1
-    return seen
+    obs = np.array(obs).swapaxes(1, 2)
+    lies = obs[..., THINGS].any(-1) & ~obs[..., PLAYERS].any(-1) & (obs[..., POT] == 0)
+    assert not obs[lies, COUNTER].any()
+    obs[lies, COUNTER] = 1
+    return obs
 
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "counter_circuit"])  # JaxMARL has no tomatoes
@@ -80,21 +80,23 @@ def test_steps_with_old_dynamics_equal_those_of_jaxmarl(name):
             state = starts(env, core, rng)
         action = torch.from_numpy(rng.choice(6, (WORLDS, 2), p=(0.15, 0.15, 0.15, 0.15, 0.05, 0.35)))
         alone = (action == INTERACT).sum(1) < 2
-        both = {agent: jnp.asarray(action[:, player].numpy()) for player, agent in enumerate(env.agents)}
-        before = core.world_state["item"][:, :pots].clone()
-        theirs, state, reward, done, info = step(keys, state, both)
+        actions = {agent: jnp.asarray(action[:, player].numpy()) for player, agent in enumerate(env.agents)}
+        previous = core.world_state["item"][:, :pots].clone()
+        theirs, state, reward, done, info = step(keys, state, actions)
         obs, _, terminated, truncated, mine = core.step(action)
         for player, agent in enumerate(env.agents):
-            seen = with_full_counters(theirs[agent])
-            np.testing.assert_array_equal(obs[:, player].numpy().reshape(seen.shape), seen, f"{name} step {index}")
-            given = mine["shaped_r_by_agent"][alone, player]
-            np.testing.assert_array_equal(given, np.asarray(info["shaped_reward"][agent])[alone])
-            total["shaped rewards"] += int((given > 0).sum())
+            expected = with_full_counters(theirs[agent])
+            np.testing.assert_array_equal(
+                obs[:, player].numpy().reshape(expected.shape), expected, f"{name} step {index}"
+            )
+            shaped = mine["shaped_r_by_agent"][alone, player]
+            np.testing.assert_array_equal(shaped, np.asarray(info["shaped_reward"][agent])[alone])
+            total["shaped rewards"] += int((shaped > 0).sum())
         np.testing.assert_array_equal(mine["sparse_r_by_agent"].sum(1), reward["agent_0"])
         np.testing.assert_array_equal((terminated | truncated).all(1), done["__all__"])
         after = core.world_state["item"][:, :pots]
-        total["pots that start"] += int(((before >> 11 == 0) & (after >> 11 > 0)).sum())
-        total["soups taken"] += int(((before > 0) & (after == 0)).sum())
+        total["pots that start"] += int(((previous >> 11 == 0) & (after >> 11 > 0)).sum())
+        total["soups taken"] += int(((previous > 0) & (after == 0)).sum())
         total["soups served"] += int((mine["sparse_r_by_agent"] > 0).sum())
         total["ends"] += int(done["__all__"].sum())
     assert total["ends"] == ROUNDS * WORLDS

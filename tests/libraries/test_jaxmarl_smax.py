@@ -42,10 +42,10 @@ def test_steps_of_every_scenario_equal_the_original(name, enemy):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "smax.npz")
-    with np.load(tmp_path / "smax.npz") as new, np.load(oracle.PATH) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "smax.npz") as new, np.load(oracle.PATH) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_allclose(new[name], kept[name], 1e-5, 1e-5)
+            np.testing.assert_allclose(new[name], recorded[name], 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -55,8 +55,11 @@ def test_scenarios_spaces_and_lengths_are_those_of_the_original(name):
     assert (*scenario.allies, *scenario.enemies) == tuple(np.asarray(theirs.unit_types).tolist())
     assert (len(scenario.allies), len(scenario.enemies)) == (theirs.num_allies, theirs.num_enemies)
     assert scenario.smacv2 == theirs.smacv2_position_generation == theirs.smacv2_unit_type_generation
-    for enemy, made in (("self_play", "SMAX"), ("heuristic", "HeuristicEnemySMAX")):
-        core, env = make_core("SMAX-v0", 1, "cpu", scenario=name, enemy=enemy), jaxmarl.make(made, scenario=theirs)
+    for enemy, jaxmarl_name in (("self_play", "SMAX"), ("heuristic", "HeuristicEnemySMAX")):
+        core, env = (
+            make_core("SMAX-v0", 1, "cpu", scenario=name, enemy=enemy),
+            jaxmarl.make(jaxmarl_name, scenario=theirs),
+        )
         assert list(core.possible_agents) == env.agents
         assert core.definition.global_state_size == env.state_size
         for agent in env.agents:
@@ -69,8 +72,8 @@ def test_defaults_are_those_of_the_original():
     names = [name for name in Config.__dataclass_fields__ if hasattr(theirs, name) and name != "scenario"]
     assert len(names) > 20
     for name in names:
-        wanted, given = np.asarray(getattr(theirs, name)), np.asarray(getattr(mine, name))
-        np.testing.assert_array_equal(given.astype(wanted.dtype), wanted, name)  # theirs are float32
+        expected, actual = np.asarray(getattr(theirs, name)), np.asarray(getattr(mine, name))
+        np.testing.assert_array_equal(actual.astype(expected.dtype), expected, name)  # theirs are float32
 
 
 @pytest.mark.parametrize(("dx", "differ"), [(0.0, True), (0.1, False)])
@@ -96,22 +99,23 @@ def quantiles(values):
 )
 def test_starts_are_distributed_as_in_the_original(settings):
     """Quantiles of positions by unit, and frequencies of unit types, in 6,000 starts."""
-    given = {"smacv2_position_generation": True, "smacv2_unit_type_generation": True} if "v2" in settings else {}
-    if given:
-        given |= {"num_allies": 5, "num_enemies": 6}
-        env = jaxmarl.make("SMAX", **given)
+    options = {"smacv2_position_generation": True, "smacv2_unit_type_generation": True} if "v2" in settings else {}
+    if options:
+        options |= {"num_allies": 5, "num_enemies": 6}
+        env = jaxmarl.make("SMAX", **options)
     else:
-        given = settings
+        options = settings
         env = jaxmarl.make("SMAX", scenario=map_name_to_scenario(settings["scenario"]))
     starts = jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(jax.random.split(jax.random.PRNGKey(0), 6000))
-    core = make_core("SMAX-v0", 6000, "cpu", seed=0, **given)
+    core = make_core("SMAX-v0", 6000, "cpu", seed=0, **options)
     core.reset()
     mine = {name: core.world_state[name].numpy() for name in ("pos", "kind")}
     for unit in range(mine["pos"].shape[1]):
         theirs = np.asarray(starts.unit_positions)[:, unit]
         assert np.abs(quantiles(mine["pos"][:, unit]) - quantiles(theirs)).max() < 1.2, unit
         kinds = [
-            np.bincount(each[:, unit], minlength=6) / 6000 for each in (mine["kind"], np.asarray(starts.unit_types))
+            np.bincount(unit_types[:, unit], minlength=6) / 6000
+            for unit_types in (mine["kind"], np.asarray(starts.unit_types))
         ]
         assert np.abs(kinds[0] - kinds[1]).max() < 0.03
     # Distances between units show what they share: groups, mirror images, the side inside.

@@ -37,11 +37,11 @@ def test_settings_of_registered_names_equal_the_original(name):
 
     theirs = gymnasium.make(name).unwrapped
     core = make_core("LevelBasedForaging-v0", 1, "cpu", **original_settings(name))
-    given = gymnasium.spec(name).kwargs
-    for setting, value in given.items():
+    kwargs = gymnasium.spec(name).kwargs
+    for setting, value in kwargs.items():
         if setting != "sight":
             assert getattr(core.config, setting) == value, setting
-    assert core.get_params()["sight"].item() == given["sight"]
+    assert core.get_params()["sight"].item() == kwargs["sight"]
     for row, agent in enumerate(core.possible_agents):
         assert core.observation_spaces[agent] == theirs.observation_space[row]
         assert core.action_spaces[agent] == theirs.action_space[row]
@@ -49,11 +49,11 @@ def test_settings_of_registered_names_equal_the_original(name):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz", steps=300)
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_array_equal(new[name], kept[name])
-        assert json.loads(str(kept["settings"]))
+            np.testing.assert_array_equal(new[name], recorded[name])
+        assert json.loads(str(recorded["settings"]))
 
 
 def test_load_of_one_of_two_adjacent_foods_is_an_outcome_of_the_original():

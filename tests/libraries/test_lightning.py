@@ -49,11 +49,11 @@ def fit(module, out, ckpt_path=None, **settings):
     return trainer
 
 
-def assert_equal(mine, others):
+def assert_equal(mine, theirs):
     """Assert that two states are equal bit for bit."""
-    assert mine.keys() == others.keys()
+    assert mine.keys() == theirs.keys()
     for name, value in mine.items():
-        same = torch.equal(value, others[name]) if isinstance(value, torch.Tensor) else value == others[name]
+        same = torch.equal(value, theirs[name]) if isinstance(value, torch.Tensor) else value == theirs[name]
         assert same, name
 
 
@@ -71,11 +71,11 @@ def test_learns_the_same_as_trainer(tmp_path):
         theirs = list(csv.DictReader(file))
     ours = read_rows(tmp_path / "plain" / "metrics.csv")
     assert [row["env_steps"] for row in ours] == [str(int(float(row["env_steps"]))) for row in theirs]
-    wanted = set(ours[0]) - {"iteration", "seconds"}
-    wanted -= {"time/evaluation", "time/logging", "time/checkpoint"}  # Lightning's profiler times what it does
-    assert wanted <= set(theirs[0])
+    columns = set(ours[0]) - {"iteration", "seconds"}
+    columns -= {"time/evaluation", "time/logging", "time/checkpoint"}  # Lightning's profiler times what it does
+    assert columns <= set(theirs[0])
     for mine, its in zip(ours, theirs, strict=True):
-        for name in wanted - {"env_steps", "env_steps_per_second"}:
+        for name in columns - {"env_steps", "env_steps_per_second"}:
             if mine[name] and not name.startswith("time/"):
                 assert float(its[name]) == pytest.approx(float(mine[name]), rel=1e-5, abs=1e-7)
     assert trainer.global_step == sum(
@@ -85,16 +85,16 @@ def test_learns_the_same_as_trainer(tmp_path):
 
 @pytest.mark.parametrize("after", [2, 3], ids=["within an epoch", "at its end"])
 def test_resumes_bit_for_bit(tmp_path, after):
-    every = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=1, save_top_k=-1)
-    whole = LearnerModule(tag())
-    steps = fit(whole, tmp_path, callbacks=[every], enable_checkpointing=True).global_step
+    saver = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=1, save_top_k=-1)
+    reference = LearnerModule(tag())
+    steps = fit(reference, tmp_path, callbacks=[saver], enable_checkpointing=True).global_step
     saved = tmp_path / f"step={after * 8}.ckpt"
     torch.load(saved, weights_only=True)  # nothing in it is code
     resumed = LearnerModule(tag())
     trainer = fit(resumed, tmp_path, saved)
     assert (resumed.iteration, trainer.global_step, trainer.current_epoch) == (6, steps, 2)
-    assert_equal(resumed.training_state(), whole.training_state())
-    assert resumed.latest_metrics == whole.latest_metrics
+    assert_equal(resumed.training_state(), reference.training_state())
+    assert resumed.latest_metrics == reference.latest_metrics
 
 
 def test_policies_come_out_of_a_checkpoint(tmp_path):
@@ -146,7 +146,9 @@ def test_gradients_are_clipped_to_gradient_clip_val(tmp_path):
     fit(by_learner, tmp_path / "two", max_steps=8)
     plain = LearnerModule(tag())
     fit(plain, tmp_path / "three", max_steps=8)
-    weights = [torch.cat([p.detach().flatten() for p in each.parameters()]) for each in (by_trainer, by_learner, plain)]
+    weights = [
+        torch.cat([p.detach().flatten() for p in module.parameters()]) for module in (by_trainer, by_learner, plain)
+    ]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
@@ -202,16 +204,16 @@ def test_settings_without_effect_are_refused(setting, instead):
 
 
 def test_gradients_are_clipped_before_callbacks_see_them(tmp_path):
-    seen = []
+    norms = []
 
     class Norms(lightning.Callback):
         def on_before_optimizer_step(self, trainer, module, optimizer):
             gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
-            seen.append(float(torch.nn.utils.get_total_norm(gradients)))
+            norms.append(float(torch.nn.utils.get_total_norm(gradients)))
 
     trainer = fit(LearnerModule(tag(max_grad_norm=0.01)), tmp_path, callbacks=[Norms()], max_epochs=1)
-    assert len(seen) == trainer.global_step == 24
-    assert max(seen) == pytest.approx(0.01, rel=1e-3)
+    assert len(norms) == trainer.global_step == 24
+    assert max(norms) == pytest.approx(0.01, rel=1e-3)
     assert trainer.callback_metrics["adversary/grad_norm"] > 0.01
 
 
@@ -221,7 +223,7 @@ def test_tensorboard_and_profiler(tmp_path):
     logger, profiler = TensorBoardLogger(tmp_path), SimpleProfiler()
     fit(LearnerModule(tag()), tmp_path, logger=logger, profiler=profiler)
     events = EventAccumulator(logger.log_dir).Reload()
-    assert [each.value for each in events.Scalars("env_steps")] == [64, 128, 192, 256, 320, 384]
+    assert [event.value for event in events.Scalars("env_steps")] == [64, 128, 192, 256, 320, 384]
     assert {"agent/policy_loss", "agent/episode_length_mean", "time/env_step"} <= set(events.Tags()["scalars"])
     assert len(profiler.recorded_durations["optimizer_step"]) == 48
     assert len(profiler.recorded_durations["[_TrainingEpochLoop].train_dataloader_next"]) == 6
@@ -237,8 +239,8 @@ def run(out, algorithm="ppo", *checkpoint):
     """Return the state of two processes after a training."""
     out.mkdir()
     script = [sys.executable, str(HERE / "lightning_run.py"), str(out), algorithm, *map(str, checkpoint)]
-    where = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
-    done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=where, check=False)
+    environ = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=environ, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [torch.load(out / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
 
@@ -250,8 +252,12 @@ def pair(tmp_path_factory):
 
 
 def learned(rank):
-    own = ("generator", ".replay.", ".replay_")  # every process has its own
-    return {k: v for k, v in rank["state"].items() if k.startswith("learner.") and not any(each in k for each in own)}
+    local_names = ("generator", ".replay.", ".replay_")  # every process has its own
+    return {
+        k: v
+        for k, v in rank["state"].items()
+        if k.startswith("learner.") and not any(part in k for part in local_names)
+    }
 
 
 def test_two_processes_play_different_worlds_and_learn_the_same(pair):
@@ -268,13 +274,13 @@ def test_two_processes_play_different_worlds_and_learn_the_same(pair):
 
 def test_two_processes_count_the_rows_of_both(pair):
     for rank in pair[1]:
-        assert rank["state"]["learner.runner.net.normalizer.count"] == sum(sum(each["rows"]) for each in pair[1])
+        assert rank["state"]["learner.runner.net.normalizer.count"] == sum(sum(process["rows"]) for process in pair[1])
 
 
 def test_two_processes_resume_bit_for_bit(pair, tmp_path):
-    out, whole = pair
+    out, ranks = pair
     resumed = run(tmp_path / "resumed", "ppo", out / "epoch=0.ckpt")
-    for mine, other in zip(resumed, whole, strict=True):
+    for mine, other in zip(resumed, ranks, strict=True):
         assert_equal(mine["state"], other["state"])
         assert mine["rows"] == other["rows"][3:]
         assert mine["gradient_steps"] == other["gradient_steps"]
@@ -283,7 +289,7 @@ def test_two_processes_resume_bit_for_bit(pair, tmp_path):
 @pytest.mark.parametrize("algorithm", ["dqn", "sac"])
 def test_two_processes_with_replays_of_their_own_learn_the_same(algorithm, tmp_path):
     out = tmp_path / "whole"
-    first, second = whole = run(out, algorithm)
+    first, second = ranks = run(out, algorithm)
     assert (first["env_offset"], second["env_offset"]) == (0, 4)
     replay = "learner.adversary.replay.obs"
     assert first["state"][replay].shape[:3] == (32, 4, 3)
@@ -294,7 +300,7 @@ def test_two_processes_with_replays_of_their_own_learn_the_same(algorithm, tmp_p
     assert first["metrics"] == second["metrics"]
     assert math.isfinite(first["metrics"]["eval/score"])
     resumed = run(tmp_path / "resumed", algorithm, out / "epoch=0.ckpt")
-    for mine, other in zip(resumed, whole, strict=True):
+    for mine, other in zip(resumed, ranks, strict=True):
         assert_equal(mine["state"], other["state"])
 
 

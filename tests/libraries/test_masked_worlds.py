@@ -44,13 +44,13 @@ def test_torchrl_wraps_masked_worlds(env_id, make):
 def test_conversions_of_pettingzoo_and_supersuit_play_masked_worlds(env_id):
     """PettingZoo's conversions there and back, and SuperSuit's wrapper of observations in dicts."""
     world = gpu_envs.parallel_env(env_id, **SMALL[env_id])
-    again = aec_to_parallel(parallel_to_aec(gpu_envs.parallel_env(env_id, **SMALL[env_id])))
-    left, right = world.reset(seed=1)[0], again.reset(seed=1)[0]
+    twin = aec_to_parallel(parallel_to_aec(gpu_envs.parallel_env(env_id, **SMALL[env_id])))
+    left, right = world.reset(seed=1)[0], twin.reset(seed=1)[0]
     while world.agents:
         np.testing.assert_equal(left, right)
         actions = {agent: act(world, agent, left[agent]) for agent in world.agents}
-        left, right = world.step(actions)[0], again.step(actions)[0]
-    assert not again.agents
+        left, right = world.step(actions)[0], twin.step(actions)[0]
+    assert not twin.agents
     turns = supersuit.sticky_actions_v0(gpu_envs.aec_env(env_id, **SMALL[env_id]), 0.0)
     turns.reset(seed=1)
     for agent in turns.agent_iter():

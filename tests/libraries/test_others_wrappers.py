@@ -31,7 +31,7 @@ def small(env_id="SimpleTag-v0", **settings):
     return gpu_envs.parallel_env(env_id, **{**SMALL[env_id], **settings})
 
 
-def one(env_id="SimpleTag-v0", **settings):
+def make_single(env_id="SimpleTag-v0", **settings):
     return gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **{**SMALL[env_id], **settings})
 
 
@@ -111,7 +111,7 @@ def test_gymnasiums_single_wrappers_compose(env_id):
         gym_wrappers.Autoreset,
         lambda env: gym_wrappers.TransformReward(env, lambda reward: 2 * reward),
     ):
-        env = wrap(one(env_id))
+        env = wrap(make_single(env_id))
         obs, _ = env.reset(seed=0)
         for _ in range(12):
             assert env.observation_space.contains(obs), type(env).__name__
@@ -123,7 +123,7 @@ def test_gymnasiums_single_wrappers_compose(env_id):
 
 def test_gymnasiums_wrappers_of_single_actions():
     for wrap in (gym_wrappers.ClipAction, lambda env: gym_wrappers.RescaleAction(env, -1.0, 1.0)):
-        env = wrap(one(continuous_actions=True))
+        env = wrap(make_single(continuous_actions=True))
         env.reset(seed=0)
         env.step(np.full(5, 1.0, np.float32))
     env.step(np.full(5, -1.0, np.float32))
@@ -131,7 +131,7 @@ def test_gymnasiums_wrappers_of_single_actions():
 
 def test_gymnasiums_torch_conversion():
     torch = pytest.importorskip("torch")
-    env = gym_wrappers.NumpyToTorch(one())
+    env = gym_wrappers.NumpyToTorch(make_single())
     obs, _ = env.reset(seed=0)
     assert isinstance(obs, torch.Tensor)
     obs, reward, _, _, _ = env.step(torch.tensor(1))
@@ -142,12 +142,14 @@ def test_gymnasiums_torch_conversion():
 def test_wrapped_environment_passes_check_env():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        check_env(gym_wrappers.FrameStackObservation(one().unwrapped, 2), skip_render_check=True)
+        check_env(gym_wrappers.FrameStackObservation(make_single().unwrapped, 2), skip_render_check=True)
 
 
 def test_gymnasium_writes_videos(tmp_path):
     """One world, and the vector of rows, with tensors or arrays, in every mode."""
-    env = gym_wrappers.RecordVideo(one(render_mode="rgb_array"), str(tmp_path / "one"), episode_trigger=lambda _: True)
+    env = gym_wrappers.RecordVideo(
+        make_single(render_mode="rgb_array"), str(tmp_path / "one"), episode_trigger=lambda _: True
+    )
     env.reset(seed=0)
     done = False
     while not done:
@@ -157,19 +159,19 @@ def test_gymnasium_writes_videos(tmp_path):
     assert list((tmp_path / "one").glob("*.mp4"))
     for mode in AutoresetMode:
         for to_numpy in (False, True):
-            place = tmp_path / f"{mode.name} {to_numpy}"
+            folder = tmp_path / f"{mode.name} {to_numpy}"
             settings = {"group": "agent", "render_mode": "rgb_array", "device": "cpu", "autoreset_mode": mode}
             rows = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=2, max_cycles=3, to_numpy=to_numpy, **settings)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # SAME_STEP has no picture of an episode's last state
-                env = RecordVideo(rows, str(place), episode_trigger=lambda _: True)
+                env = RecordVideo(rows, str(folder), episode_trigger=lambda _: True)
             env.reset(seed=0)
             for t in range(8):
                 _, _, terminated, truncated, _ = env.step(rows.sample_actions())
                 if mode is AutoresetMode.DISABLED and t == 3:
                     env.reset()
             env.close()
-            assert len(list(place.glob("*.mp4"))) > 1
+            assert len(list(folder.glob("*.mp4"))) > 1
 
 
 def test_sb3_writes_videos(tmp_path):

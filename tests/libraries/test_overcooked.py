@@ -44,11 +44,11 @@ def test_transitions_in_a_classic_layout_equal_the_original(name, old_dynamics):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_array_equal(new[name], kept[name])
-        assert json.loads(str(kept["settings"]))
+            np.testing.assert_array_equal(new[name], recorded[name])
+        assert json.loads(str(recorded["settings"]))
 
 
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
@@ -59,8 +59,8 @@ def test_layouts_and_their_orders_are_those_of_the_original(name):
     assert (mine.width, mine.height, mine.start) == (kitchen.width, kitchen.height, kitchen.start)
     np.testing.assert_array_equal(mine.terrain, kitchen.terrain)
     for setting in ("start_all_orders", "start_bonus_orders"):
-        wanted = [tuple(sorted(order["ingredients"])) for order in getattr(theirs, setting)]
-        assert sorted(config.orders[setting]) == sorted(wanted), setting
+        expected = [tuple(sorted(order["ingredients"])) for order in getattr(theirs, setting)]
+        assert sorted(config.orders[setting]) == sorted(expected), setting
     times = {name: value for name, value in theirs.recipe_config.items() if name.endswith(("_time", "_value"))}
     assert times == {name: value for name, value in config.orders.items() if name.endswith(("_time", "_value"))}
     shape = tuple(theirs.get_lossless_state_encoding_shape())

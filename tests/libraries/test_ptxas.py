@@ -17,8 +17,8 @@ def ptxas():
 def test_no_kernel_spills_or_exceeds_its_budget(ptxas):
     jobs = measurement.essential_jobs(programs.subjects())
     measured = measurement.measure(jobs, processes=int(os.environ.get("JOBS", "2")), with_bytes=False, progress=True)
-    found = budgets.violations(budgets.load(), measured)
-    assert not found, "\n".join(["", *found])
+    violations = budgets.violations(budgets.load(), measured)
+    assert not violations, "\n".join(["", *violations])
 
 
 def test_planted_spill_and_planted_growth_are_found(ptxas):

@@ -69,9 +69,9 @@ def test_one_actor_on_ray_equals_one_in_a_thread(tmp_path):
         learned = trainer.collector.queue.learned
 
         def in_turn(learned=learned, turn=turn, queue=trainer.collector.queue):
-            taken = queue.next_version > queue.version
+            is_taken = queue.next_version > queue.version
             learned()
-            if taken:
+            if is_taken:
                 turn.release()
 
         trainer.collector.queue.learned = in_turn
@@ -84,7 +84,7 @@ def test_one_actor_on_ray_equals_one_in_a_thread(tmp_path):
 
 def play_with_faults(path, kills, seed, iterations):
     """Train while actors are killed at random; return the number of kills."""
-    own, proxies, done = random.Random(seed), [], threading.Event()
+    rng, proxies, done = random.Random(seed), [], threading.Event()
     source = ray_actors()
 
     def watched(config, factory):
@@ -102,12 +102,12 @@ def play_with_faults(path, kills, seed, iterations):
     def kill():
         """Kill two actors at most without a rollout between: the training would end after `MAX_LOSSES`."""
         while len(killed) < kills and not done.is_set():
-            time.sleep(own.uniform(0.0, 0.3))
+            time.sleep(rng.uniform(0.0, 0.3))
             if rollouts[-2:] == [trainer.collector.actors.rollouts] * 2:
                 continue
             alive = [proxy.pid for proxy in proxies if proxy.pid not in killed and os.path.exists(f"/proc/{proxy.pid}")]
             if alive:
-                killed.add(pid := own.choice(alive))
+                killed.add(pid := rng.choice(alive))
                 rollouts.append(trainer.collector.actors.rollouts)
                 os.kill(pid, signal.SIGKILL)
         trainer.stop(signal.SIGTERM)  # after the last fault a few more iterations are enough
@@ -133,9 +133,9 @@ def test_killed_actors_cost_only_their_rollouts(tmp_path, kills):
 
 def test_killed_learner_resumes_from_its_checkpoint(tmp_path):
     run, script = tmp_path / "run", Path(__file__).with_name("ray_actors_run.py")
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     for attempt, stop in enumerate(("40", "never")):  # the first process waits there for the signal
-        with subprocess.Popen([sys.executable, str(script), str(run), stop], env=where) as process:
+        with subprocess.Popen([sys.executable, str(script), str(run), stop], env=environ) as process:
             if attempt == 1:
                 assert process.wait(600) == 0
                 break
@@ -159,16 +159,16 @@ def test_actor_starts_when_the_cluster_has_room(tmp_path):
     blocker = ray.remote(num_cpus=2)(Blocker).remote()
     ray.get(blocker.ready.remote())
     trainer = Trainer(config(1_000_000, num_actors=2), tmp_path / "run", actors=ray_actors())
-    seen = []
+    counts = []
 
-    def begun():
-        return sum(each is not None for each in trainer.collector.actors.begun)
+    def num_begun():
+        return sum(start is not None for start in trainer.collector.actors.begun)
 
     def wait_for(count, iterations):
         deadline = time.monotonic() + 300
-        while (begun() < count or trainer.iteration < iterations) and time.monotonic() < deadline:
+        while (num_begun() < count or trainer.iteration < iterations) and time.monotonic() < deadline:
             time.sleep(0.05)
-        seen.append(begun())
+        counts.append(num_begun())
 
     def watch():
         wait_for(1, 20)
@@ -180,7 +180,7 @@ def test_actor_starts_when_the_cluster_has_room(tmp_path):
     watcher.start()
     trainer.run()
     watcher.join()
-    assert seen == [1, 2]
+    assert counts == [1, 2]
     check_counts(tmp_path / "run", trainer.iteration)
 
 
@@ -203,5 +203,5 @@ def test_command_trains_with_actors_on_the_cluster(tmp_path, capsys):
 
 
 def test_configuration_travels_whole():
-    whole = config(max_staleness=3, actor_device="cpu")
-    assert TrainConfig.from_json(json.loads(json.dumps(dataclasses.asdict(whole)))) == whole
+    original = config(max_staleness=3, actor_device="cpu")
+    assert TrainConfig.from_json(json.loads(json.dumps(dataclasses.asdict(original)))) == original

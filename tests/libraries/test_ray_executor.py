@@ -31,23 +31,23 @@ def cluster():
     """Return a cluster with a head without tasks, and nodes whose workers can import the test functions."""
     from ray.cluster_utils import Cluster
 
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), before) if path)
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    made.add_node(num_cpus=2)
-    yield made
+    previous = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), previous) if path)
+    ray_cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    ray_cluster.add_node(num_cpus=2)
+    yield ray_cluster
     ray.shutdown()
-    made.shutdown()
+    ray_cluster.shutdown()
     os.environ.pop("PYTHONPATH")
-    if before is not None:
-        os.environ["PYTHONPATH"] = before
+    if previous is not None:
+        os.environ["PYTHONPATH"] = previous
 
 
 @pytest.fixture(scope="module")
 def executor(cluster):
-    made = RayExecutor(cluster.address)
-    yield made
-    made.close()
+    executor = RayExecutor(cluster.address)
+    yield executor
+    executor.close()
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +109,12 @@ def test_missing_gpu_raises_device_error(executor):
 
 @pytest.mark.parametrize("make", ["play", "learn"])
 def test_killed_worker_does_not_change_results(executor, expected, tmp_path, make):
-    made = calls_made.calls()
-    of = next(call for call in made if call.key.startswith(make))
+    calls = calls_made.calls()
+    of = next(call for call in calls if call.key.startswith(make))
     arguments = {"marker": str(tmp_path / "died"), "after": 0.2, "make": of.function, **of.arguments}
-    found = gathered(executor, [made[1], RemoteTask("killed", calls_made.killed_once, of.policies, arguments)])
+    results = gathered(executor, [calls[1], RemoteTask("killed", calls_made.killed_once, of.policies, arguments)])
     assert (tmp_path / "died").exists()
-    assert found == {made[1].key: expected[made[1].key], "killed": expected[of.key]}
+    assert results == {calls[1].key: expected[calls[1].key], "killed": expected[of.key]}
 
 
 def test_task_that_kills_every_worker_raises_with_its_key(executor):
@@ -137,8 +137,8 @@ def marked(folder: Path) -> list[int]:
 
 def test_cancelled_calls_are_killed_and_later_calls_run(executor, tmp_path):
     for n in range(6):
-        given = {"file": str(tmp_path / str(n)), "seconds": 600.0}
-        executor.submit(RemoteTask(f"{n}", calls_made.sleep_after_mark, arguments=given))
+        arguments = {"file": str(tmp_path / str(n)), "seconds": 600.0}
+        executor.submit(RemoteTask(f"{n}", calls_made.sleep_after_mark, arguments=arguments))
     wait_until(lambda: len(marked(tmp_path)) == 2)  # as many as there are CPUs; the others wait
     executor.cancel()
     assert executor.pending == 0
@@ -155,25 +155,25 @@ def test_nodes_can_join_and_leave(cluster, executor, expected, tmp_path, monkeyp
         time.sleep(0.1)
         executor.resources.update()
     assert executor.resources.cpus == 4
-    made, go = calls_made.calls(), tmp_path / "go"
+    calls, go = calls_made.calls(), tmp_path / "go"
 
     def task(n):
-        given = {"file": str(tmp_path / f"{n}"), "go": str(go)}
-        return RemoteTask(f"slow/{n}", calls_made.node_when_told, arguments=given)
+        arguments = {"file": str(tmp_path / f"{n}"), "go": str(go)}
+        return RemoteTask(f"slow/{n}", calls_made.node_when_told, arguments=arguments)
 
     def leave():
         wait_until(lambda: len(marked(tmp_path)) == 4)  # two on each node
-        begun = marked(tmp_path)
+        processes = marked(tmp_path)
         cluster.remove_node(joined, allow_graceful=False)
-        wait_until(lambda: sum(map(alive, begun)) == 2)  # those of the node die after it
+        wait_until(lambda: sum(map(alive, processes)) == 2)  # those of the node die after it
         go.touch()
 
     slow, leaving = [task(n) for n in range(4)], threading.Thread(target=leave)
     leaving.start()
-    found = gathered(executor, [*slow, *made])
+    results = gathered(executor, [*slow, *calls])
     leaving.join()
-    assert {key: found[key] for key in expected} == expected
-    assert len({found[call.key] for call in slow}) == 1  # the node that is left did them all
+    assert {key: results[key] for key in expected} == expected
+    assert len({results[call.key] for call in slow}) == 1  # the node that is left did them all
     assert executor.pending == 0
 
 
@@ -202,21 +202,21 @@ def remove_when_begun(cluster, node, folder, count):
 
 
 def test_tasks_beside_trainings_get_half_of_the_smallest_share(executor, monkeypatch):
-    payoffs, here = (RemoteTask("x", calls_made.add, device=device) for device in ("cuda", "cpu"))
-    found = executor.resources
-    assert found.least_share == 0
+    payoffs, cpu_task = (RemoteTask("x", calls_made.add, device=device) for device in ("cuda", "cpu"))
+    resources = executor.resources
+    assert resources.least_share == 0
     for cpus, gpus, share in ((16, 1, 0.25), (8, 4, 0.5), (4, 4, 1.0), (2, 4, 1.0)):
-        monkeypatch.setattr(found, "cpus", cpus)
-        monkeypatch.setattr(found, "gpus", gpus)
-        assert found.least_share == share
-        options = [found.task_options(task, None)["num_gpus"] for task in (payoffs, here)]
+        monkeypatch.setattr(resources, "cpus", cpus)
+        monkeypatch.setattr(resources, "gpus", gpus)
+        assert resources.least_share == share
+        options = [resources.task_options(task, None)["num_gpus"] for task in (payoffs, cpu_task)]
         assert options == [share / 2, 0]
-        assert found.capacity(payoffs, []) == min(cpus, gpus / (share / 2))
-        assert found.capacity(here, []) == cpus
-    monkeypatch.setattr(found, "cpus", 16)
-    assert found.capacity(payoffs, [GpuShare(3.0)]) == 8  # on the GPU that is free
-    assert found.capacity(payoffs, [GpuShare(4.0)]) == 0
-    monkeypatch.setattr(found, "gpus_per_learner", 0.5)
-    assert found.least_share == 0.5
-    monkeypatch.setattr(found, "gpus_per_learner", 2)
-    assert found.least_share == 1
+        assert resources.capacity(payoffs, []) == min(cpus, gpus / (share / 2))
+        assert resources.capacity(cpu_task, []) == cpus
+    monkeypatch.setattr(resources, "cpus", 16)
+    assert resources.capacity(payoffs, [GpuShare(3.0)]) == 8  # on the GPU that is free
+    assert resources.capacity(payoffs, [GpuShare(4.0)]) == 0
+    monkeypatch.setattr(resources, "gpus_per_learner", 0.5)
+    assert resources.least_share == 0.5
+    monkeypatch.setattr(resources, "gpus_per_learner", 2)
+    assert resources.least_share == 1

@@ -34,8 +34,8 @@ GPUS = 4
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), before) if path)
+    previous = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), previous) if path)
     torch.set_num_threads(1)
     connect(
         "the tests", "local", num_cpus=GPUS, num_gpus=2, resources={SIMULATED: GPUS}, object_store_memory=100_000_000
@@ -43,8 +43,8 @@ def cluster():
     yield
     ray.shutdown()
     os.environ.pop("PYTHONPATH")
-    if before is not None:
-        os.environ["PYTHONPATH"] = before
+    if previous is not None:
+        os.environ["PYTHONPATH"] = previous
 
 
 def simulated(**options) -> RayExecutor:
@@ -58,10 +58,10 @@ def training(key, function, device="cpu", max_shards=1, **arguments) -> RemoteTa
 def gathered(executor, tasks):
     for task in tasks:
         executor.submit(task)
-    found = {}
+    results = {}
     while executor.pending:
-        key, found[key] = executor.next()
-    return found
+        key, results[key] = executor.next()
+    return results
 
 
 def meeting(prefix, number, count, folder, device="cpu", learns=True) -> list[RemoteTask]:
@@ -73,22 +73,22 @@ def meeting(prefix, number, count, folder, device="cpu", learns=True) -> list[Re
 
 def test_trainings_share_the_gpus_of_a_node_as_planned(tmp_path):
     """Ray assigns the GPUs of a node by the shares: halves of one GPU, and the other one as a whole."""
-    found = gathered(RayExecutor(), meeting("", 3, 3, tmp_path, "cuda"))
-    assert [found[f"{n}"]["resources"]["GPU"] for n in range(3)] == [0.5, 0.5, 1.0]
-    assert found["0"]["gpus"] == found["1"]["gpus"] != found["2"]["gpus"]
+    results = gathered(RayExecutor(), meeting("", 3, 3, tmp_path, "cuda"))
+    assert [results[f"{n}"]["resources"]["GPU"] for n in range(3)] == [0.5, 0.5, 1.0]
+    assert results["0"]["gpus"] == results["1"]["gpus"] != results["2"]["gpus"]
 
 
 @pytest.mark.slow
 def test_trainings_with_several_gpus_run_in_as_many_processes():
-    (found,) = gathered(RayExecutor(), [training("one", gpu_calls.ranks, "cuda", 8, worlds=5)]).values()
-    assert [each[:2] for each in found] == [[0, 3], [1, 2]]
-    assert len({each[2] for each in found}) == 2
-    assert sorted(each[3] for each in found) == ["0", "1"]
+    (ranks,) = gathered(RayExecutor(), [training("one", gpu_calls.ranks, "cuda", 8, worlds=5)]).values()
+    assert [rank[:2] for rank in ranks] == [[0, 3], [1, 2]]
+    assert len({rank[2] for rank in ranks}) == 2
+    assert sorted(rank[3] for rank in ranks) == ["0", "1"]
 
 
 def test_trainings_take_no_more_gpus_than_they_have_worlds():
-    (found,) = gathered(simulated(), [training("one", gpu_calls.ranks, max_shards=1, worlds=1)]).values()
-    assert [each[:2] for each in found] == [[0, 1]]
+    (ranks,) = gathered(simulated(), [training("one", gpu_calls.ranks, max_shards=1, worlds=1)]).values()
+    assert [rank[:2] for rank in ranks] == [[0, 1]]
 
 
 @pytest.mark.parametrize("how", ["dies once", pytest.param("dies always", marks=pytest.mark.slow), "raises"])
@@ -118,8 +118,8 @@ def test_cancelled_processes_are_killed_and_their_gpus_are_free(tmp_path):
     while len(list(tmp_path.iterdir())) < GPUS and time.monotonic() < deadline:
         time.sleep(0.1)
     executor.cancel()
-    (found,) = gathered(executor, [training("next", gpu_calls.resources)]).values()
-    assert found["resources"][SIMULATED] == 1.0
+    (result,) = gathered(executor, [training("next", gpu_calls.resources)]).values()
+    assert result["resources"][SIMULATED] == 1.0
     processes = [int(file.read_text()) for file in tmp_path.iterdir()]
     assert len(processes) == GPUS
     while any(map(alive, processes)) and time.monotonic() < deadline:
@@ -132,11 +132,11 @@ def test_gpus_are_used_until_the_last_task_starts(tmp_path):
 
     Payoffs, which were submitted first, fill what the last trainings leave free, before these end.
     """
-    executor, given = simulated(gpus_per_learner=1), {"folder": str(tmp_path), "num_others": GPUS - 1}
-    payoffs = [RemoteTask(f"payoffs{n}", gpu_calls.relay, {}, {**given, "trainings": 0}) for n in range(4)]
-    trainings = [training(f"train{n}", gpu_calls.relay, trainings=16, **given) for n in range(16)]
-    found = gathered(executor, [*payoffs, *trainings])
-    shares = {key: each["resources"][SIMULATED] for key, each in found.items()}
+    executor, arguments = simulated(gpus_per_learner=1), {"folder": str(tmp_path), "num_others": GPUS - 1}
+    payoffs = [RemoteTask(f"payoffs{n}", gpu_calls.relay, {}, {**arguments, "trainings": 0}) for n in range(4)]
+    trainings = [training(f"train{n}", gpu_calls.relay, trainings=16, **arguments) for n in range(16)]
+    results = gathered(executor, [*payoffs, *trainings])
+    shares = {key: result["resources"][SIMULATED] for key, result in results.items()}
     assert shares == {f"train{n}": 1.0 for n in range(16)} | {f"payoffs{n}": 0.5 for n in range(4)}
 
 
@@ -144,9 +144,9 @@ def test_payoffs_run_on_gpus_that_trainings_leave_free(tmp_path):
     """The trainings end when all payoffs have begun, which are submitted first."""
     executor, count = simulated(gpus_per_learner=1), 6 + GPUS - 1
     payoffs = meeting("payoffs", 6, 0, tmp_path, learns=False)
-    found = gathered(executor, [*payoffs, *meeting("train", GPUS - 1, count, tmp_path)])
-    assert [found[f"train{n}"]["resources"][SIMULATED] for n in range(GPUS - 1)] == [1.0] * (GPUS - 1)
-    assert len(found) == count
+    results = gathered(executor, [*payoffs, *meeting("train", GPUS - 1, count, tmp_path)])
+    assert [results[f"train{n}"]["resources"][SIMULATED] for n in range(GPUS - 1)] == [1.0] * (GPUS - 1)
+    assert len(results) == count
 
 
 # ---------------------------------------------------------------- leagues
@@ -174,19 +174,21 @@ def test_run_with_two_gpus_per_policy_equals_that_of_one_process(run, tmp_path):
     executor._watch = lambda running: (sizes.append(len(running.refs)), send(running))
     run(tmp_path / "ray", executor)
     assert [size for size in sizes if size > 1] == [2] * (2 if run is psro else 4)
-    one, other = (RunStore.open(tmp_path / name, write=False) for name in ("local", "ray"))
-    with one, other:
-        assert sorted(one.tasks()) == sorted(other.tasks())
-        for role, pool in one.populations.items():
-            pairs = list(zip(pool[:], other.populations[role][:], strict=True))
+    local, remote = (RunStore.open(tmp_path / name, write=False) for name in ("local", "ray"))
+    with local, remote:
+        assert sorted(local.tasks()) == sorted(remote.tasks())
+        for role, pool in local.populations.items():
+            pairs = list(zip(pool[:], remote.populations[role][:], strict=True))
             assert len(pairs) >= 2
-            for mine, others in pairs:
+            for mine, theirs in pairs:
                 if hasattr(mine, "net"):
-                    nets = [dict(policy.net.state_dict()) for policy in (mine, others)]
+                    nets = [dict(policy.net.state_dict()) for policy in (mine, theirs)]
                     torch.testing.assert_close(nets[0], nets[1], rtol=1e-4, atol=1e-5)
-        steps = [[store.result(task).get("steps") for task in sorted(store.tasks())] for store in (one, other)]
+        steps = [[store.result(task).get("steps") for task in sorted(store.tasks())] for store in (local, remote)]
         assert steps[0] == steps[1]
-        matches = [[(each.iteration, each.role, each.count) for each in store.matches()] for store in (one, other)]
+        matches = [
+            [(match.iteration, match.role, match.count) for match in store.matches()] for store in (local, remote)
+        ]
         assert matches[0] == matches[1]
 
 

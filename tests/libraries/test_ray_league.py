@@ -26,8 +26,8 @@ from league.storage.open_run import open_run
 @pytest.fixture(scope="module")
 def address():
     torch.set_num_threads(1)
-    with ray_faults.cluster(nodes=2) as made:
-        yield made.address
+    with ray_faults.cluster(nodes=2) as ray_cluster:
+        yield ray_cluster.address
 
 
 def psro(path, executor):
@@ -63,8 +63,8 @@ def test_run_after_faults_equals_one_without(tmp_path):
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [each["fault"] for each in records] == ["response", "commit", "node", "saving"]
-    assert {each["kind"] for each in records} == set(ray_faults.KINDS)
-    for each in records:
-        assert each["happened"], each
-        assert each["equal"], each
+    assert [record["fault"] for record in records] == ["response", "commit", "node", "saving"]
+    assert {record["kind"] for record in records} == set(ray_faults.KINDS)
+    for record in records:
+        assert record["happened"], record
+        assert record["equal"], record

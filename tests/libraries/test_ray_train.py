@@ -48,45 +48,45 @@ def config(iterations=ITERATIONS, algorithm="ppo", **learner):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def full_run(tmp_path_factory):
     """Return the run of two workers without a fault."""
     out = tmp_path_factory.mktemp("whole") / "run"
     assert ray_train.train_distributed(config(), out, num_workers=2) == out / "checkpoints" / f"{ITERATIONS:09d}"
     return out
 
 
-def test_two_workers_learn_the_weights_of_one_process(whole, tmp_path):
+def test_two_workers_learn_the_weights_of_one_process(full_run, tmp_path):
     trainer = Trainer(config(), tmp_path / "alone")
     for _ in range(5):
         trainer.iterate()
-    one, two = (checkpoint.load(out / "checkpoints" / "000000005") for out in (tmp_path / "alone", whole))
-    assert one.steps == two.steps == 5 * 9 * 8
-    assert one.state.keys() == two.state.keys()
-    assert_near(one, two)
-    assert TrainConfig.from_json(two.config) == config()
+    first, second = (checkpoint.load(out / "checkpoints" / "000000005") for out in (tmp_path / "alone", full_run))
+    assert first.steps == second.steps == 5 * 9 * 8
+    assert first.state.keys() == second.state.keys()
+    assert_near(first, second)
+    assert TrainConfig.from_json(second.config) == config()
 
 
-def assert_near(one, two):
+def assert_near(first, second):
     """But for how sums round."""
-    for name, value in one.state.items():
+    for name, value in first.state.items():
         if isinstance(value, torch.Tensor):
-            torch.testing.assert_close(two.state[name], value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=name)
+            torch.testing.assert_close(second.state[name], value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=name)
 
 
 def test_replay_moves_from_one_process_to_two_workers_and_back(tmp_path):
-    def made(iterations):  # schedules do not depend on how long it is
+    def make_config(iterations):  # schedules do not depend on how long it is
         steady = {"learning_rate_final": 1e-3, "epsilon": 0.5, "epsilon_final": 0.5, "priority_beta": 1.0}
         return config(iterations, "dqn", prioritized=True, n_step=3, **steady)
 
-    alone, out = Trainer(made(6), tmp_path / "alone").run(), tmp_path / "run"
-    begun = Trainer(made(2), out).run()
-    shared = ray_train.train_distributed(made(4), out, num_workers=2, resume=checkpoint.load(begun))
-    ended = Trainer(made(6), out, checkpoint.load(shared)).run()
-    one, other = checkpoint.load(alone), checkpoint.load(ended)
-    assert one.steps == other.steps == 6 * 9 * 8
-    assert any(".replay." in name for name in one.state)
-    assert one.state.keys() == other.state.keys()
-    assert_near(one, other)
+    alone, out = Trainer(make_config(6), tmp_path / "alone").run(), tmp_path / "run"
+    start = Trainer(make_config(2), out).run()
+    shared = ray_train.train_distributed(make_config(4), out, num_workers=2, resume=checkpoint.load(start))
+    ended = Trainer(make_config(6), out, checkpoint.load(shared)).run()
+    first, other = checkpoint.load(alone), checkpoint.load(ended)
+    assert first.steps == other.steps == 6 * 9 * 8
+    assert any(".replay." in name for name in first.state)
+    assert first.state.keys() == other.state.keys()
+    assert_near(first, other)
 
 
 def workers_of(process: int) -> list[int]:
@@ -100,20 +100,20 @@ def workers_of(process: int) -> list[int]:
         except OSError:  # it has ended
             continue
         children.setdefault(parent, []).append(int(folder.name))
-    found, todo = [], [process]
+    workers, todo = [], [process]
     while todo:
         todo += (below := children.get(todo.pop(), []))
-        found += [each for each in below if "RayTrainWorker" in names[each]]
-    return found
+        workers += [child for child in below if "RayTrainWorker" in names[child]]
+    return workers
 
 
-def test_training_resumes_after_a_killed_worker(whole, tmp_path):
+def test_training_resumes_after_a_killed_worker(full_run, tmp_path):
     for attempt in range(5):  # on a busy machine it may be through before it is hit
         out = tmp_path / f"{attempt}"
         if killed := trained_with_a_kill(out):
             break
     assert killed
-    for name, value in checkpoint.load(whole).state.items():
+    for name, value in checkpoint.load(full_run).state.items():
         other = checkpoint.load(out).state[name]
         same = torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
         assert same or name == "trainer.seconds", name
@@ -146,9 +146,9 @@ def test_command_resumes_a_run_with_workers(tmp_path, capsys):
     longer = str(9 * 8 * 4)
     assert train_command(["--resume", str(out), "--num-workers", "2", "--total-steps", longer, "--no-video"]) == 0
     assert checkpoint.load(out).iteration == 4
-    said = capsys.readouterr().out
-    assert "trained 288 steps" in said
-    assert str(out / "checkpoints" / "000000004") in said
+    output = capsys.readouterr().out
+    assert "trained 288 steps" in output
+    assert str(out / "checkpoints" / "000000004") in output
 
 
 def test_environment_of_a_module_trains_in_shards(tmp_path):

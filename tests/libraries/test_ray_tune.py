@@ -49,37 +49,37 @@ def cluster(tmp_path_factory):
 
 def saved(run_dir, name):
     """Return Tune's checkpoints of a trial by their steps."""
-    every = (checkpoint.load(path) for path in sorted((run_dir / "tune" / name).glob("checkpoint_*")))
-    return {each.steps: each for each in every}
+    checkpoints = (checkpoint.load(path) for path in sorted((run_dir / "tune" / name).glob("checkpoint_*")))
+    return {entry.steps: entry for entry in checkpoints}
 
 
 def test_asha_stops_bad_trials_early(tmp_path):
     """One after another, the good ones first: a bad one goes no further than the first rung."""
     plan = TuneConfig(num_samples=1, grace_period=256, reduction_factor=2, eval_interval=128, cpus=2)
     search = {"learner.learning_rate": "grid(0.02,0.01,1e-9,1e-8)", "learner.gamma": library.uniform(0.95, 0.96)}
-    found = tune(cartpole(), search, tmp_path / "run", plan)
-    assert found.complete
-    assert len(found.trials) == 4
-    by_rate = {trial.settings["learner.learning_rate"]: trial for trial in found.trials}
+    result = tune(cartpole(), search, tmp_path / "run", plan)
+    assert result.complete
+    assert len(result.trials) == 4
+    by_rate = {trial.settings["learner.learning_rate"]: trial for trial in result.trials}
     assert {rate: (trial.state, trial.steps) for rate, trial in by_rate.items() if rate != 0.01} == {
         0.02: ("finished", STEPS),
         1e-9: ("stopped", 256),
         1e-8: ("stopped", 256),
     }
-    assert found.trials[0].score == found.score == max(trial.score for trial in found.trials)
-    assert all(0.95 <= trial.settings["learner.gamma"] <= 0.96 for trial in found.trials)
+    assert result.trials[0].score == result.score == max(trial.score for trial in result.trials)
+    assert all(0.95 <= trial.settings["learner.gamma"] <= 0.96 for trial in result.trials)
 
-    assert checkpoint.load(found.checkpoint).score == pytest.approx(found.score)
-    args, _ = parse_train(shlex.split(found.command)[2:])
-    assert _config(args) == found.config
-    assert found.config.learner.learning_rate == found.trials[0].settings["learner.learning_rate"]
+    assert checkpoint.load(result.checkpoint).score == pytest.approx(result.score)
+    args, _ = parse_train(shlex.split(result.command)[2:])
+    assert _config(args) == result.config
+    assert result.config.learner.learning_rate == result.trials[0].settings["learner.learning_rate"]
     written = json.loads((tmp_path / "run" / "tune.json").read_text())
     assert written["complete"]
     repeat = read_config(tmp_path / "run" / CONFIG_FILE)
     assert repeat["search"]["learner.gamma"] == "uniform(0.95,0.96)"
     assert (repeat["env_id"], repeat["num_samples"], repeat["cpus"]) == ("CartPole-v1", 1, 2)
-    assert written["best"]["command"] == found.command
-    assert [TrialResult(**trial).name for trial in written["trials"]] == [trial.name for trial in found.trials]
+    assert written["best"]["command"] == result.command
+    assert [TrialResult(**trial).name for trial in written["trials"]] == [trial.name for trial in result.trials]
     with pytest.raises(
         ConfigError, match="expected a folder without a search; choose another, or continue with --resume"
     ):
@@ -93,30 +93,30 @@ def test_pbt_copies_the_good_and_changes_settings(tmp_path):
     """
     plan = TuneConfig("pbt", num_samples=1, perturbation_interval=512, eval_interval=128, cpus=2)
     search = {"learner.learning_rate": "grid(0.02,1e-9)", "learner.entropy_coef": "uniform(0,0.01)"}
-    found = tune(cartpole(), search, tmp_path / "run", plan)
-    assert found.complete
-    assert [trial.state for trial in found.trials] == ["finished", "finished"]
+    result = tune(cartpole(), search, tmp_path / "run", plan)
+    assert result.complete
+    assert [trial.state for trial in result.trials] == ["finished", "finished"]
     good, bad = (saved(tmp_path / "run", name) for name in ("trial-00000", "trial-00001"))
     assert len(good) == 12
     assert max(bad) == STEPS
-    settings = {steps: each.config["learner"] for steps, each in bad.items()}
-    assert all(0 <= each["entropy_coef"] <= 0.01 for each in settings.values())
-    first = next(steps for steps, each in settings.items() if each["entropy_coef"] != settings[128]["entropy_coef"])
+    settings = {steps: entry.config["learner"] for steps, entry in bad.items()}
+    assert all(0 <= entry["entropy_coef"] <= 0.01 for entry in settings.values())
+    first = next(steps for steps, entry in settings.items() if entry["entropy_coef"] != settings[128]["entropy_coef"])
     assert (first - 128) % 512 == 0
     last = max(steps for steps in bad if steps < first)
     assert settings[last]["learning_rate"] == 1e-9
     # the rollout after the copy is that of the other, world by world; before it was not
-    assert apart(good[first], bad[first], "core.") == 0
-    assert apart(good[last], bad[last], "core.") > 0
+    assert distance(good[first], bad[first], "core.") == 0
+    assert distance(good[last], bad[last], "core.") > 0
     source, weights = good[first - 128], "learner.agent.net.actor."
-    assert apart(source, bad[last], weights) > 0.01
-    moved = apart(source, bad[first], weights)
+    assert distance(source, bad[last], weights) > 0.01
+    moved = distance(source, bad[first], weights)
     assert moved > 1e-3 if settings[first]["learning_rate"] == 0.02 else moved < 1e-6
 
 
-def apart(one, other, prefix):
+def distance(first, other, prefix):
     """Return the largest difference between tensors of two checkpoints."""
-    tensors = {name: value for name, value in one.state.items() if name.startswith(prefix) and value.numel()}
+    tensors = {name: value for name, value in first.state.items() if name.startswith(prefix) and value.numel()}
     assert tensors
     return max(float((value.double() - other.state[name].double()).abs().max()) for name, value in tensors.items())
 
@@ -124,9 +124,9 @@ def apart(one, other, prefix):
 def test_diverged_trials_are_failed_trials(tmp_path):
     plan = TuneConfig("none", num_samples=1, eval_interval=512, cpus=2)
     search = {"learner.learning_rate": "grid(1e-3,1e30)"}
-    found = tune(cartpole(), search, tmp_path / "run", plan)
-    assert found.complete
-    good, bad = found.trials
+    result = tune(cartpole(), search, tmp_path / "run", plan)
+    assert result.complete
+    good, bad = result.trials
     assert (good.state, bad.state) == ("finished", "failed")
     assert "the training has diverged" in bad.error
 
@@ -143,9 +143,11 @@ tune(cartpole(), search, sys.argv[1], TuneConfig("none", num_samples=1, cpus=2, 
 
 def test_killed_search_can_be_resumed(tmp_path):
     """After SIGKILL of the search, completed trials are not repeated and running trials are resumed."""
-    run_dir, where = tmp_path / "run", {**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local"}
-    where["RUN_OF_THE_TEST"] = str(run_dir)
-    killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(run_dir)], cwd=ROOT, env=where, start_new_session=True)
+    run_dir, environ = tmp_path / "run", {**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local"}
+    environ["RUN_OF_THE_TEST"] = str(run_dir)
+    killed = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(run_dir)], cwd=ROOT, env=environ, start_new_session=True
+    )
     try:
         deadline = time.monotonic() + 400
         while len(recorded(run_dir)) < 2:
@@ -158,38 +160,38 @@ def test_killed_search_can_be_resumed(tmp_path):
     deadline = time.monotonic() + 60
     while started_with(run_dir) and time.monotonic() < deadline:  # its cluster goes with it
         time.sleep(0.2)
-    before, known = ended(run_dir), recorded(run_dir)
-    assert 2 <= len(known) < 5
-    found = resume(run_dir, allow_pickle=True)
-    assert found.complete
-    assert len(found.trials) == 5
-    assert {(trial.state, trial.steps) for trial in found.trials} == {("finished", STEPS)}
-    assert len({trial.settings["learner.learning_rate"] for trial in found.trials}) == 5
+    previous, finished = ended(run_dir), recorded(run_dir)
+    assert 2 <= len(finished) < 5
+    result = resume(run_dir, allow_pickle=True)
+    assert result.complete
+    assert len(result.trials) == 5
+    assert {(trial.state, trial.steps) for trial in result.trials} == {("finished", STEPS)}
+    assert len({trial.settings["learner.learning_rate"] for trial in result.trials}) == 5
     after = ended(run_dir)
     assert len(after) == 5
-    again = {path.parents[1].name for path, when in before.items() if after.get(path) != when}
-    assert not again & known
-    assert resume(run_dir, allow_pickle=True).trials == found.trials
+    repeated = {path.parents[1].name for path, when in previous.items() if after.get(path) != when}
+    assert not repeated & finished
+    assert resume(run_dir, allow_pickle=True).trials == result.trials
 
 
 def started_with(run_dir):
     """Return the processes of the search, which have its folder in their environment."""
-    found = []
+    processes = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             if f"RUN_OF_THE_TEST={run_dir}\0".encode() in (process / "environ").read_bytes():
-                found.append(int(process.name))
-    return found
+                processes.append(int(process.name))
+    return processes
 
 
 def recorded(run_dir):
     """Return the folders of trials that Tune recorded as ended; a trial that ended later may repeat its end."""
-    known = set()
+    names = set()
     for file in run_dir.glob("tune/experiment_state-*.json"):
         with contextlib.suppress(ValueError):  # it is being written
             trials = [json.loads(state) for state, _ in json.loads(file.read_text())["trial_data"]]
-            known |= {f"trial-{each['trial_id'][-5:]}" for each in trials if each["status"] == "TERMINATED"}
-    return known
+            names |= {f"trial-{trial['trial_id'][-5:]}" for trial in trials if trial["status"] == "TERMINATED"}
+    return names
 
 
 def ended(run_dir):

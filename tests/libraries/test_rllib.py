@@ -73,13 +73,13 @@ def test_multi_agent_episode_ends_when_all_agents_have_left(env_id):
 @pytest.mark.parametrize("env_id", MASKED)
 def test_masked_worlds_play_through_both_wrappers(env_id):
     """Observations of either wrapper have the mask; rewards through the AEC wrapper sum to those of the episode."""
-    both = parallel(env_id)
-    obs, _ = both.reset(seed=0)
+    wrapped = parallel(env_id)
+    obs, _ = wrapped.reset(seed=0)
     over = False
     while not over:
-        agents = both.par_env.agents
-        actions = {agent: both.get_action_space(agent).sample(obs[agent]["action_mask"]) for agent in agents}
-        obs, _, terminated, truncated, _ = both.step(actions)
+        agents = wrapped.par_env.agents
+        actions = {agent: wrapped.get_action_space(agent).sample(obs[agent]["action_mask"]) for agent in agents}
+        obs, _, terminated, truncated, _ = wrapped.step(actions)
         over = terminated["__all__"] or truncated["__all__"]
     env = PettingZooEnv(gpu_envs.aec_env(env_id, **SMALL[env_id]))
     obs, _ = env.reset(seed=0)
@@ -110,9 +110,9 @@ def test_game_of_turns_trains_through_the_aec_wrapper():
         .debugging(seed=0)
         .build_algo()
     )
-    before = weights(algorithm)
+    initial = weights(algorithm)
     metrics = algorithm.train()["env_runners"]
-    assert moved(before, weights(algorithm)) == {"player_0", "player_1"}
+    assert moved(initial, weights(algorithm)) == {"player_0", "player_1"}
     assert metrics["num_episodes"] > 0
     assert abs(sum(metrics["agent_episode_returns_mean"].values())) < 1e-6  # zero-sum
     algorithm.stop()
@@ -122,12 +122,12 @@ def weights(algorithm):
     return copy.deepcopy(algorithm.get_weights())
 
 
-def moved(before, after):
+def moved(initial, after):
     """Return the names of the modules that changed."""
     return {
         name
         for name, values in after.items()
-        if any(not np.array_equal(np.asarray(value), np.asarray(before[name][key])) for key, value in values.items())
+        if any(not np.array_equal(np.asarray(value), np.asarray(initial[name][key])) for key, value in values.items())
     }
 
 
@@ -146,10 +146,10 @@ def test_multi_agent(env_id):
         .debugging(seed=0)
         .build_algo()
     )
-    before = weights(algorithm)
+    initial = weights(algorithm)
     for _ in range(2):
         result = algorithm.train()
-    assert moved(before, weights(algorithm)) == groups
+    assert moved(initial, weights(algorithm)) == groups
     metrics = result["env_runners"]
     assert metrics["num_env_steps_sampled"] >= 200
     assert metrics["num_episodes"] > 0
@@ -185,10 +185,10 @@ def test_batch_of_worlds_is_a_vector_environment(name, env_id, settings):
         .build_algo()
     )
     assert isinstance(algorithm.env_runner.env.unwrapped, RowsEnv)
-    before = weights(algorithm)
+    initial = weights(algorithm)
     for _ in range(3):
         metrics = algorithm.train()["env_runners"]
-    assert moved(before, weights(algorithm)) == {"default_policy"}
+    assert moved(initial, weights(algorithm)) == {"default_policy"}
     assert metrics["num_env_steps_sampled"] >= 240
     limit = SMALL[env_id].get("max_cycles") or SMALL[env_id]["max_episode_steps"]
     episodes = algorithm.env_runner.sample(num_episodes=24)  # RLlib's own figures count a chunk's end twice

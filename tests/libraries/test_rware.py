@@ -88,13 +88,13 @@ def test_dictionaries_equal_the_original(settings):
 
 def test_recorded_traces_are_those_of_the_original(tmp_path):
     oracle.record_all(tmp_path / "trace.npz")
-    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as kept:
-        assert set(new) == set(kept)
+    with np.load(tmp_path / "trace.npz") as new, np.load(oracle.TRACE) as recorded:
+        assert set(new) == set(recorded)
         for name in new:
-            np.testing.assert_array_equal(new[name], kept[name])
+            np.testing.assert_array_equal(new[name], recorded[name])
 
 
-def place(env, robots):
+def place_robots(env, robots):
     """Put robots into cells (row, column) and directions of an original."""
     env.reset(seed=0)
     for robot, (row, column, way) in zip(env.agents, robots, strict=True):
@@ -112,8 +112,8 @@ def test_both_outcomes_of_a_tie_occur_in_the_original():
     for row in range(11):
         for column in range(1, 11):
             env = oracle.make(oracle.Warehouse, layout=layout, n_agents=8)
-            others = [(11, index, "UP") for index in range(6)]
-            place(env, [(row, column - 1, "RIGHT"), (row, column + 1, "LEFT"), *others])
+            idle_robots = [(11, index, "UP") for index in range(6)]
+            place_robots(env, [(row, column - 1, "RIGHT"), (row, column + 1, "LEFT"), *idle_robots])
             env.step([1, 1, 0, 0, 0, 0, 0, 0])
             moved = [robot.x == column for robot in env.agents[:2]]
             assert sum(moved) == 1
@@ -128,10 +128,10 @@ def test_layers_of_directions_and_loads_are_transposed_in_the_original():
         oracle.Warehouse, layout="x...x\n.....\n.....\n.....\nxg...", n_agents=1, sensor_range=4,
         observation_type="image", image_observation_layers=layers, image_observation_directional=False,
     )  # fmt: skip
-    place(env, [(0, 4, "LEFT")])
-    (seen,), *_ = env.step([4])
-    assert np.argwhere(seen[0]).tolist() == [[4, 4]]
-    assert np.argwhere(seen[1]).tolist() == np.argwhere(seen[2]).tolist() == [[8, 0]]
+    place_robots(env, [(0, 4, "LEFT")])
+    (image,), *_ = env.step([4])
+    assert np.argwhere(image[0]).tolist() == [[4, 4]]
+    assert np.argwhere(image[1]).tolist() == np.argwhere(image[2]).tolist() == [[8, 0]]
 
 
 def test_starts_are_distributed_as_in_the_original():

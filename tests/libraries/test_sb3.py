@@ -107,12 +107,14 @@ def test_rows_are_the_core(toys, env_id):
 
 def test_returned_arrays_stay_unchanged():
     env = make()
-    kept = [(env.reset(), None)]
+    results = [(env.reset(), None)]
     for _ in range(10):
         obs, _, _, infos = env.step(actions_of(env))
-        kept.append((obs, obs.copy()))
-        kept += [(info[name], info[name].copy()) for info in infos for name in info if name == "terminal_observation"]
-    for left, right in kept[1:]:
+        results.append((obs, obs.copy()))
+        results += [
+            (info[name], info[name].copy()) for info in infos for name in info if name == "terminal_observation"
+        ]
+    for left, right in results[1:]:
         np.testing.assert_array_equal(left, right)
 
 
@@ -226,14 +228,14 @@ def test_frozen_opponent_gets_normalized_observations():
     """A model trained with VecNormalize gets normalized observations as an opponent, too."""
     learner = VecNormalize(make(group="adversary", seed=1))
     chasers = PPO("MlpPolicy", learner, n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(120)
-    seen, predict = [], chasers.predict
-    chasers.predict = lambda obs, **more: seen.append(obs) or predict(obs, **more)
+    observations, predict = [], chasers.predict
+    chasers.predict = lambda obs, **more: observations.append(obs) or predict(obs, **more)
     env = make(group="agent", opponents={"adversary": chasers}, seed=2)
     env.reset()
     raw = env.core.obs[:, :3, :16].reshape(12, 16).numpy().copy()
     env.step(actions_of(env))
-    np.testing.assert_array_equal(seen[0], learner.normalize_obs(raw))
-    assert not np.allclose(seen[0], raw)
+    np.testing.assert_array_equal(observations[0], learner.normalize_obs(raw))
+    assert not np.allclose(observations[0], raw)
 
 
 def test_render_modes(monkeypatch):
@@ -255,8 +257,8 @@ def test_equal_seeds_give_equal_resets():
     env, twin = make(), make()
     assert env.seed(11) == list(range(11, 23))
     first = env.reset()
-    again = env.reset()
-    assert not np.array_equal(first, again)
+    second = env.reset()
+    assert not np.array_equal(first, second)
     np.testing.assert_array_equal(first.reshape(4, 3, 16), twin.rows.reset(seed=11)[0].reshape(4, 3, 16))
     assert len(np.unique(first[::3], axis=0)) == 4
     env.seed(11)
@@ -376,9 +378,9 @@ def test_statistics_of_vec_normalize_are_saved(tmp_path):
     for _ in range(7):
         env.step(actions_of(env.venv))
     env.save(str(tmp_path / "statistics"))
-    again = VecNormalize.load(str(tmp_path / "statistics"), make())
-    np.testing.assert_array_equal(again.obs_rms.mean, env.obs_rms.mean)
-    assert again.reset().shape == (12, 16)
+    loaded = VecNormalize.load(str(tmp_path / "statistics"), make())
+    np.testing.assert_array_equal(loaded.obs_rms.mean, env.obs_rms.mean)
+    assert loaded.reset().shape == (12, 16)
 
 
 def test_terminal_observations_are_normalised():

@@ -42,10 +42,10 @@ class Always:
     """An object with the `predict` method of an SB3 model."""
 
     def __init__(self, choice):
-        self.choice, self.seen = choice, []
+        self.choice, self.observations = choice, []
 
     def predict(self, observation, state=None, episode_start=None, deterministic=False):
-        self.seen.append(observation.copy())
+        self.observations.append(observation.copy())
         return np.full(len(observation), self.choice), None
 
 
@@ -58,14 +58,14 @@ def test_opponents_are_models_callables_or_random():
     )
     np.testing.assert_array_equal(models.reset(), callables.reset())
     for t in range(8):
-        before = models.core.obs[:, :3, :16].reshape(12, 16).numpy().copy()
+        expected = models.core.obs[:, :3, :16].reshape(12, 16).numpy().copy()
         action = actions_of(models)
         for left, right in zip(models.step(action)[:3], callables.step(action)[:3], strict=True):
             np.testing.assert_array_equal(left, right)
-        np.testing.assert_array_equal(model.seen[t], before)
+        np.testing.assert_array_equal(model.observations[t], expected)
     models.set_opponents("random")
     models.step(actions_of(models))
-    assert len(model.seen) == 8
+    assert len(model.observations) == 8
     with pytest.raises(ConfigError, match="opponents has no 'fox' to play"):
         models.set_opponents({"fox": model})
 

@@ -81,7 +81,7 @@ def test_training_updates_all_networks(env_id, settings, name):
     env = make_skrl(env_id, num_envs=8, device="cpu", seed=0, **SMALL[env_id], **settings)
     assert env.num_envs == 8
     learner, models = learner_for(env, name)
-    before = copy.deepcopy(models)
+    initial = copy.deepcopy(models)
     cfg = {"timesteps": 3 * ROLLOUT, "headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
     SequentialTrainer(env=env, agents=learner, cfg=cfg).train()
     assert int(env.unwrapped.core.episode_index.min()) >= 1
@@ -90,7 +90,7 @@ def test_training_updates_all_networks(env_id, settings, name):
             for weight, value in net.state_dict().items():
                 assert torch.isfinite(value).all()
                 if weight.endswith("weight"):
-                    assert not torch.equal(value, before[agent][key].state_dict()[weight]), (agent, key, weight)
+                    assert not torch.equal(value, initial[agent][key].state_dict()[weight]), (agent, key, weight)
         memory = learner.memories[agent]
         assert torch.isfinite(memory.get_tensor_by_name("returns")).all()
     env.close()
@@ -103,20 +103,20 @@ def test_nothing_is_copied():
     returned = []
     step = core.step
     core.step = lambda action: returned.append(step(action)) or returned[-1]
-    kept, _ = env.reset()
+    previous, _ = env.reset()
     for _ in range(5):
-        saved = {agent: value.clone() for agent, value in kept.items()}
+        saved = {agent: value.clone() for agent, value in previous.items()}
         actions = {agent: action[:, None] for agent, action in env.unwrapped.sample_actions().items()}
         obs, reward, terminated, truncated, _ = env.step(actions)
         for row, agent in enumerate(core.possible_agents):
             assert obs[agent].data_ptr() == returned[-1][0][:, row].data_ptr()
             assert reward[agent].data_ptr() == returned[-1][1][:, row].data_ptr()
             assert reward[agent].shape == terminated[agent].shape == truncated[agent].shape == (8, 1)
-            assert torch.equal(kept[agent], saved[agent])
+            assert torch.equal(previous[agent], saved[agent])
         states = env.state()
         assert len({state.data_ptr() for state in states.values()}) == 1
         assert states["agent_0"].shape == (8, *env.state_space("agent_0").shape)
-        kept = obs
+        previous = obs
 
 
 def test_default_settings_still_need_the_workaround():
@@ -133,10 +133,10 @@ def test_default_settings_still_need_the_workaround():
 @pytest.mark.parametrize("algorithm", ["ippo", "mappo"])
 def test_example_learns(algorithm, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    before, after = skrl_simple_spread.main(
+    initial, after = skrl_simple_spread.main(
         ["--algorithm", algorithm, "--num-envs", "128", "--iterations", "40", "--device", "cpu"]
     )
-    assert after > before + 1.0
+    assert after > initial + 1.0
 
 
 def test_blocks_of_the_page_run():

@@ -36,8 +36,8 @@ def play(env, steps=12, seed=0):
             {agent: env.action_space(agent).sample() for agent in env.agents}
         )
         assert set(obs) == set(rewards) == set(terminations) == set(truncations)
-        for agent, seen in obs.items():
-            assert env.observation_space(agent).contains(seen), (agent, seen)
+        for agent, observation in obs.items():
+            assert env.observation_space(agent).contains(observation), (agent, observation)
     return obs, rewards
 
 
@@ -65,7 +65,7 @@ def test_black_death_keeps_dead_agents():
     while env.agents:
         assert env.agents == env.possible_agents
         obs, *_ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
-        zeros += sum(not seen.any() for seen in obs.values())
+        zeros += sum(not observation.any() for observation in obs.values())
     assert zeros > 0
     parallel_api_test(supersuit.black_death_v3(small(TAG)), num_cycles=30)
 
@@ -81,13 +81,13 @@ def test_rewards_and_actions_are_clipped():
 def test_dtype_and_normalisation():
     env = supersuit.dtype_v0(small(TAG), np.float16)
     obs, _ = play(env)
-    assert all(seen.dtype == np.float16 for seen in obs.values())
+    assert all(observation.dtype == np.float16 for observation in obs.values())
     bounded = small("TagGridworld-v0")
     space = bounded.observation_space(bounded.possible_agents[0])
     assert np.isfinite(space.low).all()
     assert np.isfinite(space.high).all()
     obs, _ = play(supersuit.normalize_obs_v0(bounded, -1, 1))
-    assert all((np.abs(seen) <= 1 + 1e-6).all() for seen in obs.values())
+    assert all((np.abs(observation) <= 1 + 1e-6).all() for observation in obs.values())
 
 
 def test_other_wrappers_run():

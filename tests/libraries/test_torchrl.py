@@ -45,9 +45,9 @@ def stacked_actions(env, data):
         action = data[group, "action"]
         if not env.categorical_actions:
             action = env.full_action_spec[group, "action"].to_categorical(action)
-        for place, agent in enumerate(agents):
+        for index, agent in enumerate(agents):
             row = env.core.possible_agents.index(agent)
-            mine = action[:, place]
+            mine = action[:, index]
             actions[:, row] = (
                 mine if mine.ndim == 1 else torch.nn.functional.pad(mine, (0, actions.shape[2] - mine.shape[1]))
             )
@@ -99,8 +99,8 @@ def test_rollout_is_the_cores(case):
     (env, env_id, settings), steps = case, 23
     data = env.rollout(steps, break_when_any_done=False)
     assert data.batch_size == (5, steps)
-    own = {name: value for name, value in settings.items() if name in ("continuous_actions", "benchmark_data")}
-    core = make_core(env_id, 5, "cpu", autoreset="disabled", seed=0, **SMALL[env_id] | own)
+    options = {name: value for name, value in settings.items() if name in ("continuous_actions", "benchmark_data")}
+    core = make_core(env_id, 5, "cpu", autoreset="disabled", seed=0, **SMALL[env_id] | options)
     obs, info = core.reset()
     current, cut, ends = info | {"obs": obs, "state": core.state()}, torch.zeros_like(core.alive), 0
     for t in range(steps):
@@ -122,8 +122,8 @@ def test_rollout_stops_at_the_first_end():
     assert data.batch_size == (5, 7)
     assert data["next", "done"][:, -1].all()
     assert not data["next", "done"][:, :-1].any()
-    again = env.rollout(20, auto_reset=False, tensordict=step_mdp(data[:, 0]))  # worlds that have ended stand still
-    assert again.batch_size == (5, 1)
+    second = env.rollout(20, auto_reset=False, tensordict=step_mdp(data[:, 0]))  # worlds that have ended stand still
+    assert second.batch_size == (5, 1)
     with pytest.raises(ResetNeededError, match="first full reset"):
         make("SimpleTag-v0").reset(data[:, 0].empty().set("_reset", torch.ones(5, 1, dtype=torch.bool)))
 
@@ -132,15 +132,15 @@ def test_partial_reset():
     env = make("TagContinuous-v0")
     data = env.rollout(4, break_when_any_done=False)[:, -1]["next"].clone()
     mask = torch.tensor([True, False, False, True, False])
-    begun = env.core.episode_index.clone()
+    episodes = env.core.episode_index.clone()
     fresh = env.reset(data.clone().set("_reset", mask[:, None]))
-    assert torch.equal(env.core.episode_index, begun + mask)
+    assert torch.equal(env.core.episode_index, episodes + mask)
     for group in env.group_map:
-        before, after = data[group], fresh[group]
-        assert torch.equal(after["observation"][~mask], before["observation"][~mask])
-        assert not torch.equal(after["observation"][mask], before["observation"][mask])
+        previous, after = data[group], fresh[group]
+        assert torch.equal(after["observation"][~mask], previous["observation"][~mask])
+        assert not torch.equal(after["observation"][mask], previous["observation"][mask])
         assert after["alive"][mask].all()
-        assert torch.equal(after["done"][~mask], before["done"][~mask])
+        assert torch.equal(after["done"][~mask], previous["done"][~mask])
     with pytest.raises(ActionError, match=r"'_reset' of group 'tagger'.*at the root"):
         env.reset(data.clone().set(("tagger", "_reset"), torch.ones(5, 2, 1, dtype=torch.bool)))
 
@@ -174,7 +174,7 @@ def test_groups_are_views_of_one_tensor_that_stays_unchanged():
     env = make("SimpleTag-v0")
     first = env.rand_step(env.reset())
     parts = first["next"]
-    kept = parts.clone()
+    copies = parts.clone()
     obs, _ = parts["adversary", "observation"], parts["agent", "observation"]
     assert storage(obs) == storage(parts["agent", "observation"])
     assert storage(parts["adversary", "reward"]) == storage(parts["agent", "reward"])
@@ -187,15 +187,15 @@ def test_groups_are_views_of_one_tensor_that_stays_unchanged():
         storage(leaf) for leaf in second.values(include_nested=True, leaves_only=True)
     }
     env.reset()
-    assert (parts == kept).all()
+    assert (parts == copies).all()
 
 
 def test_actions_of_a_single_group_are_not_copied(monkeypatch):
     env = make("SimpleSpread-v0")
-    given, step = [], env.core.step
-    monkeypatch.setattr(env.core, "step", lambda action: (given.append(action), step(action))[1])
+    actions, step = [], env.core.step
+    monkeypatch.setattr(env.core, "step", lambda action: (actions.append(action), step(action))[1])
     data = env.rand_step(env.reset())
-    assert given[0].data_ptr() == data["agent", "action"].data_ptr()
+    assert actions[0].data_ptr() == data["agent", "action"].data_ptr()
 
 
 def test_group_map():
@@ -210,7 +210,7 @@ def test_group_map():
     for t in range(3):
         obs = core.step(stacked_actions(env, data[:, t]))[0]
         assert torch.equal(data["next", "odd", "observation"][:, t], obs[:, [2, 0]])
-    for group_map, said in (
+    for group_map, message in (
         (MarlGroupMapType.ALL_IN_ONE_GROUP, "adversary_0 and agent_0 into group 'agents', but their spaces differ"),
         ({"all": ["adversary_0"]}, "each of its agents once"),
         ({"a": ["adversary_0", "adversary_1"], "b": ["adversary_1", "adversary_2", "agent_0"]}, "each of its agents"),
@@ -218,7 +218,7 @@ def test_group_map():
         ({"a": "agent_0"}, "dict of lists"),
         ("agents", "dict of lists"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             make("SimpleTag-v0", group_map=group_map)
 
 
@@ -249,11 +249,11 @@ def test_list_of_seeds_gives_every_world_its_own():
 
 
 def test_unsupported_settings_raise():
-    for settings, said in (
+    for settings, message in (
         ({"autoreset": "same_step"}, "TorchRL resets worlds itself"),
         ({"reuse_buffers": True}, "TorchRL keeps the results of a step"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             make("SimpleTag-v0", **settings)
     env = make("SimpleTag-v0")
     for device in ("meta", "cuda", "cuda:3"):  # there or not

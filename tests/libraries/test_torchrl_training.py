@@ -20,17 +20,17 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 def test_reward_and_step_transforms_equal_the_core():
     """TorchRL's return and length of an episode equal those of the core."""
     env = make("TagContinuous-v0")
-    seen = []
+    results = []
     step = env.core.step
-    env.core.step = lambda action: (seen.append(step(action)), seen[-1])[1]
+    env.core.step = lambda action: (results.append(step(action)), results[-1])[1]
     keys = [(group, "reward") for group in env.group_map]
     sums = RewardSum(in_keys=keys, out_keys=[(group, "episode_reward") for group in env.group_map])
     wrapped = TransformedEnv(env, Compose(sums, StepCounter()))
     check_env_specs(wrapped)
-    seen.clear()
+    results.clear()
     data = wrapped.rollout(30, break_when_any_done=False)["next"]
     ended = 0
-    for t, (*_, info) in enumerate(seen):
+    for t, (*_, info) in enumerate(results):
         over = data["done"][:, t, 0]
         for group, rows in env.core.groups.items():
             mine = data[group, "episode_reward"][over, t, :, 0]

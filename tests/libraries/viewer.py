@@ -58,13 +58,13 @@ def moving(agents: int, frames: int, worlds: int = 1) -> dict:
     reach = 0.5 + 4 * (agent + 1) / agents
     places = np.stack([5 + reach * np.cos(angle), 5 + reach * np.sin(angle), np.full_like(reach, 0.12)], -1)
     x, y, radius = np.moveaxis(places, -1, 0)
-    one, color = np.ones_like(x), np.where(agent[..., None] % 5 == 0, (0.84, 0.24, 0.16), (0.13, 0.47, 0.77))
-    ring = np.stack([0 * one, x, y, 0.3 * one, 0.3 * one, 0.03 * one], -1)
-    line = np.stack([2 * one, x, y, 0.2 * np.cos(angle), 0.2 * np.sin(angle), 0.05 * one], -1)
-    disc = np.stack([0 * one, x, y, radius, radius, 0 * one], -1)
+    ones, color = np.ones_like(x), np.where(agent[..., None] % 5 == 0, (0.84, 0.24, 0.16), (0.13, 0.47, 0.77))
+    ring = np.stack([0 * ones, x, y, 0.3 * ones, 0.3 * ones, 0.03 * ones], -1)
+    line = np.stack([2 * ones, x, y, 0.2 * np.cos(angle), 0.2 * np.sin(angle), 0.05 * ones], -1)
+    disc = np.stack([0 * ones, x, y, radius, radius, 0 * ones], -1)
     shapes = np.concatenate(
         [
-            np.concatenate([shape, color, alpha * one[..., None]], -1)
+            np.concatenate([shape, color, alpha * ones[..., None]], -1)
             for shape, alpha in ((ring, 0.5), (line, 1), (disc, 1))
         ],
         2,
@@ -105,11 +105,11 @@ def league(played: dict, count: int) -> dict[str, dict]:
     seats = [{"name": name, "role": name} for name in ("left", "right")]
     mean = np.subtract.outer(np.arange(count), np.arange(count)).ravel()
     payoff = {"shape": [count, count], "exact": True, "mean": [mean.tolist(), (-mean).tolist()], "count": None}
-    rest = {name: [] for name in ("ratings", "strategies", "lineage", "exploitability")}
+    empty = {name: [] for name in ("ratings", "strategies", "lineage", "exploitability")}
     run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False, "state": "finished"}
     run |= {"roles": ["left", "right"], "seats": seats, "policies": {"left": names, "right": names}}
     run |= {"latest": {"left": names[-1], "right": names[-1]}, "colors": {"left": "blue", "right": "red"}}
-    league_answer = {**rest, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
+    league_answer = {**empty, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
     league_answer |= {"learned_responses": None, "tables": []}
     league_answer["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
     return {"api/run": run, "api/league": league_answer, "api/metrics": metrics(5), "api/rollout": played}
@@ -120,16 +120,16 @@ def story(players: list[str], stages: int = 2) -> dict[str, dict]:
     answers = league(moving(2, 4), 1 + stages * len(players))
     names = ["random", *(f"{name}:{stage}" for stage in range(1, 1 + stages) for name in players)]
     entries = [(name, name.partition(":")[0] if ":" in name else None) for name in names]
-    rest = {"role": "left", "kind": "policy", "parent": None, "weight": 0.1}
-    lineage = [{**rest, "name": name, "player": owner, "iteration": i // len(players)} for i, (name, owner) in
+    common = {"role": "left", "kind": "policy", "parent": None, "weight": 0.1}
+    lineage = [{**common, "name": name, "player": owner, "iteration": i // len(players)} for i, (name, owner) in
                enumerate(entries)]  # fmt: skip
     answers["api/league"] |= {"lineage": lineage}
     answers["api/league"]["ratings"] = [
-        {"role": "left", "name": each["name"], "iteration": each["iteration"], "elo": 10.0 * i}
-        for i, each in enumerate(lineage)
+        {"role": "left", "name": entry["name"], "iteration": entry["iteration"], "elo": 10.0 * i}
+        for i, entry in enumerate(lineage)
     ]
-    both = {"left": names, "right": names}
-    answers["api/run"] |= {"policies": both, "roles": ["left"], "latest": {"left": "main_0:2", "right": "main_0:2"}}
+    policies = {"left": names, "right": names}
+    answers["api/run"] |= {"policies": policies, "roles": ["left"], "latest": {"left": "main_0:2", "right": "main_0:2"}}
     answers["api/run"]["mixture"] = "meta-strategy"
     return answers
 
