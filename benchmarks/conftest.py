@@ -16,9 +16,11 @@ QUICK = Effort(repeats=3, seconds=0.05, patience=1)
 
 def pytest_addoption(parser):
     """Add the options of `make bench`."""
-    own = parser.getgroup("throughput suite")
-    own.addoption("--quick", action="store_true", help="few rounds and short turns: to try the suite, not for figures")
-    own.addoption("--out", type=Path, help="folder of the results; out/bench without it, or out/bench-quick")
+    group = parser.getgroup("throughput suite")
+    group.addoption(
+        "--quick", action="store_true", help="few rounds and short turns: to try the suite, not for figures"
+    )
+    group.addoption("--out", type=Path, help="folder of the results; out/bench without it, or out/bench-quick")
 
 
 class Suite:
@@ -46,8 +48,8 @@ class Suite:
 
     def keep(self, comparison, played, load):
         """Add the figures of a round to the group of its comparison."""
-        before = self.groups.get(comparison.id, {"figures": []})["figures"]
-        figures = [*(Figure(**one) for one in before), *rounds.figures(comparison, played)]
+        earlier = self.groups.get(comparison.id, {"figures": []})["figures"]
+        figures = [*(Figure(**entry) for entry in earlier), *rounds.figures(comparison, played)]
         self.groups[comparison.id] = report.group(comparison.title, self.command, self.effort, load, figures)
 
     def write(self):
@@ -64,7 +66,7 @@ def suite(request):
     request.config.stash[GOALS] = [
         figure
         for group in suite.groups.values()
-        for figure in (Figure(**one) for one in group["figures"])
+        for figure in (Figure(**entry) for entry in group["figures"])
         if figure.target or (figure.what == NOISE and (figure.value or 0.0) > 100 * DISTURBED)
     ]
 

@@ -34,7 +34,7 @@ def test_step(benchmark, suite, comparison, round_, contender):
     played = suite.play(comparison, round_)
     if contender.name in played.absent:
         pytest.skip(played.absent[contender.name])
-    (result,) = (one for one in played.results if one.seat.contender.name == contender.name)
+    (result,) = (entry for entry in played.results if entry.seat.contender.name == contender.name)
     turns = iter(result.seconds)
 
     def turn():
