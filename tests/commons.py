@@ -29,7 +29,7 @@ class Params:
 @wp.struct
 class State:
     apple: wp.array3d(dtype=int)  # (E, rows, columns) 1 where there is one
-    count: wp.array3d(dtype=int)  # (E, rows, columns) apples around, those of the last step
+    count: wp.array3d(dtype=int)  # (E, rows, columns) apples around, as of the last step
     row: wp.array2d(dtype=int)  # (E, A) [cells]
     column: wp.array2d(dtype=int)  # (E, A) [cells]
 

@@ -82,7 +82,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark slow tests, and leave out those of other parts."""
+    """Mark slow tests, and leave out tests of other parts."""
     mark_slow(items)
     selected = [item for item in items if is_in_part(item, *config.option.part)]
     if len(selected) < len(items):

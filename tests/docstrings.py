@@ -25,7 +25,7 @@ class Symbol:
     kind: str
     """module, class, function, field or constant."""
     words: str
-    """Docstring; of fields and constants the string below, the comment on the line, that of their block, or the entry
+    """Docstring; of fields and constants the string below, the comment on the line or of their block, or the entry
     in the Attributes of the class."""
     node: ast.AST = field(repr=False)
     owner: str = ""

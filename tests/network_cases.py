@@ -71,7 +71,7 @@ class Minibatch:
         # Small outputs: with tiny standard deviations, log-probabilities are too large for float32.
         last = (mlp.widths[-2] + 1) * mlp.outputs + mlp.extra
         self.parameters[:, -last:] *= 0.1 if network.kind == "tanh_gaussian" else 0.3
-        # The network lies behind others in a row of weights.
+        # The network follows others in a row of weights.
         self.offset, self.into = 16, 8
         self.weights = torch.full((policies, self.offset + mlp.row_size), torch.nan)
         row = self.weights[:, self.offset :]

@@ -103,7 +103,7 @@ def picture(step: int, kind: str) -> np.ndarray | dict[str, np.ndarray]:
 
 
 def equal(observation, step, kind, leading=()):
-    """Assert that observations are those of a step, in all rows."""
+    """Assert that observations equal a step's, in all rows."""
     expected = picture(step, kind)
     blocks = expected if kind == "named" else {"": expected}
     observation = observation if kind == "named" else {"": observation}

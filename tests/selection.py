@@ -36,7 +36,7 @@ def part_of(text):
 def is_in_part(item, part, parts):
     """Return whether a test is in one of several parts. Every test is in one of them.
 
-    Tests that compile the same kernels are in the same part: those of an environment, and those of a file.
+    Tests that compile the same kernels are in the same part: all tests of an environment, and all tests of a file.
     """
     unit = environment(item) or item.nodeid.partition("::")[0]
     return zlib.crc32(unit.encode()) % parts == part - 1

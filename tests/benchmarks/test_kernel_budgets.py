@@ -63,7 +63,7 @@ def test_record_has_the_kernels_of_learning(name):
 
 
 def test_tiles_of_recorded_gradients_fit_the_shared_memory_of_a_block():
-    """Warp reserves some besides the tiles, and the record has what the compiled kernel needs."""
+    """Warp reserves some in addition to the tiles, and the record has what the compiled kernel needs."""
     for name, subject in networks.networks().items():
         for architecture in ARCHITECTURES if subject.width else ():
             rows = subject.tile_rows(architecture)

@@ -96,7 +96,7 @@ def test_results_of_quick_or_uncommitted_runs_are_not_taken_over(results, tmp_pa
 
 
 def test_quick_run_writes_to_its_own_folder():
-    """Quick results must not replace those of a complete run."""
+    """Quick results must not replace the results of a complete run."""
     quick, complete = conftest.Suite(True), conftest.Suite(False)
     assert (quick.out, quick.command) == (report.ROOT / "out" / "bench-quick", "make bench-quick")
     assert (complete.out, complete.command) == (report.ROOT / "out" / "bench", "make bench")

@@ -67,7 +67,7 @@ def test_cell_search_equals_brute_force():
 
 
 def test_several_environments_on_one_device():
-    """Interleaved, some captured, some on a stream of their own: each plays as it does alone."""
+    """Interleaved, some captured, some on their own streams: each plays as it does alone."""
     ids = ("CartPole-v1", "SimpleTag-v0", "ConnectFour-v0", TAG, "SimpleTag-v0", "Pendulum-v1")
 
     def cores():

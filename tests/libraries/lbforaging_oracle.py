@@ -57,7 +57,7 @@ def random_settings(rng):
         min_player_level=low, max_player_level=low + spread, min_food_level=1, max_food_level=None,
     )  # fmt: skip
     if settings["grid_observation"]:
-        settings["sight"] = int(rng.integers(1, 4))  # every sight compiles kernels of its own
+        settings["sight"] = int(rng.integers(1, 4))  # every sight compiles its own kernels
     if rng.random() < 0.4:
         settings["min_player_level"] = tuple(int(level) for level in rng.integers(1, 3, players))
         settings["max_player_level"] = tuple(level + 2 for level in settings["min_player_level"])

@@ -23,7 +23,7 @@ TAXES = (
     "usd_scaling", "bracket_spacing", "fixed_bracket_rates", "pareto_weight_type", "saez_fixed_elas",
 )  # fmt: skip
 SLOPE = 0.00097  # of the tax annealing, per completed episode; limits do not equal rates, which are rounded
-# Settings that fix sizes and formulas: each compiles kernels of its own.
+# Settings that fix sizes and formulas: each compiles its own kernels.
 KINDS = (
     dict(n_agents=4),
     dict(n_agents=2, bracket_spacing="linear", n_brackets=3, planner_reward_type="coin_eq_times_productivity"),

@@ -1,4 +1,4 @@
-"""Train with actors on a Ray cluster of its own, from the newest checkpoint if there is one: `... RUN ITERATION`.
+"""Train with actors on its own Ray cluster, from the newest checkpoint if there is one: `... RUN ITERATION`.
 
 After that iteration the process waits until it is killed, so that it cannot end first; "never": it trains to the end.
 """

@@ -48,11 +48,11 @@ _CYCLE = networkx.algorithms.find_cycle
 
 
 class Original(Warehouse):
-    """The original, except for chance and ties, which are outcomes of its own, and two layers of images.
+    """The original, except for chance and ties, which follow the rules below, and two layers of images.
 
     - New requests are chosen by the random words of this library for a key, uniformly as in the original.
-    - Of several longest queues to a free cell, that of the robots with the lowest rows is taken. The original takes one
-      by the order of a Python set; `longest_path` checks that this is one of them.
+    - Of several longest queues to a free cell, the one whose robots have the lowest rows is taken. The original takes
+      one by the order of a Python set; `longest_path` checks that this is one of them.
     - Version 2.0.0 writes the layers AGENT_DIRECTION and AGENT_LOAD to (x, y) instead of (y, x).
     """
 
@@ -136,7 +136,7 @@ def make(kind=Original, **settings):
     return kind(**options)
 
 
-# Number of robots, bits of messages, range of sensors and kind of observations: each compiles kernels of its own.
+# Number of robots, bits of messages, range of sensors and kind of observations: each compiles its own kernels.
 KINDS = (
     (1, 0, 1, "flattened"), (2, 0, 1, "flattened"), (3, 3, 2, "flattened"), (4, 1, 0, "flattened"),
     (8, 0, 1, "flattened"), (5, 0, 3, "image"), (7, 2, 1, "image_dict"), (6, 0, 2, "image_dict"),

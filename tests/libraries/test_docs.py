@@ -145,7 +145,7 @@ def defined(module: str, name: str) -> str:
 
 
 def test_reference_documents_every_imported_name():
-    """Commands and environments have pages of their own. Of a constant, its module is documented."""
+    """Commands and environments have their own pages. Of a constant, its module is documented."""
     inventory = InventoryFile.loads((SITE / "objects.inv").read_bytes(), uri="")
     documented = {name for kind in inventory.data.values() for name in kind}
     missing = set()

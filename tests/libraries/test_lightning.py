@@ -171,7 +171,7 @@ def test_callbacks_follow_what_is_logged(tmp_path):
 
 
 def test_callbacks_follow_evaluations(tmp_path, monkeypatch):
-    """Evaluations are those of `Trainer`; callbacks keep the best checkpoint and stop without progress."""
+    """Evaluations equal `Trainer`'s; callbacks keep the best checkpoint and stop without progress."""
     config = dataclasses.replace(tag(rollouts=30), eval_episodes=8)
     plain = Trainer(dataclasses.replace(config, total_steps=64 * 6), tmp_path / "plain")
     plain.run()

@@ -51,7 +51,7 @@ def head():
 
 
 def nodes_seen(address, env):
-    """Connect in a process of its own and print the addresses of the nodes."""
+    """Connect in a separate process and print the addresses of the nodes."""
     code = (
         f"from trainers.cluster.connect import connect\nray = connect('a test', {address!r})\n"
         "print([node['NodeManagerAddress'] for node in ray.nodes()])"

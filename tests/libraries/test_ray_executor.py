@@ -165,7 +165,7 @@ def test_nodes_can_join_and_leave(cluster, executor, expected, tmp_path, monkeyp
         wait_until(lambda: len(marked(tmp_path)) == 4)  # two on each node
         processes = marked(tmp_path)
         cluster.remove_node(joined, allow_graceful=False)
-        wait_until(lambda: sum(map(alive, processes)) == 2)  # those of the node die after it
+        wait_until(lambda: sum(map(alive, processes)) == 2)  # processes of the node die after it
         go.touch()
 
     slow, leaving = [task(n) for n in range(4)], threading.Thread(target=leave)

@@ -1,4 +1,4 @@
-"""Tests of leagues on a Ray cluster: results equal those of one process after any failure."""
+"""Tests of leagues on a Ray cluster: after any failure results equal a run in one process."""
 # ruff: noqa: E402
 
 import json

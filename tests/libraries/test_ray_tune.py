@@ -87,7 +87,7 @@ def test_asha_stops_bad_trials_early(tmp_path):
 
 
 def test_pbt_copies_the_good_and_changes_settings(tmp_path):
-    """A trial that cannot learn takes up one that does, and continues with settings of its own, which take effect.
+    """A trial that cannot learn takes up one that does, and continues with its own settings, which take effect.
 
     One trial at a time: they take turns, so that the order of copies is fixed.
     """
@@ -105,7 +105,7 @@ def test_pbt_copies_the_good_and_changes_settings(tmp_path):
     assert (first - 128) % 512 == 0
     last = max(steps for steps in bad if steps < first)
     assert settings[last]["learning_rate"] == 1e-9
-    # the rollout after the copy is that of the other, world by world; before it was not
+    # after the copy the rollout equals the other trial's, world by world; before it did not
     assert distance(good[first], bad[first], "core.") == 0
     assert distance(good[last], bad[last], "core.") > 0
     source, weights = good[first - 128], "learner.agent.net.actor."

@@ -72,7 +72,7 @@ def test_multi_agent_episode_ends_when_all_agents_have_left(env_id):
 
 @pytest.mark.parametrize("env_id", MASKED)
 def test_masked_worlds_play_through_both_wrappers(env_id):
-    """Observations of either wrapper have the mask; rewards through the AEC wrapper sum to those of the episode."""
+    """Observations of either wrapper have the mask; rewards through the AEC wrapper sum to the episode's rewards."""
     wrapped = parallel(env_id)
     obs, _ = wrapped.reset(seed=0)
     over = False

@@ -140,7 +140,7 @@ def test_vec_env_contract_holds():
     assert env.step_wait()[0].shape == (12, 16)
     with pytest.raises(ActionError, match="out of range"):
         env.step(np.full(12, 5))
-    # attributes and methods are those of the batch
+    # attributes and methods belong to the batch
     assert env.get_attr("num_envs", [0, 5]) == [12, 12]
     assert env.get_attr("obs_width", 3) == [16]
     assert len(env.get_attr("render_mode")) == 12

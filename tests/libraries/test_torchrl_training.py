@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 
 def test_reward_and_step_transforms_equal_the_core():
-    """TorchRL's return and length of an episode equal those of the core."""
+    """TorchRL's return and length of an episode equal the core's."""
     env = make("TagContinuous-v0")
     results = []
     step = env.core.step

@@ -1,6 +1,6 @@
 """The tutorials of libraries that go into one environment run, cell by cell. Run by `make test-libraries`.
 
-Those of BenchMARL and RLlib are in `test_benchmarl.py` and `test_rllib.py`, where these libraries are.
+The tutorials of BenchMARL and RLlib are tested in `test_benchmarl.py` and `test_rllib.py`, where these libraries are.
 """
 
 import pytest

@@ -184,4 +184,4 @@ HANDLERS: dict[Any, Handler] = {
     torch.as_tensor: from_data,
     torch.asarray: from_data,
 }
-"""Functions with a meaning of their own on a GPU."""
+"""Functions with a different meaning on a GPU."""

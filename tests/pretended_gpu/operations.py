@@ -1,4 +1,4 @@
-"""Operations of torch on tensors with claimed devices, seen below autograd, so those of a backward pass included."""
+"""Operations of torch on tensors with claimed devices, seen below autograd, so that a backward pass is included."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_recordings_and_clones_equal_the_cpu(source, tmp_path):
 
 def test_train_command_equals_the_cpu(tmp_path):
     for device in ALL_DEVICES:
-        words = ["SimplePush-v0", "--device", device, *SMALL[3:]]  # without a preset of its own for each device
+        words = ["SimplePush-v0", "--device", device, *SMALL[3:]]  # without a preset for each device
         words = [word for word in words if word not in ("--env-arg", "num_good=2")]
         assert train_command([*words, "--run-dir", str(tmp_path / device)]) == 0
     expected = json.loads((tmp_path / "cpu" / "cross_play.json").read_text())

@@ -128,7 +128,7 @@ def test_payoffs_of_wide_policies_are_those_of_the_cpu(gpu):
 
 
 class ManyRanks(GradientReducer):
-    """The reducer of a single process that takes steps as those of several do: outside of kernels and CUDA graphs."""
+    """A reducer of one process that takes steps as with several processes: outside of kernels and CUDA graphs."""
 
     can_capture = False
 

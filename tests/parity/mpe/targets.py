@@ -5,7 +5,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside
+from parity.mpe import mirror
 
 TOLERANCE = 1e-5
 SETTINGS = (
@@ -27,7 +27,7 @@ def random_settings(rng):
 
 def onto_targets(core, step):
     """Rearrange worlds, and place the agents of some at rest near the targets of the step before, in random order."""
-    beside.closer(core, step)
+    mirror.closer(core, step)
     rng, count, state = np.random.default_rng(step), core.num_agents, core.world_state
     chosen = np.flatnonzero(rng.random(core.num_envs) < 0.08)
     if step % 5 == 0 or not len(chosen):
@@ -39,7 +39,7 @@ def onto_targets(core, step):
     state["vel"][chosen] = 0.0
 
 
-def run(env_id, module, num_envs, set_world=beside.nothing, prepare=beside.closer, **settings):
+def run(env_id, module, num_envs, set_world=mirror.nothing, prepare=mirror.closer, **settings):
     """Compare episodes with mpe2; ``set_world(scenario, pos)`` sets more than positions, (N + L, 2) [m], in mpe2."""
     core = make_core(env_id, num_envs, "cpu", seed=0, autoreset="disabled", **settings)
     theirs = module.parallel_env(**settings)
@@ -57,7 +57,7 @@ def run(env_id, module, num_envs, set_world=beside.nothing, prepare=beside.close
         tally["touches"] += (distance < 2 * world.agents[0].size).sum() > len(pos)
 
     steps = settings.get("max_cycles", 25)
-    return beside.compare(core, theirs, steps, prepare=prepare, set_world=copy, count_cases=count_cases)
+    return mirror.compare(core, theirs, steps, prepare=prepare, set_world=copy, count_cases=count_cases)
 
 
 def assert_assignments_are_the_best(env_id, num_agents, num_envs):

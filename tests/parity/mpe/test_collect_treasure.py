@@ -11,7 +11,7 @@ from mpe2.collect_treasure import collect_treasure
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes
+from parity.mpe import mirror, sizes
 
 TOLERANCE = 1e-5
 ENV = "CollectTreasure-v0"
@@ -54,7 +54,7 @@ def set_draws(world, previous, after, env):
 
 def gather(core, step):
     """Rearrange worlds; treasures that are not there stay away, and some collectors carry a treasure."""
-    beside.closer(core, step)
+    mirror.closer(core, step)
     rng, state = np.random.default_rng(step), core.world_state
     places = state["pos"][:, core.num_agents :]
     places[state["kind"] == 0] = AWAY
@@ -89,7 +89,7 @@ def run(monkeypatch, num_envs, **settings):
     theirs.unwrapped.world.scenario = theirs.unwrapped.scenario
     steps = settings.get("max_cycles", 25)
     hooks = {"set_world": set_world, "set_draws": set_draws, "count_cases": count_cases}
-    return beside.compare(core, theirs, steps, prepare=gather, **hooks)
+    return mirror.compare(core, theirs, steps, prepare=gather, **hooks)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_random_settings_equal_the_reference(monkeypatch):
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "num_deposits": 3}], ids=str)
 def test_spaces_match(settings):
     core = make_core(ENV, 1, "cpu", **settings)
-    beside.assert_same_spaces(core, collect_treasure_v1.parallel_env(**settings))
+    mirror.assert_same_spaces(core, collect_treasure_v1.parallel_env(**settings))
 
 
 def assert_types_uniform(kinds, count, tolerance=0.01):
@@ -162,15 +162,15 @@ def test_treasures_start_and_respawn_at_random_places():
     core = make_core(ENV, 500, "cpu", seed=3)
     core.reset()
     pos, kind = core.world_state["pos"], core.world_state["kind"]
-    beside.assert_uniform(pos[:, :8], 1.0)
-    beside.assert_uniform(pos[:, 8:], 0.95)
+    mirror.assert_uniform(pos[:, :8], 1.0)
+    mirror.assert_uniform(pos[:, 8:], 0.95)
     assert_types_uniform(kind, 2, tolerance=0.03)
     kind.zero_()
     core.set_params(respawn_prob=0.7)
     core.step(core.sample_actions())
     present = kind > 0
     assert abs(present.float().mean() - 0.7) < 0.03
-    beside.assert_uniform(pos[:, 8:][present], 0.95)
+    mirror.assert_uniform(pos[:, 8:][present], 0.95)
     assert_types_uniform(kind[present], 2, tolerance=0.03)
 
 
@@ -181,9 +181,9 @@ def test_start_distribution():
     assert not core.world_state["vel"].any()
     assert not core.world_state["holding"].any()
     for row in range(9):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)
     for row in range(9, 15):
-        beside.assert_uniform(core.world_state["pos"][:, row], 0.95)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 0.95)
     assert_types_uniform(core.world_state["kind"], 3)
 
 
@@ -194,7 +194,7 @@ def test_new_treasures_are_distributed_as_at_the_start():
     core.world_state["kind"].zero_()
     core.step(core.sample_actions())
     for row in range(9, 15):
-        beside.assert_uniform(core.world_state["pos"][:, row], 0.95)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 0.95)
     assert_types_uniform(core.world_state["kind"], 3)
     core.world_state["kind"].zero_()
     core.set_params(respawn_prob=0.25)

@@ -4,7 +4,7 @@ import pytest
 from mpe2 import simple_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes
+from parity.mpe import mirror, sizes
 
 TOLERANCE = 1e-5
 
@@ -18,7 +18,7 @@ def test_episodes_equal_the_reference(worlds, continuous):
         tally["far"] += rewards["agent_0"] < -1.0
 
     theirs = simple_v3.parallel_env(continuous_actions=continuous)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, count_cases=count_cases)
+    worst, tally = mirror.compare(core, theirs, prepare=mirror.closer, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["steps"] == worlds * 25
     assert tally["truncated"] == worlds
@@ -31,7 +31,7 @@ def test_settings_equal_the_reference(max_cycles):
     """The time limit; and benchmark data, of which mpe2 has none here."""
     core = make_core("Simple-v0", 10, "cpu", seed=0, autoreset="disabled", max_cycles=max_cycles, benchmark_data=True)
     theirs = simple_v3.parallel_env(max_cycles=max_cycles, benchmark_data=True)
-    worst, tally = beside.compare(core, theirs, steps=max_cycles)
+    worst, tally = mirror.compare(core, theirs, steps=max_cycles)
     assert worst < TOLERANCE
     assert tally["truncated"] == 10
     assert tally["benchmark"] == 0
@@ -41,7 +41,7 @@ def test_settings_equal_the_reference(max_cycles):
 @pytest.mark.parametrize("continuous", [False, True])
 def test_spaces_match(continuous):
     core = make_core("Simple-v0", 1, "cpu", continuous_actions=continuous)
-    beside.assert_same_spaces(core, simple_v3.parallel_env(continuous_actions=continuous))
+    mirror.assert_same_spaces(core, simple_v3.parallel_env(continuous_actions=continuous))
 
 
 def test_start_distribution():
@@ -49,4 +49,4 @@ def test_start_distribution():
     core.reset()
     assert not core.world_state["vel"].any()
     for row in range(2):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)

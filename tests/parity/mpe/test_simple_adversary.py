@@ -4,7 +4,7 @@ import pytest
 from mpe2 import simple_adversary_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes
+from parity.mpe import mirror, sizes
 
 TOLERANCE = 1e-5
 
@@ -26,7 +26,7 @@ def count_cases(world, tally, rewards):
 def run(num_envs, steps=25, **settings):
     core = make_core("SimpleAdversary-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
     theirs = simple_adversary_v3.parallel_env(**settings)
-    return beside.compare(core, theirs, steps, prepare=beside.closer, set_world=set_world, count_cases=count_cases)
+    return mirror.compare(core, theirs, steps, prepare=mirror.closer, set_world=set_world, count_cases=count_cases)
 
 
 @sizes.few_or_all
@@ -64,7 +64,7 @@ def test_settings_equal_the_reference(settings, worlds):
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 3}, {"num_agent_neighbors": 7}], ids=str)
 def test_spaces_match(settings):
     core = make_core("SimpleAdversary-v0", 1, "cpu", **settings)
-    beside.assert_same_spaces(core, simple_adversary_v3.parallel_env(**settings))
+    mirror.assert_same_spaces(core, simple_adversary_v3.parallel_env(**settings))
 
 
 def test_start_distribution():
@@ -72,6 +72,6 @@ def test_start_distribution():
     core.reset()
     assert not core.world_state["vel"].any()
     for row in range(11):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)
     for goal in range(5):
         assert abs((core.world_state["goal"] == goal).float().mean() - 1 / 5) < 0.01

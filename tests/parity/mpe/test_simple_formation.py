@@ -9,7 +9,7 @@ from mpe2 import simple_formation_v1
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes, targets
+from parity.mpe import mirror, sizes, targets
 
 ENV = "SimpleFormation-v0"
 
@@ -72,7 +72,7 @@ def test_positions_that_are_not_finite_end_the_step():
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}], ids=str)
 def test_spaces_match(settings):
     core = make_core(ENV, 1, "cpu", **settings)
-    beside.assert_same_spaces(core, simple_formation_v1.parallel_env(**settings))
+    mirror.assert_same_spaces(core, simple_formation_v1.parallel_env(**settings))
 
 
 def test_start_distribution():
@@ -80,8 +80,8 @@ def test_start_distribution():
     core.reset()
     assert not core.world_state["vel"].any()
     for row in range(4):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
-    beside.assert_uniform(core.world_state["pos"][:, 4], 0.5)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)
+    mirror.assert_uniform(core.world_state["pos"][:, 4], 0.5)
 
 
 @pytest.mark.parametrize("count", [0, 65])

@@ -7,7 +7,7 @@ from mpe2 import simple_line_v1
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes, targets
+from parity.mpe import mirror, sizes, targets
 
 ENV = "SimpleLine-v0"
 SETTINGS = ({"N": 1, "continuous_actions": True, "max_cycles": 9, "terminate_on_success": True}, *targets.SETTINGS)
@@ -72,7 +72,7 @@ def test_equal_costs_have_the_reward_of_the_reference():
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}], ids=str)
 def test_spaces_match(settings):
     core = make_core(ENV, 1, "cpu", **settings)
-    beside.assert_same_spaces(core, simple_line_v1.parallel_env(**settings))
+    mirror.assert_same_spaces(core, simple_line_v1.parallel_env(**settings))
 
 
 def test_start_distribution():
@@ -80,9 +80,9 @@ def test_start_distribution():
     core.reset()
     assert not core.world_state["vel"].any()
     for row in range(4):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)
     start, end = core.world_state["pos"][:, 4], core.world_state["pos"][:, 5]
-    beside.assert_uniform(start, 0.25)
+    mirror.assert_uniform(start, 0.25)
     assert end.abs().max() < 1.0
     assert ((end - start).norm(dim=-1) - 1.25).abs().max() < 1e-6
 

@@ -5,7 +5,7 @@ import pytest
 from mpe2 import simple_push_v3
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes
+from parity.mpe import mirror, sizes
 
 TOLERANCE = 1e-5
 
@@ -31,7 +31,7 @@ def count_cases(world, tally, rewards):
 def test_episodes_equal_the_reference(worlds, continuous):
     core = make_core("SimplePush-v0", worlds, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
     theirs = simple_push_v3.parallel_env(continuous_actions=continuous)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, set_world=set_world, count_cases=count_cases)
+    worst, tally = mirror.compare(core, theirs, prepare=mirror.closer, set_world=set_world, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["steps"] == worlds * 25
     assert tally["truncated"] == worlds
@@ -45,7 +45,7 @@ def test_settings_equal_the_reference(max_cycles):
     """The time limit; and benchmark data, of which mpe2 has none here."""
     settings = {"max_cycles": max_cycles, "benchmark_data": True}
     core = make_core("SimplePush-v0", 10, "cpu", seed=0, autoreset="disabled", **settings)
-    worst, tally = beside.compare(core, simple_push_v3.parallel_env(**settings), steps=max_cycles, set_world=set_world)
+    worst, tally = mirror.compare(core, simple_push_v3.parallel_env(**settings), steps=max_cycles, set_world=set_world)
     assert worst < TOLERANCE
     assert tally["truncated"] == 10
     assert tally["benchmark"] == 0
@@ -69,7 +69,7 @@ def test_colors_are_those_that_mpe2_draws():
 @pytest.mark.parametrize("continuous", [False, True])
 def test_spaces_match(continuous):
     core = make_core("SimplePush-v0", 1, "cpu", continuous_actions=continuous)
-    beside.assert_same_spaces(core, simple_push_v3.parallel_env(continuous_actions=continuous))
+    mirror.assert_same_spaces(core, simple_push_v3.parallel_env(continuous_actions=continuous))
 
 
 def test_start_distribution():
@@ -77,6 +77,6 @@ def test_start_distribution():
     core.reset()
     assert not core.world_state["vel"].any()
     for row in range(4):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)
     assert abs(core.world_state["goal"].float().mean() - 0.5) < 0.01
     assert set(core.world_state["goal"].tolist()) == {0, 1}

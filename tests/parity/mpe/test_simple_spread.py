@@ -7,7 +7,7 @@ from mpe2 import simple_spread_v3
 from mpe2.simple_spread import simple_spread
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes
+from parity.mpe import mirror, sizes
 
 TOLERANCE = 1e-5
 
@@ -22,10 +22,10 @@ def count_cases(world, tally, rewards):
     tally["all covered"] += (distance[count:, :count].min(1) < 0.1).all()
 
 
-def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **settings):
+def run(num_envs, steps=25, prepare=mirror.closer, begin=mirror.nothing, **settings):
     core = make_core("SimpleSpread-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
     theirs = simple_spread_v3.parallel_env(**settings)
-    return beside.compare(core, theirs, steps, prepare=prepare, begin=begin, count_cases=count_cases)
+    return mirror.compare(core, theirs, steps, prepare=prepare, begin=begin, count_cases=count_cases)
 
 
 @sizes.few_or_all
@@ -69,7 +69,7 @@ def test_settings_equal_the_reference(settings, worlds):
 
 def test_curriculum_equals_the_reference(monkeypatch):
     """Collisions are free in stage 0 and cost in stage 1, world by world; out of range counts as the nearest stage."""
-    beside.free_the_stage(monkeypatch, simple_spread.Scenario)
+    mirror.free_the_stage(monkeypatch, simple_spread.Scenario)
     core = make_core("SimpleSpread-v0", 8, "cpu", seed=0, autoreset="disabled", curriculum=True)
     theirs = simple_spread_v3.parallel_env(curriculum=True)
     stages = torch.zeros(8, dtype=torch.int32)
@@ -80,7 +80,7 @@ def test_curriculum_equals_the_reference(monkeypatch):
     for values in ([0] * 8, [1] * 8, [0, 1, -3, 7] * 2):
         stages = torch.tensor(values)
         core.set_params(curriculum_stage=stages if len(set(values)) > 1 else values[0])
-        worst, tally = beside.compare(core, theirs, prepare=beside.closer, begin=begin, count_cases=count_cases)
+        worst, tally = mirror.compare(core, theirs, prepare=mirror.closer, begin=begin, count_cases=count_cases)
         assert worst < TOLERANCE
         assert tally["touches"] > 20
 
@@ -90,7 +90,7 @@ def test_first_stage(curriculum):
     """Without a word from the user mpe2 as it is plays stage 0 with a curriculum, and no stage without."""
     core = make_core("SimpleSpread-v0", 10, "cpu", seed=0, autoreset="disabled", curriculum=curriculum)
     theirs = simple_spread_v3.parallel_env(curriculum=curriculum)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, count_cases=count_cases)
+    worst, tally = mirror.compare(core, theirs, prepare=mirror.closer, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["touches"] > 25
 
@@ -131,7 +131,7 @@ def test_success_continues_by_default():
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}, {"num_agent_neighbors": 7}], ids=str)
 def test_spaces_match(settings):
     core = make_core("SimpleSpread-v0", 1, "cpu", **settings)
-    beside.assert_same_spaces(core, simple_spread_v3.parallel_env(**settings))
+    mirror.assert_same_spaces(core, simple_spread_v3.parallel_env(**settings))
 
 
 def test_start_distribution():
@@ -139,4 +139,4 @@ def test_start_distribution():
     core.reset()
     assert not core.world_state["vel"].any()
     for row in range(6):
-        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+        mirror.assert_uniform(core.world_state["pos"][:, row], 1.0)

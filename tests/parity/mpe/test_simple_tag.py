@@ -7,7 +7,7 @@ from mpe2 import simple_tag_v3
 from mpe2.simple_tag import simple_tag
 
 from gpu_envs.runtime.factory import make_core
-from parity.mpe import beside, sizes
+from parity.mpe import mirror, sizes
 
 TOLERANCE = 1e-5
 
@@ -26,9 +26,9 @@ def count_cases(world, tally, rewards):
     )
 
 
-def run(num_envs, steps=25, prepare=beside.closer, **settings):
+def run(num_envs, steps=25, prepare=mirror.closer, **settings):
     core = make_core("SimpleTag-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
-    return beside.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, count_cases=count_cases)
+    return mirror.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, count_cases=count_cases)
 
 
 @sizes.few_or_all
@@ -72,20 +72,20 @@ def test_settings_equal_the_reference(settings, worlds):
 
 def test_curriculum_equals_the_reference(monkeypatch):
     """Good agents at half, three quarters and all of their pace, world by world; a new stage waits for the reset."""
-    beside.free_the_stage(monkeypatch, simple_tag.Scenario)
+    mirror.free_the_stage(monkeypatch, simple_tag.Scenario)
     stages = torch.tensor([0, 1, 2, -1, 5]).repeat(3)
     core = make_core("SimpleTag-v0", 15, "cpu", seed=0, autoreset="disabled", curriculum=True, benchmark_data=True)
     core.set_params(curriculum_stage=stages)
 
     def prepare(core, step):
-        beside.closer(core, step)
+        mirror.closer(core, step)
         core.set_params(curriculum_stage=2 - stages if step > 9 else stages)
 
     def begin(theirs, env):
         theirs.unwrapped.set_curriculum_stage(int(stages[env]))
 
     theirs = simple_tag_v3.parallel_env(curriculum=True, benchmark_data=True)
-    worst, tally = beside.compare(core, theirs, prepare=prepare, begin=begin, count_cases=count_cases)
+    worst, tally = mirror.compare(core, theirs, prepare=prepare, begin=begin, count_cases=count_cases)
     assert worst < TOLERANCE
     assert core.world_state["pace"].tolist() == [0.5, 0.75, 1.0, 0.5, 1.0] * 3
     assert tally["good capped"] > 25
@@ -96,7 +96,7 @@ def test_first_stage(curriculum):
     """Without a word from the user mpe2 as it is plays stage 0 with a curriculum, and no stage without."""
     core = make_core("SimpleTag-v0", 10, "cpu", seed=0, autoreset="disabled", curriculum=curriculum)
     theirs = simple_tag_v3.parallel_env(curriculum=curriculum)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, count_cases=count_cases)
+    worst, tally = mirror.compare(core, theirs, prepare=mirror.closer, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["good capped"] > 20
     assert (core.world_state["pace"] == (0.5 if curriculum else 1.0)).all()
@@ -139,7 +139,7 @@ def test_success_continues_by_default():
 )
 def test_spaces_match(settings):
     core = make_core("SimpleTag-v0", 1, "cpu", **settings)
-    beside.assert_same_spaces(core, simple_tag_v3.parallel_env(**settings))
+    mirror.assert_same_spaces(core, simple_tag_v3.parallel_env(**settings))
 
 
 def test_start_distribution():
@@ -149,5 +149,5 @@ def test_start_distribution():
     pos = core.world_state["pos"]
     assert not core.world_state["vel"].any()
     for row in range(6):
-        beside.assert_uniform(pos[:, row], 1.0 if row < 4 else 0.9)
+        mirror.assert_uniform(pos[:, row], 1.0 if row < 4 else 0.9)
     assert len(torch.unique(pos[:, 0], dim=0)) == 20_000
