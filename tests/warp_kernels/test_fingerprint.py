@@ -16,12 +16,12 @@ BASE = toy.rules(3, True)
 
 
 @wp.func
-def one(x: int):
+def add_one(x: int):
     return x + 1
 
 
 @wp.func
-def two(x: int):
+def add_two(x: int):
     return x + 2
 
 
@@ -31,15 +31,15 @@ def fingerprint(lines, **constants):
     return rules_fingerprint(dataclasses.replace(BASE, phases=(agent_phase(run),)))
 
 
-FIRST = fingerprint(["y = add(x) * size"], add=one, size=3)
+FIRST = fingerprint(["y = add(x) * size"], add=add_one, size=3)
 
 
 @pytest.mark.parametrize(
     ("lines", "constants"),
     [
-        (["y = add(x) + size"], {"add": one, "size": 3}),
-        (["y = add(x) * size"], {"add": two, "size": 3}),
-        (["y = add(x) * size"], {"add": one, "size": 4}),
+        (["y = add(x) + size"], {"add": add_one, "size": 3}),
+        (["y = add(x) * size"], {"add": add_two, "size": 3}),
+        (["y = add(x) * size"], {"add": add_one, "size": 4}),
     ],
     ids=["code", "called function", "constant"],
 )
@@ -63,19 +63,19 @@ def test_vectors_matrices_and_tuples_are_constants(size, other):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"phases": (agent_phase(one), agent_phase(two), agent_phase(one))},
-        {"phases": (agent_phase(one), world_phase(two))},
+        {"phases": (agent_phase(add_one), agent_phase(add_two), agent_phase(add_one))},
+        {"phases": (agent_phase(add_one), world_phase(add_two))},
         {"shared_stake": True},
         {"illegal_noop": True},
     ],
 )
 def test_order_of_phases_and_flags_change_the_fingerprint(changes):
-    rules = dataclasses.replace(BASE, phases=(agent_phase(one), agent_phase(two)))
+    rules = dataclasses.replace(BASE, phases=(agent_phase(add_one), agent_phase(add_two)))
     assert rules_fingerprint(dataclasses.replace(rules, **changes)) != rules_fingerprint(rules)
 
 
 def test_comments_docstrings_and_formatting_do_not_matter():
-    assert fingerprint(['"""Words."""', "# a comment", "y = add(x)  *  size"], add=one, size=3) == FIRST
+    assert fingerprint(['"""Words."""', "# a comment", "y = add(x)  *  size"], add=add_one, size=3) == FIRST
 
 
 def test_environments_of_this_library_have_different_fingerprints():
