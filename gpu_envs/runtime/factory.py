@@ -45,7 +45,6 @@ _REMOVED = {
     "devices": "run one process per GPU, with device='cuda:N' and env_offset= for its part of the worlds, or train "
     "with gpu-envs train --num-workers",
     "env_contiguous": "leave it out: the state is stored world by world",
-    "env_minor": "leave it out: the state is stored world by world",
 }
 """Arguments of earlier versions, with what to do instead."""
 

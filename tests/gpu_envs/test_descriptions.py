@@ -11,6 +11,7 @@ from small_environments import SMALL
 
 from docs.scripts import tables
 from gpu_envs import descriptions
+from gpu_envs.envs.classic import pendulum
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 
@@ -114,3 +115,9 @@ def test_components_of_continuous_actions_have_names(env_id, names):
     settings = {"continuous_actions": True} if env_id.startswith("Simple") else {}
     assert descriptions.describe_action_parts(make_core(env_id, 1, "cpu", **settings)) == names
     assert descriptions.describe_action_parts(make_core("CartPole-v1", 1, "cpu")) is None
+
+
+def test_lists_of_choices_do_not_name_continuous_components(monkeypatch):
+    monkeypatch.setattr(pendulum, "action_parts", None)
+    monkeypatch.setattr(pendulum, "action_names", lambda config, row: [["left", "right"]], raising=False)
+    assert descriptions.describe_action_parts(make_core("Pendulum-v1", 1, "cpu")) == {"agent": []}

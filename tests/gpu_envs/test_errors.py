@@ -84,6 +84,7 @@ def test_id_with_and_without_namespace():
         ({"render_mod": "human"}, ("render_mod", "did you mean render_mode?")),
         ({"confi": 2}, ("confi", "expected one of ")),
         ({"devices": ["cpu", "cpu"]}, ("'devices'; run one process per GPU, with device='cuda:N' and env_offset=",)),
+        ({"env_contiguous": True}, ("'env_contiguous'; leave it out",)),
         ({"num_agent_neighbors": 0}, ("num_agent_neighbors: expected an int >= 1, or None", "got 0")),
         ({"num_agent_neighbors": 1.5}, ("num_agent_neighbors", "an int >= 1, or None", "1.5")),
         ({"num_agent_neighbors": 2**31}, ("an int >= 1 of at most 1048576 in size, or None", "2147483648")),

@@ -58,7 +58,7 @@ def test_make_accepts_or_raises_a_library_error(monkeypatch):
 
     subjects = [
         Subject("make", gpu_envs.make, TAG, (*RUNNER, "render_mode")),
-        Subject("make_core", make_core, {**TAG, "devices": ["cpu", "cpu"], "device": None}, ("num_envs", "seed")),
+        Subject("make_core", make_core, TAG, ("num_envs", "seed")),
         Subject("parallel_env", ParallelView, {"id": "SimpleTag-v0"}, ("id", "render_mode", "device", "max_cycles")),
         Subject("check_env", gpu_envs.check_env, {}, ("id_or_env",)),
         Subject("RowsEnv", RowsEnv, ROWS),

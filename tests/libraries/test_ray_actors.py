@@ -162,7 +162,7 @@ def test_actor_starts_when_the_cluster_has_room(tmp_path):
     counts = []
 
     def num_begun():
-        return sum(start is not None for start in trainer.collector.actors.begun)
+        return sum(start is not None for start in trainer.collector.actors.started)
 
     def wait_for(count, iterations):
         deadline = time.monotonic() + 300
@@ -171,10 +171,12 @@ def test_actor_starts_when_the_cluster_has_room(tmp_path):
         counts.append(num_begun())
 
     def watch():
-        wait_for(1, 20)
-        ray.kill(blocker)
-        wait_for(2, 0)
-        trainer.stop(signal.SIGTERM)
+        try:
+            wait_for(1, 20)
+            ray.kill(blocker)
+            wait_for(2, 0)
+        finally:  # otherwise the training would not end
+            trainer.stop(signal.SIGTERM)
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -42,7 +42,8 @@ def known_commands():
 
 
 def test_pages_name_commands_that_exist(known_commands):
-    results = {str(path.relative_to(ROOT)): unknown(path.read_text(encoding="utf-8"), known_commands) for path in PAGES}
+    pages = [path for path in PAGES if path.name != "CHANGELOG.md"]  # it also names commands that went
+    results = {str(path.relative_to(ROOT)): unknown(path.read_text(encoding="utf-8"), known_commands) for path in pages}
     assert {path: names for path, names in results.items() if names} == {}
 
 
