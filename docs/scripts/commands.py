@@ -15,7 +15,7 @@ GROUP = "gpu_envs.commands"
 def commands() -> dict[str, EntryPoint]:
     """Return the commands of gpu-envs from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {name: EntryPoint(name, place, GROUP) for name, place in project["entry-points"][GROUP].items()}
+    return {name: EntryPoint(name, target, GROUP) for name, target in project["entry-points"][GROUP].items()}
 
 
 def help_text(name: str, *words: str) -> str:

@@ -28,21 +28,21 @@ MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 def environments(folder: str) -> str:
     """Return the table of all environments; ``folder`` is the path of their pages from the page of the table."""
     rows = []
-    for place, id in sorted(names().items()):
-        d = configured(place, {})[1]
-        who = tables.agents_of(d.groups)
-        first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
-        rows.append((f"[{id}]({folder}/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
+    for page, id in sorted(names().items()):
+        d = configured(page, {})[1]
+        agents = tables.agents_of(d.groups)
+        first = (PAGES / f"{page}.md").read_text().split("\n\n")[1].replace("\n", " ")
+        rows.append((f"[{id}]({folder}/{page}.md)", agents, tables.kinds_of(d.action_spaces), first))
     return table(("id", "agents by default", "action", "description"), rows)
 
 
 def gallery(*places: str) -> str:
-    """Return animations of environments with their agents, four per row, for a page in docs/: of places or groups."""
-    chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
+    """Return animations of environments with their agents, four per row, for a page in docs/; of pages or groups."""
+    chosen = [(page, id) for page, id in sorted(names().items()) if {page, page.partition("/")[0]} & {*places}]
     cells = []
-    for place, id in chosen:
-        who = tables.agents_of(tables.configured(place, {})[1].groups)
-        cells.append(f"[![{id}, animated](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)<br>{who}")
+    for page, id in chosen:
+        agents = tables.agents_of(tables.configured(page, {})[1].groups)
+        cells.append(f"[![{id}, animated](envs/{page}.gif)](envs/{page}.md)<br>[{id}](envs/{page}.md)<br>{agents}")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])
     return table([""] * width, [row + [""] * (width - len(row)) for row in rows])
@@ -99,8 +99,8 @@ def learners() -> str:
     from trainers.algorithms.registry import ALGORITHMS
 
     rows = [
-        (f"`{name}`", f"`trainers/algorithms/{each.module.replace('.', '/')}.py`", each.summary)
-        for name, each in ALGORITHMS.items()
+        (f"`{name}`", f"`trainers/algorithms/{algorithm.module.replace('.', '/')}.py`", algorithm.summary)
+        for name, algorithm in ALGORITHMS.items()
     ]
     return table(("algorithm", "file", "description"), rows)
 
@@ -110,10 +110,10 @@ def family(module: str) -> str:
     from trainers.algorithms.registry import ALGORITHMS, IMITATION
 
     rows = []
-    for name, each in {**ALGORITHMS, **IMITATION}.items():
-        if module in (each.module.rpartition(".")[2], "sac" if name == "masac" else ""):
-            path = f"trainers/algorithms/{each.module.replace('.', '/')}.py"
-            rows.append((f"`{name}`", each.summary, f"[{Path(path).name}](../../{path})"))
+    for name, algorithm in {**ALGORITHMS, **IMITATION}.items():
+        if module in (algorithm.module.rpartition(".")[2], "sac" if name == "masac" else ""):
+            path = f"trainers/algorithms/{algorithm.module.replace('.', '/')}.py"
+            rows.append((f"`{name}`", algorithm.summary, f"[{Path(path).name}](../../{path})"))
     assert rows, f"no algorithm in a module {module}"
     return table(("name", "description", "code"), rows)
 
@@ -124,11 +124,13 @@ def presets() -> str:
     from trainers.config.presets import PRESETS
 
     rows = []
-    for (id, device, algorithm), given in sorted(PRESETS.items()):
-        parts = [f"{key}={value}" for key, value in given.get("env", {}).items()]
-        parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "learner")]
+    for (id, device, algorithm), settings in sorted(PRESETS.items()):
+        parts = [f"{key}={value}" for key, value in settings.get("env", {}).items()]
+        parts += [
+            f"--{key.replace('_', '-')} {value}" for key, value in settings.items() if key not in ("env", "learner")
+        ]
         usual = registry.find(algorithm).settings()
-        learner = given.get("learner", {})
+        learner = settings.get("learner", {})
         parts += [f"--learner.{k.replace('_', '-')} {_option(v)}" for k, v in learner.items() if v != getattr(usual, k)]
         rows.append((id, device, algorithm, ", ".join(f"`{part}`" for part in parts)))
     return table(("environment", "device", "algorithm", "what differs from the defaults"), rows)
@@ -156,7 +158,7 @@ def script(file: str, *names: str) -> str:
     text = (ROOT / "examples" / f"{file}.py").read_text(encoding="utf-8")
     lines, parts, start = text.splitlines(), dict[str, str](), len(text)
     for node in ast.parse(text).body:
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
         code = "\n".join(lines[first - 1 : node.end_lineno])
         if isinstance(node, ast.Import | ast.ImportFrom):
             start = min(start, node.lineno)
@@ -177,22 +179,22 @@ OF_OTHERS = (environments, gallery, runner, errors, learners, family, presets, t
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_LIBRARY, *OF_OTHERS)}
 
 
-def filled(path: Path, place: str = "") -> str:
-    """Return a page with its generated parts updated; ``place`` names the environment of a page outside its folder.
+def filled(path: Path, page: str = "") -> str:
+    """Return a page with its generated parts updated; ``page`` names the environment of a page outside its folder.
 
     Raises:
         KeyError: A marker names a part that does not exist.
     """
 
-    def one(match: re.Match) -> str:
+    def part_text(match: re.Match) -> str:
         settings: dict[str, Any] = {}
         part, *arguments = match[2].split()
         if "(" in part:
             part, arguments, settings = tables.read_call(match[2])
-        own = [place or str(path.relative_to(PAGES).with_suffix(""))] if PARTS[part] in OF_PAGE else []
-        return f"{match[1]}{PARTS[part](*own, *arguments, **settings)}\n{match[3]}"
+        page_argument = [page or str(path.relative_to(PAGES).with_suffix(""))] if PARTS[part] in OF_PAGE else []
+        return f"{match[1]}{PARTS[part](*page_argument, *arguments, **settings)}\n{match[3]}"
 
-    return MARKED.sub(one, path.read_text(encoding="utf-8"))
+    return MARKED.sub(part_text, path.read_text(encoding="utf-8"))
 
 
 # ---------------------------------------------------------------- files

@@ -50,8 +50,10 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Code
         section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
         assert section, f"there is no section {heading!r}"
         start, stop = section.span(1)
-    found = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
-    return [CodeBlock(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in found]
+    matches = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(
+        text, start, stop
+    )
+    return [CodeBlock(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in matches]
 
 
 def command(line: str) -> None:
@@ -100,23 +102,23 @@ def notebooks() -> list[Path]:
 def printed(path: Path) -> str:
     """Return a page with the printed output after each cell."""
     text = path.read_text(encoding="utf-8")
-    parts, before = [], 0
+    parts, position = [], 0
     for block, output in _results(path, CELL, None, {"__name__": "page"}):
-        parts.append(text[before : block.end])
+        parts.append(text[position : block.end])
         old = PRINTED.match(text, block.end)
-        before = old.end() if old else block.end
+        position = old.end() if old else block.end
         output = "" if "remove-output" in block.options else output
         parts.append(f"\n\n<!-- printed -->\n```text\n{output.strip()}\n```\n<!-- end -->" if output.strip() else "")
         parts.append("\n" if old else "")
-    return "".join((*parts, text[before:]))
+    return "".join((*parts, text[position:]))
 
 
 def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterator[tuple[CodeBlock, str]]:
     """Run block after block; what each printed."""
-    found = blocks(path.read_text(encoding="utf-8"), kind, heading)
-    assert found, f"{path.name} shows no Python to run"
+    results = blocks(path.read_text(encoding="utf-8"), kind, heading)
+    assert results, f"{path.name} shows no Python to run"
     space["get_ipython"] = _Shell
-    for block in found:
+    for block in results:
         code = compile("\n" * (block.line - 1) + _python(block.code), str(path), "exec")
         if re.match(r"# not run: \w", block.code):
             continue

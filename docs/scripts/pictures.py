@@ -58,9 +58,9 @@ class MovingPicture:
     side: int = SIDE
     """Side of a world [pixels]."""
 
-    def checkpoint(self, place: str) -> Path | None:
+    def checkpoint(self, page: str) -> Path | None:
         """Path of the policies; None for random actions."""
-        return Path(f"zoo:{self.zoo}") if self.zoo else OUT / place if self.train else None
+        return Path(f"zoo:{self.zoo}") if self.zoo else OUT / page if self.train else None
 
     def caption(self) -> str:
         """Description of the policies."""
@@ -107,22 +107,22 @@ BRIEF = MovingPicture(frames=16)
 """Frame rate of turn-based games."""
 
 
-def show_of(place: str) -> MovingPicture:
+def show_of(page: str) -> MovingPicture:
     """Return the image settings of an environment by the place of its page."""
-    return SHOWS.get(place) or (BRIEF if place.startswith("games/") else MovingPicture())
+    return SHOWS.get(page) or (BRIEF if page.startswith("games/") else MovingPicture())
 
 
-def policies(place: str, id: str) -> Path | None:
+def policies(page: str, id: str) -> Path | None:
     """Return the checkpoint that plays; train it if it is needed and missing."""
-    show = show_of(place)
-    checkpoint = show.checkpoint(place)
-    if show.train and not (OUT / place / "checkpoints").exists():
-        part = OUT / f"{place}.part"  # one that was killed is no training
+    show = show_of(page)
+    checkpoint = show.checkpoint(page)
+    if show.train and not (OUT / page / "checkpoints").exists():
+        part = OUT / f"{page}.part"  # one that was killed is no training
         shutil.rmtree(part, ignore_errors=True)
         options = f"{id} {show.train} --seed 0 --device cpu --eval-episodes 0 --no-video --run-dir {part}"
         command = Path(sys.executable).with_name("gpu-envs")
         subprocess.run([str(command), "train", *shlex.split(options)], cwd=ROOT, check=True)
-        part.rename(OUT / place)
+        part.rename(OUT / page)
     return checkpoint
 
 
@@ -141,11 +141,11 @@ def scripted(core: Any) -> Callable[..., Any]:
     return act
 
 
-def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndarray], float]:
+def film(page: str, id: str, count: int | None = None) -> tuple[Iterator[np.ndarray], float]:
     """Return the frames of an environment's image, (side, side, 3) uint8 each, and their rate [1/s].
 
     Args:
-        place: Place of the environment's page.
+        page: Page of the environment, such as mpe/simple_tag.
         id: Id of the environment.
         count: Number of frames; None: that of the environment's image.
     """
@@ -153,7 +153,7 @@ def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.nda
     from gpu_envs.runtime.factory import make_core
     from trainers.cli.render import load_checkpoint_players
 
-    show, checkpoint = show_of(place), policies(place, id)
+    show, checkpoint = show_of(page), policies(page, id)
     act: Callable[..., Any]
     if show.scripted:
         core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
@@ -178,31 +178,33 @@ def film(place: str, id: str, count: int | None = None) -> tuple[Iterator[np.nda
     return frames(), pace
 
 
-def fresh(place: str, id: str, count: int = 4) -> bool:
+def fresh(page: str, id: str, count: int = 4) -> bool:
     """Return whether the first frame of an image equals a new one, except for rounding on other machines.
 
     A picture of trained policies cannot be checked quickly, and counts as fresh.
     """
     import imageio.v3 as iio
 
-    if show_of(place).train:
+    if show_of(page).train:
         return True
-    changing = (next(same) for _, same in itertools.groupby(film(place, id)[0], key=np.ndarray.tobytes))
-    made = np.stack([*itertools.islice(changing, count)]).astype(int)  # a .gif keeps no frame twice in a row
-    there = np.stack([frame[..., :3] for frame in itertools.islice(iio.imiter(PAGES / f"{place}.gif"), count)])
-    return there.shape == made.shape and float(np.abs(there - made).mean()) < 0.15
+    changing = (next(same) for _, same in itertools.groupby(film(page, id)[0], key=np.ndarray.tobytes))
+    frames = np.stack([*itertools.islice(changing, count)]).astype(int)  # a .gif keeps no frame twice in a row
+    committed = np.stack([frame[..., :3] for frame in itertools.islice(iio.imiter(PAGES / f"{page}.gif"), count)])
+    return committed.shape == frames.shape and float(np.abs(committed - frames).mean()) < 0.15
 
 
-def captioned(text: str, place: str) -> str:
+def captioned(text: str, page: str) -> str:
     """Return a page with the animated image and a caption that names the policies."""
-    name = place.rpartition("/")[2]
-    found = re.compile(rf"!\[([^\]]*?)(?:; (?:trained policies|scripted policy|random play))?\]\({name}\.(?:png|gif)\)")
-    return found.sub(lambda match: f"![{match[1]}; {show_of(place).caption()}]({name}.gif)", text)
+    name = page.rpartition("/")[2]
+    pattern = re.compile(
+        rf"!\[([^\]]*?)(?:; (?:trained policies|scripted policy|random play))?\]\({name}\.(?:png|gif)\)"
+    )
+    return pattern.sub(lambda match: f"![{match[1]}; {show_of(page).caption()}]({name}.gif)", text)
 
 
 def strip(ids: dict[str, str]) -> tuple[Iterator[np.ndarray], float]:
     """Return the frames of the three Tags side by side, for the README."""
-    films = [film(place, ids[place], OF_STRIP)[0] for place in ids if "tag" in place.rpartition("/")[2]]
+    films = [film(page, ids[page], OF_STRIP)[0] for page in ids if "tag" in page.rpartition("/")[2]]
     gap = np.full((SIDE, 9, 3), 255, np.uint8)
     together = zip(*films, strict=True)
     return (np.concatenate([part for frame in frames for part in (gap, frame)][1:], 1) for frames in together), 9.0
@@ -213,21 +215,21 @@ def main(argv: list[str]) -> int:
     from gpu_envs.rendering.video import write_video
 
     ids = names()
-    for place in argv or [*sorted(ids), "tag"]:
-        frames, pace = strip(ids) if place == "tag" else film(place, ids[place])
-        path, largest, knob = PAGES / f"{place}.gif", LARGEST, "SHOWS"
-        if place == "tag":
+    for name in argv or [*sorted(ids), "tag"]:
+        frames, pace = strip(ids) if name == "tag" else film(name, ids[name])
+        path, largest, knob = PAGES / f"{name}.gif", LARGEST, "SHOWS"
+        if name == "tag":
             path, largest, knob = STRIP, LARGEST_STRIP, "OF_STRIP"
-        made = write_video(OUT / f"{place}.gif", frames, pace)
-        size = made.stat().st_size
+        written = write_video(OUT / f"{name}.gif", frames, pace)
+        size = written.stat().st_size
         if size > largest:
             raise SystemExit(
-                f"{made.relative_to(ROOT)}: {size} bytes, at most {largest} allowed; fewer frames in {knob}"
+                f"{written.relative_to(ROOT)}: {size} bytes, at most {largest} allowed; fewer frames in {knob}"
             )
-        shutil.move(made, path)
-        if place != "tag":
-            page = PAGES / f"{place}.md"
-            page.write_text(captioned(page.read_text(encoding="utf-8"), place), encoding="utf-8")
+        shutil.move(written, path)
+        if name != "tag":
+            page = PAGES / f"{name}.md"
+            page.write_text(captioned(page.read_text(encoding="utf-8"), name), encoding="utf-8")
         print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} KB", flush=True)
     return 0
 

@@ -41,11 +41,11 @@ def headline() -> str:
         AssertionError: The fastest other library is not JaxMARL, so that the sentences would be wrong.
     """
     result = report.published_result()
-    found = [summary.pair(result, *round_) for round_ in (SIMULATION, TRAINING, ONE_WORLD, ONE_CORE)]
-    for each in found:
-        assert "JaxMARL" in each.other, f"{each.label}: the fastest library is {each.other}; write another headline"
-        assert each.cores == 2, f"{each.label}: measured on {each.cores} cores; write another headline"
-    simulation, training, one_world, one_core = found
+    pairs = [summary.pair(result, *round_) for round_ in (SIMULATION, TRAINING, ONE_WORLD, ONE_CORE)]
+    for pair in pairs:
+        assert "JaxMARL" in pair.other, f"{pair.label}: the fastest library is {pair.other}; write another headline"
+        assert pair.cores == 2, f"{pair.label}: measured on {pair.cores} cores; write another headline"
+    simulation, training, one_world, one_core = pairs
     return (
         f"**On two CPU cores: {_times(simulation.ratio)} times JaxMARL in simulation, {_times(training.ratio)} times "
         f"in training.** These are environment steps per second of {simulation.label} "
@@ -105,8 +105,8 @@ def _cell(row: dict[str, Any]) -> str:
 def hardware() -> str:
     """Return the hardware that the package has run on: the processors of the result files, and no GPU."""
     machines = [json.loads(path.read_text()).get("machine", {}) for path in sorted(RESULTS.glob("*.json"))]
-    found = {(sources.processor(each["cpu"]), each["cores"]) for each in machines if each}
-    listed = " and ".join(f"{cpu} with {cores} cores" for cpu, cores in sorted(found))
+    processors = {(sources.processor(machine["cpu"]), machine["cores"]) for machine in machines if machine}
+    listed = " and ".join(f"{cpu} with {cores} cores" for cpu, cores in sorted(processors))
     return (
         f"**Hardware.** Tested on Linux x86-64 CPUs with Python 3.11 to 3.13; measured on {listed}. Kernels are "
         "compiled for CUDA, but **nothing has run on a GPU yet**. "
@@ -118,7 +118,7 @@ def families() -> str:
     """Return one line per family of environments, with their names."""
     lines = []
     for folder, title in TITLES.items():
-        ids = [id.rpartition("-v")[0] for place, id in sorted(names().items()) if place.startswith(f"{folder}/")]
+        ids = [id.rpartition("-v")[0] for page, id in sorted(names().items()) if page.startswith(f"{folder}/")]
         lines.append(f"- [{title}](docs/environments.md#{title.lower().replace(' ', '-')}): {', '.join(ids)}")
     return "\n".join(lines)
 

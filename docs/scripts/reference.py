@@ -53,22 +53,22 @@ def _defined(name: str, path: Path) -> tuple[str, str]:
         if alias is not None:
             name = alias.name
             file = ROOT / Path(*node.module.split("."))
-            whole = file / name  # the name is a module of its own, or stands in one
-            module = whole if whole.is_dir() or whole.with_suffix(".py").is_file() else file
+            module_file = file / name  # the name is a module of its own, or stands in one
+            module = module_file if module_file.is_dir() or module_file.with_suffix(".py").is_file() else file
             source = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
             tree = _tree(source)
-            if module == whole:
+            if module == module_file:
                 return _module(source), _summary(tree)
-            for each in tree.body:
-                if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == name:
-                    return node.module, _summary(each)
+            for statement in tree.body:
+                if isinstance(statement, ast.ClassDef | ast.FunctionDef) and statement.name == name:
+                    return node.module, _summary(statement)
             return _defined(name, source) if source.name == "__init__.py" else (node.module, "")
     return _module(path), ""
 
 
 def rooms() -> dict[str, list[Path]]:
     """Return the sources with ``__all__`` by room: the package itself, or one of its folders."""
-    found: dict[str, list[Path]] = {}
+    modules: dict[str, list[Path]] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             folder = path.relative_to(ROOT).parent
@@ -77,8 +77,8 @@ def rooms() -> dict[str, list[Path]]:
                 continue
             alone = path.name == "__init__.py" and len(folder.parts) == 2 and len(list(path.parent.rglob("*.py"))) == 1
             if alone or (path.name != "__init__.py" and public_names(_tree(path))):
-                found.setdefault(room, []).append(path)
-    return found
+                modules.setdefault(room, []).append(path)
+    return modules
 
 
 def room_page(room: str, paths: list[Path]) -> str:
@@ -87,7 +87,7 @@ def room_page(room: str, paths: list[Path]) -> str:
     for path in paths:
         name = _module(path)
         if name == room:
-            rows = [(f"`{each}`", _defined(each, path)[1]) for each in public_names(_tree(path)) or []]
+            rows = [(f"`{public}`", _defined(public, path)[1]) for public in public_names(_tree(path)) or []]
             lines += [table(("name", "description"), rows), ""]
             continue
         lines += [f"## {name}", "", "```{eval-rst}", f".. automodule:: {name}", "```", ""]
@@ -104,8 +104,8 @@ def index_page(names: list[str]) -> str:
         rows = []
         for name in public_names(tree) or []:
             module, summary = _defined(name, init)
-            place = ".".join(module.split(".")[:2]) if (ROOT / Path(*module.split(".")[:2])).is_dir() else package
-            link = f"[{module}]({place}.md)" if place in names else f"`{module}`"
+            room = ".".join(module.split(".")[:2]) if (ROOT / Path(*module.split(".")[:2])).is_dir() else package
+            link = f"[{module}]({room}.md)" if room in names else f"`{module}`"
             rows.append((f"`{name}`", link, summary))
         if rows:
             lines += [table(("name", "defined in", "description"), rows), ""]
@@ -119,8 +119,8 @@ def pages() -> dict[Path, str]:
     """Return the text of every page of the reference by path."""
     by_room = rooms()
     names = sorted(by_room, key=lambda room: (PACKAGES.index(room.split(".")[0]), room))
-    found = {PAGES / f"{room}.md": room_page(room, by_room[room]) for room in names}
-    return {PAGES / "index.md": index_page(names), **found}
+    texts = {PAGES / f"{room}.md": room_page(room, by_room[room]) for room in names}
+    return {PAGES / "index.md": index_page(names), **texts}
 
 
 def write() -> None:

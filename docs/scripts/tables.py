@@ -27,7 +27,7 @@ WIDTH = 120
 
 
 def names() -> dict[str, str]:
-    """Return IDs by the place of an environment's files: {"mpe/simple_tag": "SimpleTag-v0", ...}."""
+    """Return IDs by the page of an environment's files: {"mpe/simple_tag": "SimpleTag-v0", ...}."""
     modules = {entry.module: id for id, entry in registry._entries.items() if entry.module}
     return {
         module.removeprefix("gpu_envs.envs.").replace(".", "/"): id
@@ -36,16 +36,16 @@ def names() -> dict[str, str]:
     }
 
 
-def oracle(place: str) -> Path:
+def oracle(page: str) -> Path:
     """Return the path of the oracle test of an environment."""
-    folder, _, name = place.rpartition("/")
+    folder, _, name = page.rpartition("/")
     return ROOT / "tests" / "parity" / folder / f"test_{name}.py"
 
 
-def configured(place: str, settings: dict[str, Any]) -> tuple[Any, EnvDefinition]:
+def configured(page: str, settings: dict[str, Any]) -> tuple[Any, EnvDefinition]:
     """Return the config and the definition of an environment."""
-    kind, build = registry.find(names()[place]).load()
-    config = build_config(kind, settings, names()[place])
+    kind, build = registry.find(names()[page]).load()
+    config = build_config(kind, settings, names()[page])
     return config, build(config)
 
 
@@ -92,12 +92,12 @@ def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
     """Return the annotation and docstring (the string literal below) of every field of a class."""
     tree = ast.parse(source)
     body = next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == class_name).body
-    found = {}
+    words = {}
     for node, after in zip(body, [*body[1:], ast.Pass()], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            found[node.target.id] = (ast.unparse(node.annotation), " ".join(str(text).split()))
-    return found
+            words[node.target.id] = (ast.unparse(node.annotation), " ".join(str(text).split()))
+    return words
 
 
 def field_comments(source: str, class_name: str) -> dict[str, str]:
@@ -142,31 +142,31 @@ def allowed(field: dataclasses.Field, annotation: str) -> str:
 # ---------------------------------------------------------------- parts of an environment's page
 
 
-def summary(place: str) -> str:
+def summary(page: str) -> str:
     """Return the summary of an environment with default settings."""
     from docs.scripts.training import trainings  # imports the trainers, which the other tables do not need
 
-    _, d = configured(place, {})
+    _, d = configured(page, {})
     groups = [
         f"{counted(len(rows), group)} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()
     ]
     kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
     widths = {space.shape[0] for space in d.flat_spaces.values()}
     limit = "terminates" if d.time_limit_terminates else "truncates"
-    own = d.global_state_size
-    joined = "own" if own else "the agents' observations, joined"
+    state_size = d.global_state_size
+    joined = "own" if state_size else "the agents' observations, joined"
     rows = [
-        ("id", f"`{names()[place]}`"),
-        ("make", f'`gpu_envs.make("{names()[place]}", num_envs=1024)`'),
+        ("id", f"`{names()[page]}`"),
+        ("make", f'`gpu_envs.make("{names()[page]}", num_envs=1024)`'),
         ("agents by group", "; ".join(groups)),
         ("actions", f"{kinds[type(d.action_spaces[d.agents[0]])]}, {kinds_of(d.action_spaces)}"),
         ("observation", f"float32, {' or '.join(str(width) for width in sorted(widths))} numbers an agent"),
-        ("global state", f"{own or sum(s.shape[0] for s in d.flat_spaces.values())} numbers a world, {joined}"),
+        ("global state", f"{state_size or sum(s.shape[0] for s in d.flat_spaces.values())} numbers a world, {joined}"),
         ("time limit", f"{d.max_episode_steps} steps, {limit}"),
-        ("rules", _link(place, ROOT / f"{rules_module(place).replace('.', '/')}.py")),
-        ("settings, spaces, drawing", _link(place, _host_file(place))),
-        ("oracle test", f"{_link(place, oracle(place))}, {compared(place)}"),
-        ("training", trainings(names()[place], os.path.relpath(PAGES.parent, (PAGES / place).parent))),
+        ("rules", _link(page, ROOT / f"{rules_module(page).replace('.', '/')}.py")),
+        ("settings, spaces, drawing", _link(page, _host_file(page))),
+        ("oracle test", f"{_link(page, oracle(page))}, {compared(page)}"),
+        ("training", trainings(names()[page], os.path.relpath(PAGES.parent, (PAGES / page).parent))),
     ]
     return table(("", "with default settings"), [row for row in rows if row[1]])
 
@@ -179,73 +179,75 @@ def kinds_of(table_: dict[str, spaces.Space]) -> str:
     return " or ".join(dict.fromkeys(f"`{space}`" for space in table_.values()))
 
 
-def _link(place: str, file: Path) -> str:
+def _link(page: str, file: Path) -> str:
     """Return a link to a file, from the page of an environment."""
-    return f"[{file.relative_to(ROOT)}]({os.path.relpath(file, (PAGES / place).parent)})"
+    return f"[{file.relative_to(ROOT)}]({os.path.relpath(file, (PAGES / page).parent)})"
 
 
-def _host_file(place: str) -> Path:
+def _host_file(page: str) -> Path:
     """Return the host file: of this name, or in the folder of this name."""
-    folder = ROOT / "gpu_envs" / "envs" / place
+    folder = ROOT / "gpu_envs" / "envs" / page
     return folder / f"{folder.name}.py" if folder.is_dir() else folder.with_suffix(".py")
 
 
-def rules_module(place: str) -> str:
+def rules_module(page: str) -> str:
     """Return the module of the rules: of this name, or in the folder of this name."""
-    folder = ROOT / "warp_kernels" / place
-    return ".".join(["warp_kernels", *place.split("/"), *([folder.name] if folder.is_dir() else [])])
+    folder = ROOT / "warp_kernels" / page
+    return ".".join(["warp_kernels", *page.split("/"), *([folder.name] if folder.is_dir() else [])])
 
 
-def tolerances(place: str) -> list[str]:
+def tolerances(page: str) -> list[str]:
     """Return the tolerances of the oracle test, as written there or, if it names TOLERANCE, in what it imports."""
-    test = ast.parse(oracle(place).read_text())
+    test = ast.parse(oracle(page).read_text())
     nodes = list(ast.walk(test))
     if any(
         "TOLERANCE" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes
     ):
         nodes += [node for file in _parity_modules(test) for node in ast.walk(ast.parse(file.read_text()))]
-    found = set()
+    values = set()
     for node in nodes:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TOLERANCE":
-            found.add(ast.literal_eval(node.value))
+            values.add(ast.literal_eval(node.value))
         if isinstance(node, ast.keyword) and node.arg == "atol" and isinstance(node.value, ast.Constant):
-            found.add(node.value.value)
-    return [f"{value:.0e}".replace("e-0", "e-") for value in sorted(found)]
+            values.add(node.value.value)
+    return [f"{value:.0e}".replace("e-0", "e-") for value in sorted(values)]
 
 
 def _parity_modules(test: ast.Module) -> list[Path]:
     """Return the modules of `tests/parity` that a test imports."""
     imports = [node for node in ast.walk(test) if isinstance(node, ast.ImportFrom) and node.module]
-    names = [name for node in imports for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names))]
+    names = [
+        name for node in imports for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    ]
     files = [ROOT / "tests" / f"{name.replace('.', '/')}.py" for name in names if str(name).startswith("parity")]
     return [file for file in files if file.exists()]
 
 
-def compared(place: str) -> str:
+def compared(page: str) -> str:
     """Return the precision of the comparison in the oracle test."""
-    found = tolerances(place)
-    return f"errors up to {' or '.join(found)}" if found else "compared exactly"
+    values = tolerances(page)
+    return f"errors up to {' or '.join(values)}" if values else "compared exactly"
 
 
-def page_tables(place: str, heading: str) -> list[list[list[str]]]:
+def page_tables(page: str, heading: str) -> list[list[list[str]]]:
     """Return the cells of the tables below a heading of a page, without their heads."""
-    section = (PAGES / f"{place}.md").read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    section = (PAGES / f"{page}.md").read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
     bodies = re.findall(r"^\| ---.*\n((?:\|.*\n)+)", re.split(r"^#", section, flags=re.MULTILINE)[0], re.MULTILINE)
     return [[row[2:-2].split(" | ") for row in body.splitlines()] for body in bodies]
 
 
-def action_tables(place: str) -> list[list[tuple[Any, ...]]]:
+def action_tables(page: str) -> list[list[tuple[Any, ...]]]:
     """Return the rows of the action tables of a page; the first cell is an int if it is an index."""
     return [
         [(int(first) if first.isdecimal() else first, *cells) for first, *cells in rows]
-        for rows in page_tables(place, "## Actions")
+        for rows in page_tables(page, "## Actions")
     ]
 
 
-def views(place: str) -> list[tuple[str, dict[str, Any]]]:
+def views(page: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the agent and the settings of each observation table of a page."""
-    page = (PAGES / f"{place}.md").read_text(encoding="utf-8")
-    calls = [read_call(marker) for marker in re.findall(r"<!-- generated: (observations\(.+?\)) -->", page)]
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    calls = [read_call(marker) for marker in re.findall(r"<!-- generated: (observations\(.+?\)) -->", text)]
     return [(agent, settings) for _, (_, agent), settings in calls]
 
 
@@ -257,10 +259,10 @@ def read_call(marker: str) -> tuple[str, list[Any], dict[str, Any]]:
     return ast.unparse(call.func), [ast.literal_eval(argument) for argument in call.args], settings
 
 
-def observations(place: str, title: str, agent: str, **settings: Any) -> str:
+def observations(page: str, title: str, agent: str, **settings: Any) -> str:
     """Return the table of an agent's observation by index, with its title."""
-    config, d = configured(place, settings)
-    module: Any = description_module(names()[place])
+    config, d = configured(page, settings)
+    module: Any = description_module(names()[page])
     column, rows = 0, []
     for block in module.observation_blocks(config, d.agents.index(agent)):
         if block.width:
@@ -272,16 +274,16 @@ def observations(place: str, title: str, agent: str, **settings: Any) -> str:
     return f"{title} ({column} numbers):\n\n{table(('index', 'meaning', 'unit', 'range'), rows)}"
 
 
-def settings(place: str) -> str:
+def settings(page: str) -> str:
     """Return the table of settings."""
-    return settings_table(registry.find(names()[place]).load()[0])
+    return settings_table(registry.find(names()[page]).load()[0])
 
 
-def state(place: str) -> str:
+def state(page: str) -> str:
     """Return the table of the rules' State (`core.world_state`): shapes and integer ranges with default settings."""
-    rules = importlib.import_module(rules_module(place))
+    rules = importlib.import_module(rules_module(page))
     source = inspect.getsource(sys.modules[rules.State.cls.__module__])  # games may share it
-    comments, d = field_comments(source, "State"), configured(place, {})[1]
+    comments, d = field_comments(source, "State"), configured(page, {})[1]
     rows = []
     for key, comment in comments.items():
         low, high = d.ranges.get(key, (None, None))
@@ -291,11 +293,11 @@ def state(place: str) -> str:
     return table(("field", "shape", "range", "meaning, unit"), rows)
 
 
-def constants(place: str) -> str:
+def constants(page: str) -> str:
     """Return the table of the rules' Params, below the sentence that says which of them `core.set_params` changes."""
-    rules = importlib.import_module(rules_module(place))
+    rules = importlib.import_module(rules_module(page))
     source = inspect.getsource(sys.modules[rules.Params.cls.__module__])  # it may be that of another environment
-    comments, d = field_comments(source, "Params"), configured(place, {})[1]
+    comments, d = field_comments(source, "Params"), configured(page, {})[1]
     rows = [(f"`{key}`", number(d.params[key]), comment) for key, comment in comments.items()]
     fixed = [f"`{key}`" for key in comments if key in d.fixed_params]
     text = "Parameters of the rules. `core.set_params` changes them for all worlds or per world"

@@ -26,7 +26,7 @@ def trainings(env_id: str, docs: str) -> str:
     algorithms = sorted({algorithm for id, _, algorithm in PRESETS if id == env_id})
     if not links:
         links = {_train(env_id, algorithm): [] for algorithm in algorithms}
-    parts = [f"`{command}`" + f" ({', '.join(found)})" * bool(found) for command, found in links.items()]
+    parts = [f"`{command}`" + f" ({', '.join(task_links)})" * bool(task_links) for command, task_links in links.items()]
     parts += [f"settings: [presets]({docs}/guides/train.md#presets)"] * bool(algorithms)
     return "; ".join(parts)
 

@@ -41,8 +41,8 @@ class Links(SphinxTransform):
     def apply(self):
         """Go through the links of a page."""
         kinds = (addnodes.download_reference, addnodes.pending_xref)
-        found = self.document.findall(lambda node: isinstance(node, kinds) and node.get("reftype") == "myst")
-        for node in list(found):
+        references = self.document.findall(lambda node: isinstance(node, kinds) and node.get("reftype") == "myst")
+        for node in list(references):
             path, _, _ = node["reftarget"].partition("#")
             target = (Path(self.env.doc2path(self.env.docname)).parent / path).resolve()
             if not target.exists() and self.env.docname in PAGES.values():
@@ -80,12 +80,12 @@ def _files(folder):
 
 def link_source(app, domain, info):
     """Return the link to the source line of a symbol of the reference, or None without a source."""
-    found = module = importlib.import_module(info["module"])
+    member = module = importlib.import_module(info["module"])
     try:
         for part in info["fullname"].split("."):
-            found = getattr(found, part)
-        found = inspect.unwrap(found.fget if isinstance(found, property) else found)
-        path, line = Path(inspect.getsourcefile(found)), inspect.getsourcelines(found)[1]
+            member = getattr(member, part)
+        member = inspect.unwrap(member.fget if isinstance(member, property) else member)
+        path, line = Path(inspect.getsourcefile(member)), inspect.getsourcelines(member)[1]
     except (AttributeError, TypeError, OSError, ValueError):
         path, line = Path(module.__file__), 0  # a constant, a field, or what stands for a library: the module
     if not path.is_relative_to(ROOT) or ".venv" in path.parts:
@@ -117,14 +117,14 @@ def _file(path):
 
 def _folder(app, path, page):
     """Return the names of a folder: its subfolders with listings, and its files, as links to pages and listings."""
-    rows, wanted = [], _wanted(app)
-    folders = [each for each in path.iterdir() if each.is_dir() and each in wanted]
-    for each in [*sorted(folders), *sorted(_files(path))]:
-        page_of = PAGES.get(each) or app.env.path2doc(each)
-        name = page_of if page_of in app.env.found_docs else f"source/{_name(each)}" if each in wanted else None
-        there = name and os.path.relpath(Path(app.outdir, f"{name}.html"), page.parent)
-        shown = escape(f"{each.name}/" if each.is_dir() else each.name)
-        rows.append(f'<li><a href="{there}">{shown}</a></li>' if there else f"<li>{shown}</li>")
+    rows, linked = [], _wanted(app)
+    folders = [entry for entry in path.iterdir() if entry.is_dir() and entry in linked]
+    for entry in [*sorted(folders), *sorted(_files(path))]:
+        page_of = PAGES.get(entry) or app.env.path2doc(entry)
+        name = page_of if page_of in app.env.found_docs else f"source/{_name(entry)}" if entry in linked else None
+        target = name and os.path.relpath(Path(app.outdir, f"{name}.html"), page.parent)
+        label = escape(f"{entry.name}/" if entry.is_dir() else entry.name)
+        rows.append(f'<li><a href="{target}">{label}</a></li>' if target else f"<li>{label}</li>")
     return f"<ul>{''.join(rows)}</ul>"
 
 

@@ -34,12 +34,12 @@ def _documented(app, env, node, text):
         owner, _, last = owner.rpartition(".")
         attributes.insert(0, last)
         try:
-            found = importlib.import_module(owner)
+            member = importlib.import_module(owner)
         except ImportError:
             continue
         for name in attributes:
-            found = getattr(found, name, None)
-        full = f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
+            member = getattr(member, name, None)
+        full = f"{getattr(member, '__module__', '')}.{getattr(member, '__qualname__', '')}"
         if full != target:
             return env.get_domain("py").resolve_xref(
                 env, node.get("refdoc"), app.builder, node.get("reftype"), full, node, text
