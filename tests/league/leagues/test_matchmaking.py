@@ -34,6 +34,7 @@ def test_pfsp_weights_opponents_by_win_rate(weighting, weights):
 
 def test_pfsp_is_uniform_if_all_weights_are_zero():
     assert pfsp([1.0, 1.0], "squared") == pytest.approx([0.5, 0.5])
+    assert pfsp([1.0], "squared").tolist() == [1.0]
     with pytest.raises(ConfigError, match=r"weighting: expected one of variance, .*, got 'hard'"):
         pfsp([0.5], "hard")
 
