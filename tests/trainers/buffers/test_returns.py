@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.buffers.returns import gae, gae_by_turns
+from trainers.buffers.returns import gae, gae_by_turns, n_step
 
 NAN = float("nan")
 
@@ -181,3 +181,15 @@ def test_lambda_zero_is_one_step_and_one_is_monte_carlo(lam):
         for t in reversed(range(5)):
             following = expected[t] = reward[t] + 0.9 * following
     torch.testing.assert_close(returns, expected)
+
+
+def test_n_step_returns_stop_at_the_end_of_an_episode():
+    """Three worlds: one goes on, one terminates and one is truncated in the second of three steps."""
+    reward = torch.tensor([[8.0, 8.0, 8.0], [4.0, 4.0, 4.0], [2.0, 2.0, 2.0]])
+    terminated, truncated = torch.zeros(2, 3, 3, dtype=torch.bool)
+    terminated[1, 1] = truncated[1, 2] = True
+    returns, last, discount, is_known = n_step(reward, terminated, truncated, torch.ones_like(terminated), 0.5)
+    assert returns.tolist() == [8.0 + 0.5 * 4.0 + 0.25 * 2.0, 10.0, 10.0]
+    assert last.tolist() == [2, 1, 1]
+    assert discount.tolist() == [0.125, 0.0, 0.25]
+    assert is_known.all()
